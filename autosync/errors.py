@@ -1,0 +1,52 @@
+"""The errors a caller can meet.
+
+    AutosyncError
+    ├── SpecError       a noun (model, cluster, strategy, record) breaks one of its rules
+    ├── SpaceError      a search space is declared wrongly, or holds nothing for this model
+    ├── ModelError      a model function, its loss or its batch cannot be captured
+    ├── ClusterError    nodes, devices or links are missing or unreachable
+    ├── TrialError      a trial could not be run at all (a trial that merely fails is a record)
+    └── DatasetError    a file of records cannot be read or written
+
+Every message states the rule, what came, and what to do.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "AutosyncError",
+    "ClusterError",
+    "DatasetError",
+    "ModelError",
+    "SpaceError",
+    "SpecError",
+    "TrialError",
+]
+
+
+class AutosyncError(Exception):
+    """Base of every error autosync raises for its callers."""
+
+
+class SpecError(AutosyncError, ValueError):
+    """A noun breaks one of its rules."""
+
+
+class SpaceError(AutosyncError, ValueError):
+    """A search space is declared wrongly, or is empty for this model and cluster."""
+
+
+class ModelError(AutosyncError, ValueError):
+    """A model cannot be built or captured."""
+
+
+class ClusterError(AutosyncError, RuntimeError):
+    """Nodes, devices or links are missing or unreachable."""
+
+
+class TrialError(AutosyncError, RuntimeError):
+    """Trials cannot be run at all; one failed trial is a record, not an error."""
+
+
+class DatasetError(AutosyncError, RuntimeError):
+    """A file of records cannot be read or written."""

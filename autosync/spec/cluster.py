@@ -1,0 +1,276 @@
+"""The cluster noun: nodes with their devices, joined by directed links, perhaps through switches."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from autosync.errors import SpecError
+from autosync.spec.codec import digest
+from autosync.spec.fields import known_fields, required
+
+__all__ = ["SOURCES", "ClusterSpec", "Device", "Figure", "Link", "Node"]
+
+SOURCES = ("measured", "stated", "assumed")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A positive number that says where it comes from: measured here, stated by a person, or assumed."""
+
+    value: float
+    source: str
+
+    def __post_init__(self) -> None:
+        if self.source not in SOURCES:
+            raise SpecError(f"A figure is {', '.join(SOURCES)}; {self.source!r} is none of them.")
+        if not (math.isfinite(self.value) and self.value > 0):
+            raise SpecError(f"A figure must be a positive number, not {self.value!r}.")
+
+    def to_json(self) -> dict[str, Any]:
+        return {"value": self.value, "source": self.source}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Figure:
+        known_fields(document, ("value", "source"), "A figure")
+        return cls(required(document, "value", float, "A figure"), required(document, "source", str, "A figure"))
+
+
+@dataclass(frozen=True, order=True)
+class Device:
+    """A processor that can hold variables or a replica. On a node, `cpu:k` is its k-th worker process."""
+
+    node: str
+    kind: str
+    index: int
+
+    def __str__(self) -> str:
+        return f"{self.node}/{self.kind}:{self.index}"
+
+    @classmethod
+    def parse(cls, text: str) -> Device:
+        """The device named `text`, such as `node0/cpu:1`. Raises `SpecError`."""
+        node, slash, rest = text.rpartition("/")
+        kind, colon, index = rest.partition(":")
+        if not (node and slash and colon and kind in ("cpu", "gpu") and index.isdecimal()):
+            raise SpecError(f"A device is named like 'node0/cpu:0' or 'node0/gpu:3', not {text!r}.")
+        return cls(node, kind, int(index))
+
+
+@dataclass(frozen=True)
+class Node:
+    """A machine: `workers` worker processes (one, or several on a CPU machine that plays a cluster) and its GPUs."""
+
+    name: str
+    address: str
+    cores: float
+    workers: int = 1
+    gpus: int = 0
+
+    def __post_init__(self) -> None:
+        if self.workers < 1 or self.gpus < 0 or not self.cores > 0:
+            raise SpecError(f"Node {self.name!r} needs a worker and a positive number of cores.")
+        if self.gpus and self.workers > 1:
+            raise SpecError(f"Node {self.name!r} has GPUs, so one worker process drives them all; workers must be 1.")
+        if not self.name or "/" in self.name:
+            raise SpecError(f"A node's name must not be empty or hold a slash, but is {self.name!r}.")
+
+    @property
+    def cpu_devices(self) -> tuple[Device, ...]:
+        return tuple(Device(self.name, "cpu", index) for index in range(self.workers))
+
+    @property
+    def gpu_devices(self) -> tuple[Device, ...]:
+        return tuple(Device(self.name, "gpu", index) for index in range(self.gpus))
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "address": self.address,
+            "cores": self.cores,
+            "workers": self.workers,
+            "gpus": self.gpus,
+        }
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Node:
+        what = "A node"
+        known_fields(document, ("name", "address", "cores", "workers", "gpus"), what)
+        return cls(
+            name=required(document, "name", str, what),
+            address=required(document, "address", str, what),
+            cores=required(document, "cores", float, what),
+            workers=required(document, "workers", int, what),
+            gpus=required(document, "gpus", int, what),
+        )
+
+
+@dataclass(frozen=True)
+class Link:
+    """One direction of a connection between two nodes or switches; from a node to itself it is the loopback.
+
+    `latency_us` is the time of an empty message (alpha), 1/`gbit_per_s` the time a bit (beta).
+    """
+
+    source: str
+    target: str
+    gbit_per_s: Figure
+    latency_us: Figure
+
+    @property
+    def bytes_per_second(self) -> float:
+        return self.gbit_per_s.value * 1e9 / 8
+
+    @property
+    def latency_seconds(self) -> float:
+        return self.latency_us.value * 1e-6
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "source": self.source,
+            "target": self.target,
+            "gbit_per_s": self.gbit_per_s.to_json(),
+            "latency_us": self.latency_us.to_json(),
+        }
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Link:
+        what = "A link"
+        known_fields(document, ("source", "target", "gbit_per_s", "latency_us"), what)
+        return cls(
+            source=required(document, "source", str, what),
+            target=required(document, "target", str, what),
+            gbit_per_s=Figure.from_json(required(document, "gbit_per_s", dict, what)),
+            latency_us=Figure.from_json(required(document, "latency_us", dict, what)),
+        )
+
+
+@dataclass(frozen=True)
+class ClusterSpec:
+    """Nodes, switches and the directed links between them. Every pair of nodes must be joined by a route."""
+
+    nodes: tuple[Node, ...]
+    links: tuple[Link, ...]
+    switches: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.nodes:
+            raise SpecError("A cluster needs at least one node; none was given.")
+        names = [node.name for node in self.nodes] + list(self.switches)
+        if len(set(names)) != len(names):
+            raise SpecError(f"Nodes and switches need different names; given: {', '.join(names)}.")
+        for link in self.links:
+            for end in (link.source, link.target):
+                if end not in names:
+                    raise SpecError(f"A link ends at {end!r}, which is no node or switch. Known: {', '.join(names)}.")
+        for source in self.nodes:
+            for target in self.nodes:
+                self.route(source.name, target.name)
+
+    @classmethod
+    def star(
+        cls,
+        nodes: tuple[Node, ...],
+        link_gbit_per_s: Figure,
+        link_latency_us: Figure,
+        host_gbit_per_s: Figure,
+        host_latency_us: Figure,
+    ) -> ClusterSpec:
+        """All nodes on one switch, each with an uplink, a downlink and a loopback.
+
+        A route's latency is halved over its two links.
+        """
+        half = Figure(link_latency_us.value / 2, link_latency_us.source)
+        links = [Link(node.name, node.name, host_gbit_per_s, host_latency_us) for node in nodes]
+        if len(nodes) == 1:
+            return cls(nodes, tuple(links))
+        for node in nodes:
+            links += [
+                Link(node.name, "switch", link_gbit_per_s, half),
+                Link("switch", node.name, link_gbit_per_s, half),
+            ]
+        return cls(nodes, tuple(links), ("switch",))
+
+    @cached_property
+    def digest(self) -> str:
+        """Identity of the cluster: what it is made of, not where it is.
+
+        Addresses and latencies are left out, and rates are rounded to half powers of two, so that
+        probing the same cluster twice gives the same digest (but for a rate at a rounding edge).
+        """
+        document = self.to_json()
+        for node in document["nodes"]:
+            del node["address"]
+        document["links"] = sorted(
+            [link.source, link.target, round(2 * math.log2(link.gbit_per_s.value))] for link in self.links
+        )
+        return digest(document)
+
+    @cached_property
+    def replica_devices(self) -> tuple[Device, ...]:
+        """Where replicas run: a node's GPUs, or its worker processes when it has none."""
+        return tuple(device for node in self.nodes for device in (node.gpu_devices or node.cpu_devices))
+
+    @cached_property
+    def server_devices(self) -> tuple[Device, ...]:
+        """Where parameter servers may live: the CPU of every worker process."""
+        return tuple(device for node in self.nodes for device in node.cpu_devices)
+
+    def node(self, name: str) -> Node:
+        """The node called `name`. Raises `SpecError`, listing the nodes there are."""
+        for node in self.nodes:
+            if node.name == name:
+                return node
+        raise SpecError(f"The cluster has no node {name!r}. Nodes: {', '.join(each.name for each in self.nodes)}.")
+
+    def route(self, source: str, target: str) -> tuple[Link, ...]:
+        """Links crossed from node `source` to node `target`, fewest first found; the loopback within a node."""
+        try:
+            return self._routes[source, target]
+        except KeyError:
+            raise SpecError(f"No route leads from {source!r} to {target!r}; add the missing links.") from None
+
+    @cached_property
+    def _routes(self) -> dict[tuple[str, str], tuple[Link, ...]]:
+        leaving: dict[str, list[Link]] = {}
+        routes: dict[tuple[str, str], tuple[Link, ...]] = {}
+        for link in self.links:
+            if link.source == link.target:
+                routes[link.source, link.target] = (link,)
+            else:
+                leaving.setdefault(link.source, []).append(link)
+        names = {node.name for node in self.nodes}
+        for start in names:
+            paths: dict[str, tuple[Link, ...]] = {start: ()}
+            queue = deque([start])
+            while queue:
+                here = queue.popleft()
+                if here != start and here in names:
+                    continue  # traffic passes through switches, never through another node
+                for link in leaving.get(here, ()):
+                    if link.target not in paths:
+                        paths[link.target] = (*paths[here], link)
+                        queue.append(link.target)
+            routes |= {(start, end): path for end, path in paths.items() if end in names and end != start}
+        return routes
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "nodes": [node.to_json() for node in self.nodes],
+            "switches": list(self.switches),
+            "links": [link.to_json() for link in self.links],
+        }
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> ClusterSpec:
+        what = "A cluster"
+        known_fields(document, ("nodes", "switches", "links"), what)
+        return cls(
+            nodes=tuple(Node.from_json(each) for each in required(document, "nodes", list, what)),
+            links=tuple(Link.from_json(each) for each in required(document, "links", list, what)),
+            switches=tuple(required(document, "switches", list, what)),
+        )

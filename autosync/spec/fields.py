@@ -1,0 +1,42 @@
+"""Reading the fields of a JSON object with an error that names the field."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from autosync.errors import SpecError
+
+__all__ = ["known_fields", "optional", "required"]
+
+T = TypeVar("T")
+
+
+def known_fields(document: Mapping[str, Any], allowed: tuple[str, ...], what: str) -> None:
+    """Raise `SpecError` when `document` is not an object or has a field that is not in `allowed`."""
+    if not isinstance(document, Mapping):
+        raise SpecError(f"{what} must be a JSON object, not {document!r}.")
+    unknown = sorted(set(document) - set(allowed))
+    if unknown:
+        raise SpecError(f"{what} has the unknown field {unknown[0]!r}. Known fields: {', '.join(allowed)}.")
+
+
+def required(document: Mapping[str, Any], field: str, kind: type[T], what: str) -> T:
+    """`document[field]`, checked to be a `kind` (an int is taken for a float; a bool is never a number)."""
+    if field not in document:
+        raise SpecError(f"{what} needs the field {field!r}. It has: {', '.join(sorted(document)) or 'none'}.")
+    return _checked(document[field], field, kind, what)
+
+
+def optional(document: Mapping[str, Any], field: str, kind: type[T], what: str) -> T | None:
+    """`document[field]` as `required` reads it, or None when it is absent or null."""
+    value = document.get(field)
+    return None if value is None else _checked(value, field, kind, what)
+
+
+def _checked(value: Any, field: str, kind: type[T], what: str) -> T:
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)  # type: ignore[return-value]
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        raise SpecError(f"{what}: {field!r} must be {kind.__name__}, not {value!r}.")
+    return value

@@ -1,0 +1,189 @@
+"""The model noun: which variables have gradients to synchronize, and the operators that make them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from autosync.errors import SpecError
+from autosync.spec.codec import digest
+from autosync.spec.fields import known_fields, optional, required
+
+__all__ = ["DTYPE_BYTES", "ModelSpec", "Operator", "Variable"]
+
+DTYPE_BYTES = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
+
+
+@dataclass(frozen=True)
+class Variable:
+    """One trainable variable.
+
+    `ready_order` counts gradients in the order the backward pass finishes them (0 is first).
+    A sparse variable's gradient touches `rows_per_step` distinct rows a replica and step (mean over sampled batches).
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    ready_order: int
+    sparse: bool = False
+    rows_per_step: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.dtype not in DTYPE_BYTES:
+            raise SpecError(f"Variable {self.name!r} has dtype {self.dtype!r}. Trainable: {', '.join(DTYPE_BYTES)}.")
+        if any(size < 1 for size in self.shape):
+            raise SpecError(f"Variable {self.name!r} has shape {self.shape}; every dimension must be at least 1.")
+        if self.sparse != (self.rows_per_step is not None):
+            raise SpecError(f"Variable {self.name!r}: exactly the sparse variables state rows_per_step.")
+        if self.sparse and not self.shape:
+            raise SpecError(f"Variable {self.name!r} is a scalar and cannot have a sparse gradient.")
+
+    @property
+    def elements(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def row_elements(self) -> int:
+        """Elements in one row, i.e. one index of axis 0 (1 for a scalar)."""
+        return math.prod(self.shape[1:])
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the variable, and of its gradient when that is dense."""
+        return self.elements * DTYPE_BYTES[self.dtype]
+
+    def to_json(self) -> dict[str, Any]:
+        document: dict[str, Any] = {
+            "name": self.name,
+            "shape": list(self.shape),
+            "dtype": self.dtype,
+            "ready_order": self.ready_order,
+        }
+        if self.sparse:
+            document |= {"sparse": True, "rows_per_step": self.rows_per_step}
+        return document
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Variable:
+        what = "A variable"
+        known_fields(document, ("name", "shape", "dtype", "ready_order", "sparse", "rows_per_step"), what)
+        return cls(
+            name=required(document, "name", str, what),
+            shape=tuple(int(size) for size in required(document, "shape", list, what)),
+            dtype=required(document, "dtype", str, what),
+            ready_order=required(document, "ready_order", int, what),
+            sparse=optional(document, "sparse", bool, what) or False,
+            rows_per_step=optional(document, "rows_per_step", float, what),
+        )
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One node of the coarse operator graph: forward flops of one replica's step, and what it reads.
+
+    `inputs` name earlier operators, `variables` the trainable variables read here.
+    The backward pass costs about twice `flops`.
+    """
+
+    name: str
+    kind: str
+    flops: float
+    inputs: tuple[str, ...] = ()
+    variables: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "flops": self.flops,
+            "inputs": list(self.inputs),
+            "variables": list(self.variables),
+        }
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Operator:
+        what = "An operator"
+        known_fields(document, ("name", "kind", "flops", "inputs", "variables"), what)
+        return cls(
+            name=required(document, "name", str, what),
+            kind=required(document, "kind", str, what),
+            flops=required(document, "flops", float, what),
+            inputs=tuple(required(document, "inputs", list, what)),
+            variables=tuple(required(document, "variables", list, what)),
+        )
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """A model as synchronization sees it: variables in graph order and a coarse operator graph.
+
+    `batch_size` is what one replica takes a step; `optimizer` is its name with its settings, as text;
+    `slots` counts the arrays of a variable's size that the optimizer keeps beside it (Adam: 2).
+    """
+
+    name: str
+    batch_size: int
+    optimizer: str
+    slots: int
+    variables: tuple[Variable, ...]
+    operators: tuple[Operator, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.variables:
+            raise SpecError(f"Model {self.name!r} has no trainable variable, so there is nothing to synchronize.")
+        names = [variable.name for variable in self.variables]
+        if len(set(names)) != len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise SpecError(f"Model {self.name!r} has two variables named {twice!r}; names must be unique.")
+        if sorted(variable.ready_order for variable in self.variables) != list(range(len(names))):
+            raise SpecError(f"Model {self.name!r}: ready_order must count its {len(names)} variables from 0.")
+
+    @cached_property
+    def digest(self) -> str:
+        return digest(self.to_json())
+
+    @cached_property
+    def by_name(self) -> dict[str, Variable]:
+        return {variable.name: variable for variable in self.variables}
+
+    @property
+    def gradient_bytes(self) -> float:
+        """Bytes of all gradients of one replica's step; a sparse one counts its touched rows."""
+        return sum(
+            variable.bytes
+            if variable.rows_per_step is None
+            else variable.rows_per_step * variable.row_elements * DTYPE_BYTES[variable.dtype]
+            for variable in self.variables
+        )
+
+    @property
+    def flops(self) -> float:
+        """Forward flops of one replica's step."""
+        return sum(operator.flops for operator in self.operators)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "batch_size": self.batch_size,
+            "optimizer": self.optimizer,
+            "slots": self.slots,
+            "variables": [variable.to_json() for variable in self.variables],
+            "operators": [operator.to_json() for operator in self.operators],
+        }
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> ModelSpec:
+        what = "A model"
+        known_fields(document, ("name", "batch_size", "optimizer", "slots", "variables", "operators"), what)
+        return cls(
+            name=required(document, "name", str, what),
+            batch_size=required(document, "batch_size", int, what),
+            optimizer=required(document, "optimizer", str, what),
+            slots=required(document, "slots", int, what),
+            variables=tuple(Variable.from_json(each) for each in required(document, "variables", list, what)),
+            operators=tuple(Operator.from_json(each) for each in required(document, "operators", list, what)),
+        )

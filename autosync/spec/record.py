@@ -1,0 +1,142 @@
+"""The record noun: one attempt to time one strategy, and what came of it. A record never changes."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from autosync.errors import SpecError
+from autosync.spec.cluster import ClusterSpec
+from autosync.spec.fields import known_fields, optional, required
+from autosync.spec.model import ModelSpec
+from autosync.spec.strategy import Strategy
+
+__all__ = ["OUTCOMES", "PURPOSES", "RuntimeRecord", "TimingProtocol"]
+
+OUTCOMES = ("ok", "stopped", "failed", "timed_out")
+PURPOSES = ("baseline", "search", "remeasure", "manual")
+
+
+@dataclass(frozen=True)
+class TimingProtocol:
+    """How a strategy is timed: steps thrown away, steps kept, and the limits of patience.
+
+    A trial is *stopped* when, after `check_after` timed steps, the median is over `stop_factor` times
+    the best median so far; `time_limit_seconds` bounds the whole trial, building included.
+    """
+
+    warmup_steps: int = 10
+    timed_steps: int = 40
+    time_limit_seconds: float = 300.0
+    stop_factor: float = 2.0
+    check_after: int = 5
+
+    def __post_init__(self) -> None:
+        if self.warmup_steps < 0 or self.timed_steps < 1 or self.check_after < 1:
+            raise SpecError(
+                "A trial has 0 or more warm-up steps and 1 or more timed steps, and checks after 1 or more."
+            )
+        if not (self.time_limit_seconds > 0 and self.stop_factor > 1):
+            raise SpecError("A trial's time limit must be positive, and its stop factor over 1.")
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> TimingProtocol:
+        names = tuple(each.name for each in fields(cls))
+        known_fields(document, names, "A timing protocol")
+        return cls(**{name: document[name] for name in names if name in document})
+
+
+@dataclass(frozen=True)
+class RuntimeRecord:
+    """A fact: `strategy` trained `model` on `cluster` and took `step_seconds`, or failed for `reason`.
+
+    `outcome` is *ok* (all timed steps kept), *stopped* (clearly slower than the best; some steps kept),
+    *timed_out* or *failed*; all but *ok* state a reason. `setup_seconds` is what building the step took,
+    `total_seconds` the whole trial. `predicted_seconds` is what the simulator said before the trial ran.
+    """
+
+    model: ModelSpec
+    cluster: ClusterSpec
+    strategy: Strategy
+    protocol: TimingProtocol
+    outcome: str
+    purpose: str
+    label: str
+    run: str
+    seed: int
+    started_at: float
+    setup_seconds: float = 0.0
+    total_seconds: float = 0.0
+    step_seconds: tuple[float, ...] = ()
+    reason: str = ""
+    final_loss: float | None = None
+    predicted_seconds: float | None = None
+    host: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.outcome not in OUTCOMES:
+            raise SpecError(f"A record's outcome is one of {', '.join(OUTCOMES)}, not {self.outcome!r}.")
+        if self.purpose not in PURPOSES:
+            raise SpecError(f"A record's purpose is one of {', '.join(PURPOSES)}, not {self.purpose!r}.")
+        if (self.outcome == "ok") == bool(self.reason):
+            raise SpecError(
+                f"Exactly the records that are not ok state a reason; outcome {self.outcome!r}, {self.reason!r}."
+            )
+        if self.outcome == "ok" and not self.step_seconds:
+            raise SpecError("A record that is ok holds its step seconds; none were given.")
+        if not all(math.isfinite(seconds) and seconds > 0 for seconds in self.step_seconds):
+            raise SpecError("Step seconds are positive and finite.")
+
+    @property
+    def timed(self) -> bool:
+        """Whether the record holds a step time to learn from (ok, or stopped with some steps)."""
+        return self.outcome in ("ok", "stopped") and bool(self.step_seconds)
+
+    @property
+    def median_seconds(self) -> float | None:
+        """Median step time in seconds, or None when no step was timed."""
+        return statistics.median(self.step_seconds) if self.timed else None
+
+    @property
+    def mean_seconds(self) -> float | None:
+        return statistics.fmean(self.step_seconds) if self.timed else None
+
+    def to_json(self) -> dict[str, Any]:
+        document = {each.name: getattr(self, each.name) for each in fields(self)}
+        for noun in ("model", "cluster", "strategy", "protocol"):
+            document[noun] = document[noun].to_json()
+        document["step_seconds"] = list(self.step_seconds)
+        document["versions"] = dict(self.versions)
+        return document
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> RuntimeRecord:
+        what = "A record"
+        known_fields(document, tuple(each.name for each in fields(cls)), what)
+        return cls(
+            model=ModelSpec.from_json(required(document, "model", dict, what)),
+            cluster=ClusterSpec.from_json(required(document, "cluster", dict, what)),
+            strategy=Strategy.from_json(required(document, "strategy", dict, what)),
+            protocol=TimingProtocol.from_json(required(document, "protocol", dict, what)),
+            outcome=required(document, "outcome", str, what),
+            purpose=required(document, "purpose", str, what),
+            label=required(document, "label", str, what),
+            run=required(document, "run", str, what),
+            seed=required(document, "seed", int, what),
+            started_at=required(document, "started_at", float, what),
+            setup_seconds=required(document, "setup_seconds", float, what),
+            total_seconds=required(document, "total_seconds", float, what),
+            step_seconds=tuple(required(document, "step_seconds", list, what)),
+            reason=required(document, "reason", str, what),
+            final_loss=optional(document, "final_loss", float, what),
+            predicted_seconds=optional(document, "predicted_seconds", float, what),
+            host=required(document, "host", str, what),
+            versions=required(document, "versions", dict, what),
+        )

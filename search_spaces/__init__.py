@@ -1,0 +1,1 @@
+"""Declared search spaces: one file a model family, each with one constant, SPACE."""

@@ -1,0 +1,63 @@
+"""Time as an object one is given: the wall's, or one made up for a test."""
+
+from __future__ import annotations
+
+import random
+import time
+from dataclasses import dataclass, field
+from typing import Protocol
+
+__all__ = ["Clock", "FakeClock", "WallClock"]
+
+
+class Clock(Protocol):
+    """Seconds that only grow."""
+
+    def start_trial(self, strategy_digest: str) -> None:
+        """A trial of this strategy begins."""
+
+    def now(self) -> float:
+        """Monotonic seconds, for differences."""
+        ...
+
+    def timestamp(self) -> float:
+        """Seconds since 1970 (UTC), for records."""
+        ...
+
+
+@dataclass(frozen=True)
+class WallClock:
+    """The machine's clock."""
+
+    def start_trial(self, strategy_digest: str) -> None:
+        """Nothing to do: real time needs no preparation."""
+
+    def now(self) -> float:
+        return time.perf_counter()
+
+    def timestamp(self) -> float:
+        return time.time()
+
+
+@dataclass
+class FakeClock:
+    """A clock on which every reading takes a time drawn from the strategy's digest: same strategy, same times.
+
+    It lets a whole search be repeated exactly, whatever machine or back end runs it.
+    """
+
+    base_seconds: float = 0.01
+    _now: float = 0.0
+    _random: random.Random = field(default_factory=lambda: random.Random(0))
+    _tick: float = 0.01
+
+    def start_trial(self, strategy_digest: str) -> None:
+        self._random = random.Random(strategy_digest)
+        self._tick = self.base_seconds * (0.5 + self._random.random())
+
+    def now(self) -> float:
+        self._now += self._tick * (1 + 0.02 * self._random.random())
+        return self._now
+
+    def timestamp(self) -> float:
+        return self._now
