@@ -1,0 +1,251 @@
+"""Capturing: from a training task in Keras to a model that runs anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from autosync.engine.captured import CapturedModel
+from autosync.engine.graph_function import GraphFunction
+from autosync.engine.lookups import Lookup, compact_gradient, find_lookups, lookup_function
+from autosync.engine.operators import coarse_operators
+from autosync.engine.optimizer import capture_optimizer
+from autosync.engine.task import TrainingTask
+from autosync.errors import ModelError
+from autosync.spec import DTYPE_BYTES, ModelSpec, Variable
+
+__all__ = ["capture"]
+
+SAMPLED_BATCHES = 4
+
+
+@dataclass
+class _Trace:
+    """The gradient function as traced, with what was learnt about each variable on the way."""
+
+    function: GraphFunction
+    graph: Any
+    variable_inputs: list[Any]
+    batch_inputs: list[Any]
+    sparse: list[bool]
+    gradient_operations: list[Any]
+
+
+def capture(task: TrainingTask) -> CapturedModel:
+    """The captured form of `task`. Same task, same result, to the bit.
+
+    A variable that the loss does not depend on is kept as state; a lookup table that is also read in another way
+    gets a dense gradient. Both are said in `notes`. Raises `ModelError`.
+    """
+    notes: list[str] = []
+    batch_function, structure = _trace_batch(task)
+    trained, idle = _trained_variables(task, structure)
+    notes += [f"Variable {each.path!r} has no path to the loss and is not trained." for each in idle]
+    trace, lookups = _trace_gradient(task, structure, trained, idle, notes)
+    flat_lookups = [each for of_variable in lookups for each in of_variable]
+    batch_names = [tensor.name for tensor in trace.batch_inputs]
+    ids_of_batch = lookup_function(trace.function, batch_names, flat_lookups)
+    lookup_of = tuple(index for index, of_variable in enumerate(lookups) for _ in of_variable)
+    rows = _rows_per_step(batch_function, ids_of_batch, lookup_of)
+    tables = {trace.variable_inputs[i].name: trained[i].shape for i in sorted(set(lookup_of))}
+    gradient = compact_gradient(trace.function, flat_lookups, tables)
+    optimizers = {
+        dtype: capture_optimizer(task.optimizer, dtype) for dtype in sorted({str(each.dtype) for each in trained})
+    }
+    state = [*idle, *task.model.non_trainable_variables]
+    if any("moving" in each.path for each in state):
+        notes.append("Batch-norm statistics are kept per replica and are not synchronized.")
+    first = next(iter(optimizers.values()))
+    spec = ModelSpec(
+        name=task.name,
+        batch_size=task.batch_size,
+        optimizer=first.text,
+        slots=len(first.slot_starts),
+        variables=_variables(trace, trained, rows),
+        operators=coarse_operators(trace.graph.get_operations(), _variable_names(trace, trained)),
+    )
+    return CapturedModel(
+        spec=spec,
+        gradient=gradient,
+        batch=batch_function,
+        lookups=ids_of_batch,
+        lookup_of=lookup_of,
+        optimizers=optimizers,
+        initial_values=tuple(np.asarray(each.numpy()) for each in trained),
+        initial_state=tuple(np.asarray(each.numpy()) for each in state),
+        state_names=tuple(each.path for each in state),
+        seeds=tuple("seed_generator_state" in each.path for each in state),
+        notes=tuple(notes),
+    )
+
+
+def _trace_batch(task: TrainingTask) -> tuple[GraphFunction, Any]:
+    """The batch function on flat tensors, and the structure (inputs, targets) of TensorSpecs it makes."""
+    import tensorflow as tf
+
+    structures = []
+
+    def batch(seed: Any) -> list[Any]:
+        made = tf.nest.map_structure(tf.convert_to_tensor, task.batch(seed))
+        structures.append(tf.nest.map_structure(lambda each: tf.TensorSpec(each.shape, each.dtype), made))
+        return tf.nest.flatten(made)
+
+    function = GraphFunction.trace(batch, [tf.TensorSpec([2], tf.int32)])
+    return function, structures[-1]
+
+
+def _loss(task: TrainingTask, outputs: Any, targets: Any, losses: Sequence[Any]) -> Any:
+    import tensorflow as tf
+
+    loss = tf.cast(task.loss(targets, outputs), tf.float32)
+    return tf.add_n([loss, *(tf.cast(each, tf.float32) for each in losses)])
+
+
+def _run_model(task: TrainingTask, values: Sequence[Any], state: Sequence[Any], inputs: Any) -> tuple[Any, Any, Any]:
+    """Outputs, new state and added losses (regularizers) of one forward pass."""
+    return task.model.stateless_call(list(values), list(state), inputs, training=True, return_losses=True)
+
+
+def _specs(variables: Sequence[Any]) -> list[Any]:
+    import tensorflow as tf
+
+    return [tf.TensorSpec(each.shape, each.dtype) for each in variables]
+
+
+def _trained_variables(task: TrainingTask, structure: Any) -> tuple[list[Any], list[Any]]:
+    """Trainable variables that the loss depends on, and the others."""
+    model = task.model
+    for each in model.trainable_variables:
+        if str(each.dtype) not in DTYPE_BYTES:
+            raise ModelError(f"Variable {each.path!r} has dtype {each.dtype}; trainable are {', '.join(DTYPE_BYTES)}.")
+        if getattr(each, "constraint", None) is not None:
+            raise ModelError(f"Variable {each.path!r} has a constraint, which cannot hold shard by shard; remove it.")
+    connected = _connected(task, structure)
+    trained = [each for each, used in zip(model.trainable_variables, connected, strict=True) if used]
+    idle = [each for each, used in zip(model.trainable_variables, connected, strict=True) if not used]
+    if not trained:
+        raise ModelError(f"The loss of model {task.name!r} depends on none of its trainable variables; check the loss.")
+    return trained, idle
+
+
+def _connected(task: TrainingTask, structure: Any) -> list[bool]:
+    """For each trainable variable, whether the loss depends on it (found on a graph that is then thrown away)."""
+    import tensorflow as tf
+
+    with tf.Graph().as_default():
+        placeholders = [tf.compat.v1.placeholder(each.dtype, each.shape) for each in task.model.trainable_variables]
+        state = [tf.compat.v1.placeholder(each.dtype, each.shape) for each in task.model.non_trainable_variables]
+        inputs, targets = tf.nest.map_structure(
+            lambda each: tf.compat.v1.placeholder(each.dtype, each.shape), structure
+        )
+        outputs, _, losses = _run_model(task, placeholders, state, inputs)
+        loss = _loss(task, outputs, targets, losses)
+        return [each is not None for each in tf.gradients(loss, placeholders)]
+
+
+def _trace_gradient(
+    task: TrainingTask, structure: Any, trained: list[Any], idle: list[Any], notes: list[str]
+) -> tuple[_Trace, list[list[Lookup]]]:
+    """Trace until every sparse gradient belongs to a variable that is only looked up, by rows known from the batch."""
+    dense: set[int] = set()
+    while True:
+        trace = _trace_once(task, structure, trained, idle, dense)
+        lookups: list[list[Lookup]] = []
+        awkward = set()
+        for index, is_sparse in enumerate(trace.sparse):
+            found = find_lookups(trace.graph, trace.variable_inputs[index], trace.batch_inputs) if is_sparse else []
+            if found is None:
+                awkward.add(index)
+                notes.append(f"Variable {trained[index].path!r} is not only looked up; its gradient is made dense.")
+            lookups.append(found or [])
+        if not awkward:
+            return trace, lookups
+        dense |= awkward
+
+
+def _trace_once(
+    task: TrainingTask, structure: Any, trained: list[Any], idle: list[Any], dense: set[int]
+) -> _Trace:
+    import tensorflow as tf
+
+    model = task.model
+    place = {id(each): index for index, each in enumerate([*trained, *idle])}
+    order = [place[id(each)] for each in model.trainable_variables]
+    batch_specs = tf.nest.flatten(structure)
+    sparse: list[bool] = []
+    ends: list[Any] = []
+
+    def gradient(*flat: Any) -> list[Any]:
+        values = flat[: len(trained)]
+        state = flat[len(trained) : len(flat) - len(batch_specs)]
+        inputs, targets = tf.nest.pack_sequence_as(structure, flat[len(flat) - len(batch_specs) :])
+        all_values = [*values, *state[: len(idle)]]
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(values)
+            ordered = [all_values[index] for index in order]
+            outputs, new_state, losses = _run_model(task, ordered, state[len(idle) :], inputs)
+            loss = _loss(task, outputs, targets, losses)
+        gradients = tape.gradient(loss, list(values))
+        sparse.clear()
+        ends.clear()
+        results = [loss]
+        for index, each in enumerate(gradients):
+            is_sparse = isinstance(each, tf.IndexedSlices) and index not in dense
+            tensors = [each.values, each.indices] if is_sparse else [tf.convert_to_tensor(each)]
+            sparse.append(is_sparse)
+            ends.append(tensors[0].op)
+            results += tensors
+        return [*results, *state[: len(idle)], *new_state]
+
+    specs = [*_specs(trained), *_specs(idle), *_specs(model.non_trainable_variables), *batch_specs]
+    function, graph = GraphFunction.trace_with_graph(gradient, specs)
+    return _Trace(
+        function=function,
+        graph=graph,
+        variable_inputs=graph.inputs[: len(trained)],
+        batch_inputs=graph.inputs[len(specs) - len(batch_specs) :],
+        sparse=list(sparse),
+        gradient_operations=list(ends),
+    )
+
+
+def _variable_names(trace: _Trace, trained: Sequence[Any]) -> dict[str, str]:
+    return {tensor.op.name: each.path for tensor, each in zip(trace.variable_inputs, trained, strict=True)}
+
+
+def _variables(trace: _Trace, trained: Sequence[Any], rows: dict[int, float]) -> tuple[Variable, ...]:
+    """Variables in graph order. The tape writes the backward pass in the order it is run, so a gradient's place in
+    the traced graph tells when it becomes ready."""
+    created = {operation.name: number for number, operation in enumerate(trace.graph.get_operations())}
+    places = [created[operation.name] for operation in trace.gradient_operations]
+    ready = {index: order for order, index in enumerate(sorted(range(len(places)), key=lambda i: (places[i], i)))}
+    return tuple(
+        Variable(
+            name=each.path,
+            shape=tuple(int(size) for size in each.shape),
+            dtype=str(each.dtype),
+            ready_order=ready[index],
+            sparse=index in rows,
+            rows_per_step=rows.get(index),
+        )
+        for index, each in enumerate(trained)
+    )
+
+
+def _rows_per_step(batch: GraphFunction, lookups: GraphFunction, lookup_of: Sequence[int]) -> dict[int, float]:
+    """Distinct rows touched by one replica's batch, by variable: the mean over a few sampled batches."""
+    import tensorflow as tf
+
+    if not lookup_of:
+        return {}
+    make, find = batch.callable(), lookups.callable()
+    counts: dict[int, list[int]] = {}
+    for seed in range(SAMPLED_BATCHES):
+        found = find(*make(tf.constant([seed, 0], tf.int32)))
+        for variable in sorted(set(lookup_of)):
+            ids = [np.ravel(each) for each, of in zip(found, lookup_of, strict=True) if of == variable]
+            counts.setdefault(variable, []).append(len(np.unique(np.concatenate(ids))))
+    return {variable: float(np.mean(each)) for variable, each in counts.items()}

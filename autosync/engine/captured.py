@@ -1,0 +1,121 @@
+"""A captured model: its spec, its functions as bytes and its initial values, in one file without pickle."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from autosync.engine.graph_function import GraphFunction
+from autosync.engine.optimizer import CapturedOptimizer
+from autosync.errors import ModelError
+from autosync.spec import ModelSpec
+
+__all__ = ["CapturedModel"]
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class CapturedModel:
+    """Everything that is needed to train a model without its Python code.
+
+    `batch(seed int32 (2,)) -> batch tensors` makes one replica's synthetic batch.
+    `lookups(*batch) -> ids`, one tensor of row numbers for every lookup in a sparse variable; `lookup_of[i]` is the
+    index in `spec.variables` of the variable that lookup i reads.
+    `gradient(*variables, *state, *batch, *positions) -> (loss, *gradients, *new state)`: a dense variable is given
+    whole and has one gradient of its shape; a sparse one is given as its looked-up rows, with `positions` (one tensor
+    for every lookup) counting into these rows, and has two gradient outputs: a value for every looked-up row, and
+    the original row numbers. `state` is what is not trained (batch-norm statistics, dropout seeds); every replica
+    keeps its own. `seeds[i]` tells that state i is a random seed, to be different on every replica.
+    `optimizers` has one captured update for every dtype among the variables.
+    """
+
+    spec: ModelSpec
+    gradient: GraphFunction
+    batch: GraphFunction
+    lookups: GraphFunction
+    lookup_of: tuple[int, ...]
+    optimizers: dict[str, CapturedOptimizer]
+    initial_values: tuple[Array, ...]
+    initial_state: tuple[Array, ...]
+    state_names: tuple[str, ...]
+    seeds: tuple[bool, ...]
+    notes: tuple[str, ...] = ()
+
+    def to_bytes(self) -> bytes:
+        """The model as one zip archive of JSON, GraphDefs and NumPy arrays."""
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+            functions = {"gradient": self.gradient, "batch": self.batch, "lookups": self.lookups}
+            functions |= {f"update_{dtype}": each.update for dtype, each in self.optimizers.items()}
+            document = {
+                "spec": self.spec.to_json(),
+                "lookup_of": self.lookup_of,
+                "optimizers": {dtype: _optimizer_json(each) for dtype, each in self.optimizers.items()},
+                "functions": {name: {"inputs": f.inputs, "outputs": f.outputs} for name, f in functions.items()},
+                "state_names": self.state_names,
+                "seeds": self.seeds,
+                "notes": self.notes,
+            }
+            archive.writestr("model.json", json.dumps(document))
+            for name, function in functions.items():
+                archive.writestr(f"{name}.pb", function.graph)
+            for kind, arrays in (("value", self.initial_values), ("state", self.initial_state)):
+                for index, array in enumerate(arrays):
+                    with archive.open(f"{kind}/{index}.npy", "w", force_zip64=True) as file:
+                        np.lib.format.write_array(file, array, allow_pickle=False)
+        return buffer.getvalue()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> CapturedModel:
+        """The model that `to_bytes` wrote. Raises `ModelError` when `data` is something else."""
+        try:
+            with zipfile.ZipFile(io.BytesIO(data)) as archive:
+                return cls._read(archive)
+        except (zipfile.BadZipFile, KeyError, ValueError) as error:
+            raise ModelError(f"A captured model must be an archive written by autosync, but: {error}.") from None
+
+    @classmethod
+    def _read(cls, archive: zipfile.ZipFile) -> CapturedModel:
+        document = json.loads(archive.read("model.json"))
+        functions = {
+            name: GraphFunction(archive.read(f"{name}.pb"), tuple(ends["inputs"]), tuple(ends["outputs"]))
+            for name, ends in document["functions"].items()
+        }
+
+        def arrays(kind: str, count: int) -> tuple[Array, ...]:
+            files = (io.BytesIO(archive.read(f"{kind}/{index}.npy")) for index in range(count))
+            return tuple(np.lib.format.read_array(file, allow_pickle=False) for file in files)
+
+        spec = ModelSpec.from_json(document["spec"])
+        return cls(
+            spec=spec,
+            gradient=functions["gradient"],
+            batch=functions["batch"],
+            lookups=functions["lookups"],
+            lookup_of=tuple(document["lookup_of"]),
+            optimizers={
+                dtype: _optimizer_from_json(fields, functions[f"update_{dtype}"])
+                for dtype, fields in document["optimizers"].items()
+            },
+            initial_values=arrays("value", len(spec.variables)),
+            initial_state=arrays("state", len(document["state_names"])),
+            state_names=tuple(document["state_names"]),
+            seeds=tuple(document["seeds"]),
+            notes=tuple(document["notes"]),
+        )
+
+
+def _optimizer_json(optimizer: CapturedOptimizer) -> dict[str, Any]:
+    return {name: value for name, value in optimizer.__dict__.items() if name != "update"}
+
+
+def _optimizer_from_json(document: dict[str, Any], update: GraphFunction) -> CapturedOptimizer:
+    fields = {name: tuple(value) if isinstance(value, list) else value for name, value in document.items()}
+    return CapturedOptimizer(update=update, **fields)

@@ -1,0 +1,59 @@
+"""A TensorFlow function as plain bytes: a GraphDef with named inputs and outputs, free of captures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from autosync.errors import ModelError
+
+__all__ = ["GraphFunction"]
+
+
+@dataclass(frozen=True)
+class GraphFunction:
+    """A function that any TensorFlow process can run without the Python code it was traced from.
+
+    `inputs` and `outputs` are tensor names (`name:0`) in the serialized `graph`.
+    """
+
+    graph: bytes
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+    @classmethod
+    def trace(cls, function: Callable[..., Any], specs: Sequence[Any]) -> GraphFunction:
+        """Trace `function` over flat tensor `specs`; it returns a flat list of tensors.
+
+        Raises `ModelError` when the function captures a variable or a tensor from outside.
+        """
+        return cls.trace_with_graph(function, specs)[0]
+
+    @classmethod
+    def trace_with_graph(cls, function: Callable[..., Any], specs: Sequence[Any]) -> tuple[GraphFunction, Any]:
+        """As `trace`, with the traced `tf.Graph` beside, for those who want to look into it."""
+        import tensorflow as tf
+
+        concrete = tf.function(function, autograph=False).get_concrete_function(*specs)
+        captured = [tensor.name for tensor in concrete.captured_inputs]
+        if captured:
+            raise ModelError(
+                f"A captured function must get all its tensors as arguments, but it reads {captured[0]} "
+                f"({len(captured)} in all) from outside; keep constants as NumPy arrays and state in Keras variables."
+            )
+        traced = cls(
+            graph=concrete.graph.as_graph_def().SerializeToString(deterministic=True),
+            inputs=tuple(tensor.name for tensor in concrete.inputs),
+            outputs=tuple(tensor.name for tensor in concrete.outputs),
+        )
+        return traced, concrete.graph
+
+    def callable(self) -> Callable[..., list[Any]]:
+        """The function for this process: takes flat tensors, gives back a list of tensors. Usable inside a `tf.function`."""
+        import tensorflow as tf
+
+        graph_def = tf.compat.v1.GraphDef.FromString(self.graph)
+        wrapped = tf.compat.v1.wrap_function(lambda: tf.graph_util.import_graph_def(graph_def, name=""), [])
+        element = wrapped.graph.as_graph_element
+        return wrapped.prune([element(name) for name in self.inputs], [element(name) for name in self.outputs])

@@ -1,0 +1,70 @@
+"""The layout of a strategy: every shard with its place in its variable, said in numbers alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from autosync.spec import AllReduce, ModelSpec, ParameterServer, Strategy, Synchronizer, Variable, shard_sizes
+
+__all__ = ["Shard", "buckets", "shards_of"]
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A piece of variable number `variable_index`: rows `start` to `start + size` of axis `axis`."""
+
+    variable: Variable
+    variable_index: int
+    index: int
+    axis: int
+    start: int
+    size: int
+    synchronizer: Synchronizer
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        shape = self.variable.shape
+        return (*shape[: self.axis], self.size, *shape[self.axis + 1 :]) if shape else ()
+
+    @property
+    def elements(self) -> int:
+        return self.variable.elements // self.variable.shape[self.axis] * self.size if self.variable.shape else 1
+
+
+def shards_of(strategy: Strategy, model: ModelSpec) -> tuple[tuple[Shard, ...], ...]:
+    """The shards of every variable, in graph order."""
+    layout = []
+    for number, variable in enumerate(model.variables):
+        decided = strategy.by_name[variable.name]
+        axis = decided.partition.axis if decided.partition else 0
+        rows = variable.shape[axis] if variable.shape else 1
+        sizes = shard_sizes(rows, len(decided.shards))
+        starts = [0, *accumulate(sizes)]
+        layout.append(
+            tuple(
+                Shard(variable, number, index, axis, starts[index], sizes[index], synchronizer)
+                for index, synchronizer in enumerate(decided.shards)
+            )
+        )
+    return tuple(layout)
+
+
+def buckets(shards: Sequence[Shard]) -> tuple[tuple[Shard, ...], ...]:
+    """Dense shards to be all-reduced together, each bucket in the order its gradients become ready.
+
+    Buckets themselves are ordered by when their last gradient is ready, i.e. by when they can start.
+    """
+    groups: dict[int, list[Shard]] = {}
+    for shard in shards:
+        if isinstance(shard.synchronizer, AllReduce) and not shard.variable.sparse:
+            groups.setdefault(shard.synchronizer.group, []).append(shard)
+    ordered = [sorted(group, key=lambda each: (each.variable.ready_order, each.index)) for group in groups.values()]
+    return tuple(tuple(group) for group in sorted(ordered, key=lambda group: group[-1].variable.ready_order))
+
+
+def on_servers(shards: Sequence[Shard]) -> tuple[Shard, ...]:
+    """Shards kept by parameter servers, in the order their gradients become ready."""
+    kept = (shard for shard in shards if isinstance(shard.synchronizer, ParameterServer))
+    return tuple(sorted(kept, key=lambda each: (each.variable.ready_order, each.index)))

@@ -1,0 +1,117 @@
+"""Lookups in sparse variables: which rows a step reads, and a gradient function that is given only those rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from autosync.engine.graph_function import GraphFunction
+
+__all__ = ["Lookup", "compact_gradient", "find_lookups", "lookup_function"]
+
+HARMLESS = ("Shape", "ShapeN", "Size", "Rank", "ZerosLike", "NoOp")
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """One gather of rows: the operation's name, the tensor of row numbers it is given, and that tensor's dtype."""
+
+    gather: str
+    ids: str
+    ids_dtype: Any
+
+
+def find_lookups(graph: Any, variable: Any, batch: Sequence[Any]) -> list[Lookup] | None:
+    """The lookups in `variable` (a placeholder of `graph`), or None when it is read in any other way.
+
+    Row numbers must follow from the batch alone, so that they are known before any value is pulled.
+    """
+    found = []
+    allowed = {tensor.op.name for tensor in batch}
+    consumers = [(operation, variable) for operation in variable.consumers()]
+    while consumers:
+        operation, tensor = consumers.pop(0)
+        if operation.type == "Identity":
+            consumers += [(each, operation.outputs[0]) for each in operation.outputs[0].consumers()]
+        elif operation.type == "GatherV2" and operation.inputs[0] is tensor and _along_axis_0(operation):
+            ids = operation.inputs[1]
+            if not _sources(ids) <= allowed:
+                return None
+            found.append(Lookup(operation.name, ids.name, ids.dtype))
+        elif operation.type not in HARMLESS:
+            return None
+    return found or None
+
+
+def _along_axis_0(gather: Any) -> bool:
+    import tensorflow as tf
+
+    axis = tf.get_static_value(gather.inputs[2])
+    return axis is not None and int(axis) == 0 and gather.get_attr("batch_dims") == 0
+
+
+def _sources(tensor: Any) -> set[str]:
+    """Names of the placeholders that `tensor` is computed from."""
+    seen: set[str] = set()
+    stack = [tensor.op]
+    while stack:
+        operation = stack.pop()
+        if operation.name not in seen:
+            seen.add(operation.name)
+            stack += [each.op for each in operation.inputs]
+            stack += list(operation.control_inputs)
+    graph = tensor.graph
+    return {name for name in seen if graph.get_operation_by_name(name).type == "Placeholder"}
+
+
+def lookup_function(traced: GraphFunction, batch_inputs: Sequence[str], lookups: Sequence[Lookup]) -> GraphFunction:
+    """The part of the traced gradient function that computes every lookup's row numbers from the batch."""
+    import tensorflow as tf
+
+    graph_def = tf.compat.v1.GraphDef.FromString(traced.graph)
+    wanted = [name.split(":")[0] for name in (*(each.ids for each in lookups), *batch_inputs)]
+    needed = _needed_nodes(graph_def, wanted)
+    part = tf.compat.v1.GraphDef(versions=graph_def.versions, library=graph_def.library)
+    part.node.extend(node for node in graph_def.node if node.name in needed)
+    graph = part.SerializeToString(deterministic=True)
+    return GraphFunction(graph, tuple(batch_inputs), tuple(each.ids for each in lookups))
+
+
+def _needed_nodes(graph_def: Any, wanted: Sequence[str]) -> set[str]:
+    """Names of the nodes that the `wanted` ones are computed from, themselves included."""
+    nodes = {node.name: node for node in graph_def.node}
+    needed: set[str] = set()
+    stack = list(wanted)
+    while stack:
+        name = stack.pop()
+        if name not in needed:
+            needed.add(name)
+            stack += [each.lstrip("^").split(":")[0] for each in nodes[name].input]
+    return needed
+
+
+def compact_gradient(
+    traced: GraphFunction, lookups: Sequence[Lookup], tables: Mapping[str, Sequence[int]]
+) -> GraphFunction:
+    """`traced` with every lookup reading given rows at given positions, in place of whole tables at row numbers.
+
+    `tables` holds the shape of each sparse variable by its input's name; the positions become inputs at the end.
+    """
+    import tensorflow as tf
+
+    graph_def = tf.compat.v1.GraphDef.FromString(traced.graph)
+    nodes = {node.name: node for node in graph_def.node}
+    for name, shape in tables.items():
+        placeholder = nodes[name.split(":")[0]]
+        placeholder.attr["shape"].shape.CopyFrom(tf.TensorShape([None, *shape[1:]]).as_proto())
+        placeholder.attr.pop("_output_shapes", None)
+    positions = []
+    for index, lookup in enumerate(lookups):
+        node = graph_def.node.add(name=f"positions_{index}", op="Placeholder")
+        node.attr["dtype"].type = lookup.ids_dtype.as_datatype_enum
+        node.attr["shape"].shape.unknown_rank = True
+        nodes[lookup.gather].input[1] = node.name
+        positions.append(f"{node.name}:0")
+    graph = graph_def.SerializeToString(deterministic=True)
+    return GraphFunction(graph, (*traced.inputs, *positions), traced.outputs)

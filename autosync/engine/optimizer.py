@@ -1,0 +1,189 @@
+"""A Keras optimizer as a function on flat arrays, so that any shard of any variable can be updated by itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from autosync.engine.graph_function import GraphFunction
+from autosync.errors import ModelError
+
+__all__ = ["CapturedOptimizer", "capture_optimizer"]
+
+
+@dataclass(frozen=True)
+class CapturedOptimizer:
+    """`update(value, gradient, *slots, *scalars) -> (value, *slots, *scalars)` on flat arrays of any one length.
+
+    A slot has the value's length and starts filled with `slot_starts[i]`; a scalar (the iteration, the learning
+    rate) starts at `scalar_starts[i]` of dtype `scalar_dtypes[i]`. `rows_suffice` tells that a zero gradient changes
+    nothing, so that a sparse gradient needs to update its touched rows only.
+    """
+
+    text: str
+    dtype: str
+    update: GraphFunction
+    slot_starts: tuple[float, ...]
+    scalar_starts: tuple[float, ...]
+    scalar_dtypes: tuple[str, ...]
+    rows_suffice: bool
+
+
+def capture_optimizer(optimizer: Any, dtype: str) -> CapturedOptimizer:
+    """Capture `optimizer` for variables of `dtype`.
+
+    Raises `ModelError` when its update of an element depends on other elements (clipping by norm, LAMB, Adafactor,
+    Muon on matrices), because a shard could then not be updated by itself.
+    """
+    _refuse_exclusions(optimizer)
+    shape = (2, 3)
+    twin = _functional_twin(optimizer)
+    variable = _keras_variable(shape, dtype)
+    twin.build([variable])
+    slots = [each for each in twin.variables if tuple(each.shape) == shape]
+    scalars = [each for each in twin.variables if tuple(each.shape) != shape]
+    if any(tuple(each.shape) for each in scalars):
+        raise ModelError(f"Optimizer {twin.name!r} keeps state that is neither a variable's size nor a scalar.")
+    flat = _traced(optimizer, (6,), dtype, [None])
+    captured = CapturedOptimizer(
+        text=f"{type(optimizer).__name__} {json.dumps(_settings(optimizer), sort_keys=True)}",
+        dtype=dtype,
+        update=flat,
+        slot_starts=tuple(_fill_value(each) for each in slots),
+        scalar_starts=tuple(float(each.numpy()) for each in scalars),
+        scalar_dtypes=tuple(str(each.dtype) for each in scalars),
+        rows_suffice=False,
+    )
+    update = flat.callable()
+    shaped_update = _traced(optimizer, shape, dtype, list(shape))
+    if len(shaped_update.inputs) != len(flat.inputs) or not _is_elementwise(captured, update, shaped_update.callable()):
+        raise ModelError(
+            f"The update of an element by {type(optimizer).__name__} depends on other elements (a norm, say), so "
+            f"shards cannot be updated apart; use an elementwise optimizer such as SGD or Adam."
+        )
+    rows_suffice = _zero_gradient_changes_nothing(captured, update)
+    return CapturedOptimizer(**{**captured.__dict__, "rows_suffice": rows_suffice})
+
+
+def _settings(optimizer: Any) -> dict[str, Any]:
+    """The settings that matter, without the instance's name and those left at None."""
+    return {key: value for key, value in optimizer.get_config().items() if key != "name" and value is not None}
+
+
+def _refuse_exclusions(optimizer: Any) -> None:
+    if getattr(optimizer, "inner_optimizer", None) is not None:
+        raise ModelError(f"{type(optimizer).__name__} wraps another optimizer; give the inner optimizer itself.")
+    if getattr(optimizer, "_exclude_from_weight_decay", None) or getattr(
+        optimizer, "_exclude_from_weight_decay_pattern", None
+    ):
+        raise ModelError(
+            "The optimizer excludes some variables from weight decay, but every shard is updated by one and the same "
+            "rule; remove the exclusion or the weight decay."
+        )
+
+
+def _functional_twin(optimizer: Any) -> Any:
+    """A fresh optimizer with the same settings whose updates work on tensors.
+
+    Keras writes updates to TensorFlow variables through `tf.distribute`, and refuses `stateless_apply`. Its
+    back-end-neutral methods do it without: the twin's class puts those first again.
+    """
+    lineage = {cls.__name__: cls for cls in type(optimizer).__mro__}
+    specific, neutral = lineage.get("TFOptimizer"), lineage.get("BaseOptimizer")
+    if specific is None or neutral is None:
+        raise ModelError(f"An optimizer must be a Keras 3 optimizer, not {type(optimizer).__name__}.")
+    methods = {name: neutral.__dict__[name] for name in specific.__dict__ if name in neutral.__dict__}
+    for name in ("__init__", "__module__", "__doc__", "add_variable_from_reference"):
+        methods.pop(name, None)
+    twin_class = type(type(optimizer).__name__, (type(optimizer),), methods)
+    return twin_class.from_config(optimizer.get_config())
+
+
+def _keras_variable(shape: tuple[int, ...], dtype: str) -> Any:
+    import keras
+
+    return keras.Variable(np.zeros(shape), dtype=dtype, name="variable")
+
+
+def _traced(optimizer: Any, shape: tuple[int, ...], dtype: str, traced_shape: list[int | None]) -> GraphFunction:
+    """The update traced on arrays of `traced_shape`, by a twin that was built on `shape`."""
+    import keras
+    import tensorflow as tf
+
+    twin = _functional_twin(optimizer)
+    variable = _keras_variable(shape, dtype)
+    twin.build([variable])
+    slots = [each for each in twin.variables if tuple(each.shape) == shape]
+    scalars = [each for each in twin.variables if tuple(each.shape) != shape]
+    in_order = [variable, *slots, *scalars]
+
+    def update(value: Any, gradient: Any, *state: Any) -> list[Any]:
+        with keras.StatelessScope() as scope:
+            # `add_update` takes tensors of unknown length, which the scope's constructor refuses.
+            for each, tensor in zip(in_order, (value, *state), strict=True):
+                scope.add_update((each, tensor))
+            twin.apply([gradient])
+        return [tf.convert_to_tensor(scope.get_current_value(each)) for each in in_order]
+
+    array = tf.TensorSpec(traced_shape, dtype)
+    scalar_specs = [tf.TensorSpec([], each.dtype) for each in scalars]
+    try:
+        return GraphFunction.trace(update, [array, array, *([array] * len(slots)), *scalar_specs])
+    except (TypeError, ValueError) as error:  # whatever Keras or TensorFlow say about an unusual optimizer
+        reason = " ".join(str(error).split())
+        raise ModelError(f"The update rule of {type(optimizer).__name__} cannot be captured: {reason}") from error
+
+
+def _fill_value(slot: Any) -> float:
+    values = np.unique(np.asarray(slot.numpy()))
+    if len(values) != 1:
+        raise ModelError(f"Optimizer slot {slot.path!r} must start with one value everywhere, but does not.")
+    return float(values[0])
+
+
+def _state(captured: CapturedOptimizer, slots: list[Any]) -> list[Any]:
+    import tensorflow as tf
+
+    pairs = zip(captured.scalar_starts, captured.scalar_dtypes, strict=True)
+    return slots + [tf.cast(start, dtype) for start, dtype in pairs]
+
+
+def _is_elementwise(
+    captured: CapturedOptimizer, update: Callable[..., list[Any]], shaped_update: Callable[..., list[Any]]
+) -> bool:
+    """Whether halves updated apart, and a matrix, give what the whole flat array gives, for small and large gradients."""
+    import tensorflow as tf
+
+    generator = np.random.default_rng(0)
+    tolerance = 1e-2 if captured.dtype in ("float16", "bfloat16") else 1e-5
+    for scale in (1e-3, 1.0, 1e3):
+        value, gradient = (tf.constant(generator.normal(size=6) * s, captured.dtype) for s in (1.0, scale))
+        slots = [tf.constant(np.abs(generator.normal(size=6)), captured.dtype) for _ in captured.slot_starts]
+        whole = update(value, gradient, *_state(captured, slots))[0]
+        halves = [
+            update(value[part], gradient[part], *_state(captured, [slot[part] for slot in slots]))[0]
+            for part in (slice(0, 3), slice(3, 6))
+        ]
+        as_matrix = [tf.reshape(each, (2, 3)) for each in (value, gradient, *slots)]
+        matrix = shaped_update(*as_matrix[:2], *_state(captured, as_matrix[2:]))[0]
+        change = np.abs(np.asarray(whole - value, "float64")).max() + 1e-12
+        for other in (tf.concat(halves, 0), tf.reshape(matrix, [-1])):
+            if np.abs(np.asarray(whole - other, "float64")).max() > tolerance * change:
+                return False
+    return True
+
+
+def _zero_gradient_changes_nothing(captured: CapturedOptimizer, update: Callable[..., list[Any]]) -> bool:
+    import tensorflow as tf
+
+    generator = np.random.default_rng(1)
+    value = tf.constant(generator.normal(size=6), captured.dtype)
+    slots = [tf.constant(np.abs(generator.normal(size=6)), captured.dtype) for _ in captured.slot_starts]
+    after = update(value, tf.zeros_like(value), *_state(captured, slots))
+    return all(
+        bool(tf.reduce_all(old == new)) for old, new in zip([value, *slots], after[: 1 + len(slots)], strict=True)
+    )

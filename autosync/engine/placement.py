@@ -1,0 +1,56 @@
+"""Where devices are: a cluster's device names as TensorFlow device strings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from autosync.errors import ClusterError
+from autosync.spec import ClusterSpec, Device
+
+__all__ = ["Placement"]
+
+
+@dataclass(frozen=True)
+class Placement:
+    """TensorFlow's name for each device, and each node's first CPU device (where it caches and sums)."""
+
+    names: Mapping[str, str]
+    gateways: Mapping[str, str]
+
+    @classmethod
+    def in_one_process(cls, cluster: ClusterSpec) -> Placement:
+        """Every CPU device is a logical device of this process; for tests and small machines."""
+        names = {str(device): f"/CPU:{index}" for index, device in enumerate(cluster.server_devices)}
+        return cls(names, _gateways(cluster))
+
+    @classmethod
+    def on_workers(cls, cluster: ClusterSpec) -> Placement:
+        """Worker processes are tasks of job `worker`, numbered in the order of the cluster's server devices."""
+        names = {}
+        tasks = {device: task for task, device in enumerate(cluster.server_devices)}
+        for device, task in tasks.items():
+            names[str(device)] = f"/job:worker/replica:0/task:{task}/device:CPU:0"
+        for node in cluster.nodes:
+            for device in node.gpu_devices:
+                task = tasks[node.cpu_devices[0]]
+                names[str(device)] = f"/job:worker/replica:0/task:{task}/device:GPU:{device.index}"
+        return cls(names, _gateways(cluster))
+
+    def name(self, device: str) -> str:
+        """TensorFlow's name for `device`. Raises `ClusterError`, listing the devices there are."""
+        try:
+            return self.names[device]
+        except KeyError:
+            raise ClusterError(f"No device {device!r} is placed. Devices: {', '.join(self.names)}.") from None
+
+    def node(self, device: str) -> str:
+        return Device.parse(device).node
+
+    def gateway(self, node: str) -> str:
+        """TensorFlow's name for the first CPU device of `node`."""
+        return self.names[self.gateways[node]]
+
+
+def _gateways(cluster: ClusterSpec) -> dict[str, str]:
+    return {node.name: str(node.cpu_devices[0]) for node in cluster.nodes}

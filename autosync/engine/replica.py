@@ -1,0 +1,121 @@
+"""One replica's part of a step: its batch, its forward and backward pass, its own state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+from autosync.engine.captured import CapturedModel
+
+__all__ = ["CompiledModel", "Lookups", "Replica", "Results"]
+
+
+@final
+class CompiledModel:
+    """A captured model's functions, loaded into this process."""
+
+    def __init__(self, captured: CapturedModel) -> None:
+        self.captured = captured
+        self.batch: Callable[..., list[Any]] = captured.batch.callable()
+        self.gradient: Callable[..., list[Any]] = captured.gradient.callable()
+        self.lookups: Callable[..., list[Any]] | None = captured.lookups.callable() if captured.lookup_of else None
+
+
+@dataclass(frozen=True)
+class Lookups:
+    """What one replica's batch looks up: by variable the sorted distinct rows `ids`, and by lookup its row numbers."""
+
+    ids: dict[int, Any]
+    raw: list[Any]
+
+
+@dataclass(frozen=True)
+class Results:
+    """One replica's loss and gradients: by variable a dense tensor, or `rows` (n, ...) matching `Lookups.ids`."""
+
+    loss: Any
+    gradients: dict[int, Any]
+
+
+@final
+class Replica:
+    """A replica on one device, with the state that it keeps for itself (batch-norm statistics, dropout seeds)."""
+
+    def __init__(self, model: CompiledModel, number: int, device: str, state: Sequence[Any]) -> None:
+        """`state` are initial values that already are on the device."""
+        import tensorflow as tf
+
+        self.model = model
+        self.number = number
+        self.device = device
+        with tf.device(device):
+            self.steps = tf.Variable(tf.constant(0, tf.int32), trainable=False)
+            self.state = [
+                tf.Variable(self._own_seed(value) if is_seed else value, trainable=False)
+                for value, is_seed in zip(state, model.captured.seeds, strict=True)
+            ]
+
+    def _own_seed(self, seed: Any) -> Any:
+        """A seed of this replica's own, so that replicas do not drop the same units."""
+        import tensorflow as tf
+
+        return seed + tf.cast(self.number, seed.dtype)
+
+    def next_batch(self) -> list[Any]:
+        """The next synthetic batch, made on the replica. Every strategy sees the same sequence."""
+        import tensorflow as tf
+
+        with tf.device(self.device):
+            seed = tf.stack([self.steps.read_value(), self.number])
+            self.steps.assign_add(1)
+            return list(self.model.batch(seed))
+
+    def look_up(self, batch: Sequence[Any]) -> Lookups:
+        """Which rows of sparse variables this batch touches."""
+        import tensorflow as tf
+
+        if self.model.lookups is None:
+            return Lookups({}, [])
+        with tf.device(self.device):
+            raw = list(self.model.lookups(*batch))
+            by_variable: dict[int, list[Any]] = {}
+            for variable, ids in zip(self.model.captured.lookup_of, raw, strict=True):
+                by_variable.setdefault(variable, []).append(tf.reshape(tf.cast(ids, tf.int64), [-1]))
+            distinct = {
+                variable: tf.sort(tf.unique(tf.concat(ids, 0)).y) for variable, ids in by_variable.items()
+            }
+        return Lookups(distinct, raw)
+
+    def run(self, values: Sequence[Any], batch: Sequence[Any], lookups: Lookups) -> Results:
+        """Forward and backward pass. A sparse variable's value is its rows `lookups.ids`."""
+        import tensorflow as tf
+
+        captured = self.model.captured
+        with tf.device(self.device):
+            positions = [
+                tf.reshape(
+                    tf.searchsorted(lookups.ids[variable], tf.reshape(tf.cast(raw, tf.int64), [-1]), out_type=raw.dtype),
+                    tf.shape(raw),
+                )
+                for variable, raw in zip(captured.lookup_of, lookups.raw, strict=True)
+            ]
+            state = [each.read_value() for each in self.state]
+            loss, *rest = self.model.gradient(*values, *state, *batch, *positions)
+            gradients: dict[int, Any] = {}
+            for number, variable in enumerate(captured.spec.variables):
+                gradients[number] = rest.pop(0)
+                if variable.sparse:
+                    gradients[number] = _sum_by_row(gradients[number], rest.pop(0), lookups.ids[number])
+            for held, new in zip(self.state, rest, strict=True):
+                held.assign(new)
+        return Results(loss, gradients)
+
+
+def _sum_by_row(values: Any, raw_ids: Any, ids: Any) -> Any:
+    """Add up the gradient of every distinct row in `ids` (sorted) from one value for every lookup."""
+    import tensorflow as tf
+
+    places = tf.searchsorted(ids, tf.cast(tf.reshape(raw_ids, [-1]), tf.int64))
+    rows = tf.reshape(values, tf.concat([tf.shape(places), tf.shape(values)[-(len(values.shape) - 1) :]], 0))
+    return tf.math.unsorted_segment_sum(rows, places, tf.size(ids))

@@ -1,0 +1,33 @@
+"""The training task: all that one replica's training step is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["TrainingTask"]
+
+
+@dataclass(frozen=True)
+class TrainingTask:
+    """A model with its loss, optimizer and synthetic batches; TensorFlow objects, so it never leaves its process.
+
+    model       a built `keras.Model`; `model.stateless_call` works on what `batch` returns as inputs. Initial weights
+                and variable paths are the same each time the task is built, in any process.
+    loss        (targets, outputs) -> float32 scalar, the mean over this replica's batch. Replicas of equal batch size
+                therefore average to the mean over the global batch.
+    optimizer   an unbuilt `keras.optimizers.Optimizer`: hyperparameters only, no slots yet. A user's own may be built.
+    batch_size  examples one replica takes a step.
+    batch       int32 seed of shape (2,) -> (inputs, targets): a TensorFlow function that makes one replica's batch
+                inside the graph. The same seed gives the same batch, different seeds different ones. Structures of
+                tensors (tensor, tuple or dict), static shapes, leading dimension `batch_size`. It closes over no
+                tensor, so a traced function that calls it has no captures.
+    """
+
+    name: str
+    model: Any
+    loss: Callable[[Any, Any], Any]
+    optimizer: Any
+    batch_size: int
+    batch: Callable[[Any], tuple[Any, Any]]
