@@ -1,0 +1,105 @@
+"""The model zoo: names of the training tasks there are, each built where it is asked for.
+
+Nothing here imports TensorFlow or Keras before `build_task` is called. No weights are ever downloaded: models start
+from seeded random weights and train on synthetic batches drawn inside the graph.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from autosync.errors import ModelError
+
+if TYPE_CHECKING:
+    from autosync.engine.task import TrainingTask
+
+__all__ = ["ALIASES", "MODELS", "build_task", "default_space", "describe", "resolve_name"]
+
+MODELS = {
+    "bert-base": "BERT-base, masked-language pretraining with tied embeddings; 109 M parameters",
+    "bert-classifier": "BERT-base, classification into two classes: sparse embedding gradient; 109 M parameters",
+    "bert-classifier-mini": "BERT of 2 layers for CPUs, classification: sparse embedding gradient; 4.8 M parameters",
+    "bert-large": "BERT-large, masked-language pretraining with tied embeddings; 335 M parameters",
+    "bert-mini": "BERT of 2 layers for CPUs, masked-language pretraining with tied embeddings; 1.2 M parameters",
+    "densenet121": "DenseNet-121 on ImageNet's sizes; 8.0 M parameters",
+    "inceptionv3": "Inception v3 on ImageNet's sizes; 24 M parameters",
+    "mlp": "three dense layers for tests; 13 thousand parameters",
+    "ncf": "neural collaborative filtering at MovieLens-20M's sizes: four sparse tables; 32 M parameters",
+    "ncf-mini": "neural collaborative filtering for CPUs: four sparse tables; 4.6 M parameters",
+    "resnet101": "ResNet-101 on ImageNet's sizes; 45 M parameters",
+    "resnet50": "ResNet-50 on ImageNet's sizes; 26 M parameters",
+    "resnet-mini": "a residual network with batch normalization for CPUs; 1.2 M parameters",
+    "transformer-lm": "decoder-only language model of WMT sizes: sparse input table; 145 M parameters",
+    "transformer-lm-mini": "decoder-only language model for CPUs: sparse input table; 1.9 M parameters",
+    "vgg16": "VGG-16 on ImageNet's sizes: one dense layer of 103 M; 138 M parameters",
+    "vgg-mini": "a VGG for CPUs: one dense layer of 1 M; 1.3 M parameters",
+}
+
+ALIASES = {
+    "bert": ("bert-mini", "bert-large"),
+    "resnet": ("resnet-mini", "resnet101"),
+    "vgg": ("vgg-mini", "vgg16"),
+}
+"""Short name -> the model it means on CPUs, and on GPUs."""
+
+_FAMILIES = (  # start of a name, module that builds it, search space
+    ("bert", "bert", "bert"),
+    ("transformer-lm", "language", "bert"),
+    ("vgg", "images", "cnn"),
+    ("resnet", "images", "cnn"),
+    ("densenet", "images", "cnn"),
+    ("inception", "images", "cnn"),
+    ("ncf", "recommendation", "ncf"),
+    ("mlp", "perceptron", "default"),
+)
+
+
+def resolve_name(name: str, gpus: int) -> str:
+    """The full name of a model, such as 'bert-mini' for 'bert' when there are no GPUs; other names stay as they are."""
+    on_cpus, on_gpus = ALIASES.get(name, (name, name))
+    return on_gpus if gpus else on_cpus
+
+
+def default_space(name: str) -> str:
+    """The search space file that suits the model: 'bert', 'cnn', 'ncf', or 'default' for a user's own."""
+    return _family(name)[1] if ":" not in name else "default"
+
+
+def build_task(name: str, gpus: int = 0) -> TrainingTask:
+    """Build the model called `name`, or the user's own when it has the form `package.module:function`.
+
+    Imports TensorFlow. Building twice gives bit-identical weights under the same variable paths. Raises `ModelError`.
+    """
+    if ":" in name:
+        from autosync.engine.zoo.user_model import task_from_function
+
+        return task_from_function(name)
+    full_name = resolve_name(name, gpus)
+    module, _ = _family(full_name)
+    if full_name not in MODELS:
+        raise ModelError(_unknown(name))
+    from autosync.engine.zoo.repeatable import repeatable_build
+
+    with repeatable_build():
+        task: TrainingTask = import_module(f"autosync.engine.zoo.{module}").build(full_name)
+    return task
+
+
+def describe(task: TrainingTask) -> str:
+    """One line on `task`: parameters, gradient sizes, batch and optimizer. Traces the gradient: seconds when large."""
+    from autosync.engine.zoo.description import described
+
+    return described(task)
+
+
+def _family(name: str) -> tuple[str, str]:
+    for start, module, space in _FAMILIES:
+        if name.startswith(start):
+            return module, space
+    raise ModelError(_unknown(name))
+
+
+def _unknown(name: str) -> str:
+    known = ", ".join(sorted([*MODELS, *ALIASES]))
+    return f"No model is called {name!r}. Known: {known}; or name your own as package.module:function."

@@ -1,0 +1,163 @@
+"""BERT: masked-language pretraining and classification.
+
+Devlin et al., "BERT: Pre-training of Deep Bidirectional Transformers", 2019, as MLPerf training runs it, but for:
+
+- Sequences are those of the first phase (128 tokens, 20 predicted), not of the second (512 and 76), so that a replica
+  fits on common GPUs in float32. They are full, so there is no padding mask.
+- The objective is the masked words alone, without next-sentence prediction; so pretraining has no pooler.
+- Adam instead of LAMB, whose layer-wise trust ratio needs the norms of a whole variable; no weight decay.
+- Two segments are looked up by one-hot product as in the paper's own code, so that table's gradient is dense.
+
+The layers are keras-hub's, under the names `keras_hub.models.BertBackbone` gives them; that class itself always carries
+a pooler and a mask. In pretraining the output projection is the token embedding transposed, which makes the embedding's
+gradient dense; in classification it is sparse. The mini models have no dropout, which keeps their graphs small.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import keras
+import keras_hub
+import tensorflow as tf
+
+from autosync.engine.task import TrainingTask
+from autosync.engine.zoo.losses import cross_entropy
+from autosync.engine.zoo.synthetic import masked_tokens, zipf_ids
+
+__all__ = ["SIZES", "BertSize", "build"]
+
+CLASSES = 2
+SEGMENTS = 2
+
+
+@dataclass(frozen=True)
+class BertSize:
+    """`sequence` tokens each, `predictions` of them masked; zero predictions make a classifier."""
+
+    vocabulary: int
+    layers: int
+    width: int
+    heads: int
+    sequence: int
+    predictions: int
+    batch_size: int
+    learning_rate: float
+    dropout: float = 0.1
+
+
+SIZES = {
+    "bert-base": BertSize(30522, 12, 768, 12, 128, 20, 32, 1e-4),
+    "bert-large": BertSize(30522, 24, 1024, 16, 128, 20, 32, 5e-5),
+    "bert-mini": BertSize(6000, 2, 128, 4, 32, 5, 8, 1e-4, dropout=0.0),
+    "bert-classifier": BertSize(30522, 12, 768, 12, 128, 0, 32, 2e-5),
+    "bert-classifier-mini": BertSize(20000, 2, 192, 4, 32, 0, 4, 1e-4, dropout=0.0),
+}
+
+
+def build(name: str) -> TrainingTask:
+    """The task called `name`, one of `SIZES`.
+
+    bert-base 109 M parameters, bert-large 335 M, bert-classifier 109 M, bert-mini 1.2 M, bert-classifier-mini 4.8 M.
+    """
+    size = SIZES[name]
+    return TrainingTask(
+        name=name,
+        model=_masked_language_model(name, size) if size.predictions else _classifier(name, size),
+        loss=cross_entropy,
+        optimizer=keras.optimizers.Adam(size.learning_rate, beta_2=0.999, epsilon=1e-6, name="adam"),
+        batch_size=size.batch_size,
+        batch=partial(_masked_batch if size.predictions else _classifier_batch, size=size),
+    )
+
+
+def _initializer() -> Any:
+    return keras.initializers.TruncatedNormal(stddev=0.02)
+
+
+def _gelu(x: Any) -> Any:
+    return keras.activations.gelu(x, approximate=True)
+
+
+def _ids(name: str, *shape: int) -> Any:
+    return keras.Input(batch_shape=shape, dtype="int32", name=name)
+
+
+def _encoder(size: BertSize, token_ids: Any, segment_ids: Any, token_embedding: Any) -> Any:
+    """The encoded sequence, (batch, sequence, width)."""
+    tokens = token_embedding(token_ids)
+    positions = keras_hub.layers.PositionEmbedding(
+        size.sequence, initializer=_initializer(), name="position_embedding"
+    )(tokens)
+    segments = keras.layers.Dense(
+        size.width, use_bias=False, kernel_initializer=_initializer(), name="segment_embedding"
+    )(keras.ops.one_hot(segment_ids, SEGMENTS))
+    x = keras.layers.Add(name="embeddings_add")([tokens, positions, segments])
+    x = keras.layers.LayerNormalization(epsilon=1e-12, name="embeddings_layer_norm")(x)
+    if size.dropout:
+        x = keras.layers.Dropout(size.dropout, name="embeddings_dropout")(x)
+    for index in range(size.layers):
+        x = keras_hub.layers.TransformerEncoder(
+            intermediate_dim=4 * size.width,
+            num_heads=size.heads,
+            dropout=size.dropout,
+            activation=_gelu,
+            layer_norm_epsilon=1e-12,
+            kernel_initializer=_initializer(),
+            name=f"transformer_layer_{index}",
+        )(x)
+    return x
+
+
+def _masked_language_model(name: str, size: BertSize) -> Any:
+    token_ids = _ids("token_ids", size.batch_size, size.sequence)
+    segment_ids = _ids("segment_ids", size.batch_size, size.sequence)
+    mask_positions = _ids("mask_positions", size.batch_size, size.predictions)
+    embedding = keras_hub.layers.ReversibleEmbedding(
+        size.vocabulary, size.width, embeddings_initializer=_initializer(), name="token_embedding"
+    )
+    encoded = _encoder(size, token_ids, segment_ids, embedding)
+    logits = keras_hub.layers.MaskedLMHead(
+        token_embedding=embedding,
+        intermediate_activation=_gelu,
+        kernel_initializer=_initializer(),
+        name="masked_lm_head",
+    )(encoded, mask_positions)
+    return keras.Model([token_ids, segment_ids, mask_positions], logits, name=name)
+
+
+def _classifier(name: str, size: BertSize) -> Any:
+    token_ids = _ids("token_ids", size.batch_size, size.sequence)
+    segment_ids = _ids("segment_ids", size.batch_size, size.sequence)
+    embedding = keras.layers.Embedding(
+        size.vocabulary, size.width, embeddings_initializer=_initializer(), name="token_embedding"
+    )
+    encoded = _encoder(size, token_ids, segment_ids, embedding)
+    pooled = keras.layers.Dense(size.width, "tanh", kernel_initializer=_initializer(), name="pooled_dense")(
+        encoded[:, 0, :]
+    )
+    if size.dropout:
+        pooled = keras.layers.Dropout(size.dropout, name="classifier_dropout")(pooled)
+    logits = keras.layers.Dense(CLASSES, kernel_initializer=_initializer(), name="logits")(pooled)
+    return keras.Model([token_ids, segment_ids], logits, name=name)
+
+
+def _segments(size: BertSize) -> Any:
+    """Sentence A is the first half of every sequence, B the second; (batch, sequence) of 0 and 1."""
+    half = size.sequence // 2
+    return tf.constant([[0] * half + [1] * (size.sequence - half)] * size.batch_size, tf.int32)
+
+
+def _masked_batch(seed: Any, size: BertSize) -> tuple[Any, Any]:
+    shape = (size.batch_size, size.sequence)
+    token_ids, positions, targets = masked_tokens(seed, shape, size.predictions, size.vocabulary)
+    return (token_ids, _segments(size), positions), targets
+
+
+def _classifier_batch(seed: Any, size: BertSize) -> tuple[Any, Any]:
+    """The class says whether the first word after [CLS] is among the commonest, which about half are."""
+    token_ids = zipf_ids(seed, (size.batch_size, size.sequence), size.vocabulary)
+    common = int(size.vocabulary**0.5)
+    return (token_ids, _segments(size)), tf.cast(token_ids[:, 1] < common, tf.int32)

@@ -1,0 +1,83 @@
+"""A decoder-only language model with an untied output projection.
+
+Sizes of the "big" Transformer of Vaswani et al., "Attention Is All You Need", 2017, as MLPerf trained it on WMT
+(33 708 words), without its encoder; Adam with that paper's betas. The input embedding's gradient is sparse, the output
+projection's is dense and as large as the table. The mini model has no dropout.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import keras
+import keras_hub
+
+from autosync.engine.task import TrainingTask
+from autosync.engine.zoo.losses import cross_entropy
+from autosync.engine.zoo.synthetic import zipf_ids
+
+__all__ = ["SIZES", "LanguageModelSize", "build"]
+
+
+@dataclass(frozen=True)
+class LanguageModelSize:
+    """`sequence` tokens are predicted in each of `batch_size` examples."""
+
+    vocabulary: int
+    layers: int
+    width: int
+    heads: int
+    sequence: int
+    batch_size: int
+    learning_rate: float
+    dropout: float = 0.1
+
+
+SIZES = {
+    "transformer-lm": LanguageModelSize(33708, 6, 1024, 16, 256, 16, 1e-4),
+    "transformer-lm-mini": LanguageModelSize(6000, 2, 128, 4, 32, 4, 3e-4, dropout=0.0),
+}
+
+
+def build(name: str) -> TrainingTask:
+    """The task called `name`, one of `SIZES`: transformer-lm 145 M parameters, transformer-lm-mini 1.9 M."""
+    size = SIZES[name]
+    return TrainingTask(
+        name=name,
+        model=_decoder(name, size),
+        loss=cross_entropy,
+        optimizer=keras.optimizers.Adam(size.learning_rate, beta_1=0.9, beta_2=0.98, epsilon=1e-9, name="adam"),
+        batch_size=size.batch_size,
+        batch=partial(_next_word_batch, size=size),
+    )
+
+
+def _decoder(name: str, size: LanguageModelSize) -> Any:
+    token_ids = keras.Input(batch_shape=(size.batch_size, size.sequence), dtype="int32", name="token_ids")
+    tokens = keras.layers.Embedding(
+        size.vocabulary,
+        size.width,
+        embeddings_initializer=keras.initializers.RandomNormal(stddev=size.width**-0.5),
+        name="token_embedding",
+    )(token_ids)
+    positions = keras_hub.layers.PositionEmbedding(size.sequence, name="position_embedding")(tokens)
+    x = keras.layers.Add(name="embeddings_add")([tokens, positions])
+    for index in range(size.layers):
+        x = keras_hub.layers.TransformerDecoder(
+            intermediate_dim=4 * size.width,
+            num_heads=size.heads,
+            dropout=size.dropout,
+            activation="relu",
+            normalize_first=True,
+            name=f"decoder_layer_{index}",
+        )(x)
+    x = keras.layers.LayerNormalization(name="final_layer_norm")(x)
+    logits = keras.layers.Dense(size.vocabulary, use_bias=False, name="output_projection")(x)
+    return keras.Model(token_ids, logits, name=name)
+
+
+def _next_word_batch(seed: Any, size: LanguageModelSize) -> tuple[Any, Any]:
+    text = zipf_ids(seed, (size.batch_size, size.sequence + 1), size.vocabulary)
+    return text[:, :-1], text[:, 1:]

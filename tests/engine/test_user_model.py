@@ -1,0 +1,153 @@
+"""A user's own model, named as package.module:function: what is accepted, and what is said when it cannot be."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from autosync.engine.zoo import build_task
+from autosync.errors import ModelError
+
+PREAMBLE = """
+import keras
+import numpy as np
+import tensorflow as tf
+
+def model(width=3):
+    return keras.Sequential([keras.layers.Embedding(50, 4), keras.layers.Flatten(), keras.layers.Dense(width)])
+
+def batch(rows=6, targets=6):
+    return np.arange(rows * 2).reshape(rows, 2), np.arange(targets) % 3
+
+LOSS = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+"""
+counter = itertools.count()
+
+
+@pytest.fixture
+def written(tmp_path, monkeypatch):
+    """Write the body of `def make():` to a module in a fresh current directory; gives 'module:make'."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+
+    def write(*lines: str, header: str = PREAMBLE) -> str:
+        name = f"users_model_{next(counter)}"
+        (tmp_path / f"{name}.py").write_text(header + "def make():\n" + "".join(f"    {each}\n" for each in lines))
+        return f"{name}:make"
+
+    return write
+
+
+def test_a_users_model_is_built_the_same_twice_with_adam_and_its_own_rows(written):
+    spec = written("return model(), LOSS, batch()")
+    task, again = build_task(spec), build_task(spec)
+    assert (task.name, task.batch_size) == (spec, 6)
+    assert type(task.optimizer).__name__ == "Adam"
+    assert float(task.optimizer.learning_rate) == pytest.approx(1e-3)
+    assert [each.path for each in task.model.variables] == [each.path for each in again.model.variables]
+    for one, other in zip(task.model.variables, again.model.variables, strict=True):
+        assert one.numpy().tobytes() == other.numpy().tobytes()
+
+
+def test_replicas_see_the_example_batch_rolled_inputs_and_targets_together(written):
+    task = build_task(written("return model(), LOSS, batch()"))
+    batch = tf.function(task.batch).get_concrete_function(tf.TensorSpec((2,), tf.int32))
+    (x0, y0), (x1, y1) = (batch(tf.constant(seed, tf.int32)) for seed in ([7, 0], [7, 1]))
+    assert not batch.captured_inputs
+    np.testing.assert_array_equal(np.roll(x0, 1, axis=0), x1)
+    np.testing.assert_array_equal(np.roll(y0, 1, axis=0), y1)
+
+
+@pytest.mark.parametrize(
+    "loss",
+    ["'sparse_categorical_crossentropy'", "LOSS", "lambda y, z: tf.reduce_mean(z ** 2)"],
+)
+def test_a_loss_may_be_a_name_a_keras_loss_or_a_function(written, loss):
+    task = build_task(written(f"return model(), {loss}, batch(), keras.optimizers.SGD(0.5)"))
+    inputs, targets = task.batch(tf.constant([0, 0]))
+    loss_value = task.loss(targets, tf.nn.softmax(task.model(inputs)))
+    assert (loss_value.dtype, loss_value.shape.rank) == (tf.float32, 0)
+    assert float(task.optimizer.learning_rate) == 0.5
+
+
+def test_double_precision_arrays_become_single(written):
+    task = build_task(
+        written("x = np.ones((4, 5))", "return keras.Sequential([keras.layers.Dense(1)]), 'mse', (x, x[:, :1])")
+    )
+    assert {each.dtype for each in tf.nest.flatten(task.batch(tf.constant([0, 0])))} == {tf.float32}
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("return 3", r"must return \(keras_model, loss, \(inputs, targets\)\) .* but returned int\."),
+        ("return model(), LOSS", r"but returned a tuple of 2\."),
+        ("return model, LOSS, batch()", r"first item .* must be a keras\.Model, not function\."),
+        ("return model(), 7, batch()", r"second item .* must be a loss, .* not int\."),
+        ("return model(), 'no_such_loss', batch()", r"names the loss 'no_such_loss', which Keras does not know\."),
+        ("return model(), LOSS, batch()[0]", r"third item .* must be a pair \(inputs, targets\), not ndarray\."),
+        ("return model(), LOSS, (['a'], [1])", r"must hold arrays or tensors only, but: found str"),
+        (
+            "return model(), LOSS, batch(6, 5)",
+            r"batch size as first dimension, but their shapes are \(6, 2\), \(5,\)\.",
+        ),
+        ("return model(), LOSS, batch(), 0.1", r"fourth item .* must be a keras\.optimizers\.Optimizer, not float\."),
+        ("return model(), lambda y, z: z, batch()", r"must be a scalar, but has shape \(6, 3\); take its mean"),
+        ("return model(), lambda y, z: tf.math.log(-1.0), batch()", r"must be finite, but is nan on the example batch"),
+        ("return model(), lambda y, z: tf.constant(1.0), batch()", r"does not depend on any trainable variable"),
+        (
+            "return model(), lambda y, z: z.nonsense, batch()",
+            r"fails on the example batch: AttributeError: .*model_\d+\.py:\d+\)",
+        ),
+        ("return keras.Sequential([keras.layers.Flatten()]), LOSS, batch()", r"has no trainable variables"),
+        (
+            "raise OSError('disk is full')",
+            r"called without arguments, failed: OSError: disk is full \(at .*model_\d+\.py:\d+\)",
+        ),
+        (
+            "return keras.Sequential([keras.layers.Conv2D(2, 3)]), LOSS, batch()",
+            r"is not built, and calling it on the example",
+        ),
+        (
+            "return keras.Sequential([keras.layers.Dense(3, kernel_regularizer='l2')]), LOSS, batch()",
+            r"adds losses of its own \(regularizers or add_loss\), which are not captured",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_users_model_is_said_in_one_sentence(written, line, message):
+    with pytest.raises(ModelError, match=message):
+        build_task(written(line))
+
+
+def test_a_module_that_is_not_there_names_the_directory_searched(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    with pytest.raises(ModelError, match=rf"'nowhere' was found neither in the current directory \({tmp_path}\)"):
+        build_task("nowhere.models:make")
+
+
+def test_an_import_that_fails_inside_the_module_names_its_line(written):
+    spec = written("pass", header="import not_installed_anywhere\n")
+    with pytest.raises(ModelError, match=r"ModuleNotFoundError: No module .*not_installed_anywhere.* \(at .*\.py:1\)"):
+        build_task(spec)
+
+
+def test_a_syntax_error_names_file_and_line(written):
+    with pytest.raises(ModelError, match=r"SyntaxError: .*users_model_\d+\.py, line \d+"):
+        build_task(written("return ("))
+
+
+def test_a_missing_function_is_named(written):
+    spec = written("return model(), LOSS, batch()")
+    with pytest.raises(ModelError, match="must have a function 'build'"):
+        build_task(spec.replace(":make", ":build"))
+
+
+def test_a_name_of_the_wrong_form_shows_the_right_one():
+    with pytest.raises(ModelError, match=r"is named as package\.module:function, not 'module:'"):
+        build_task("module:")

@@ -1,0 +1,153 @@
+"""The model zoo: every CPU-sized model trains, is built the same twice, and has the gradients it is meant to have."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from autosync.engine.zoo import MODELS, build_task, default_space, describe, resolve_name
+from autosync.engine.zoo.description import gradients
+from autosync.errors import ModelError
+
+SMALL = sorted(name for name in MODELS if name.endswith("-mini") or name == "mlp")
+SPARSE = {
+    "bert-classifier-mini": {"token_embedding/embeddings"},
+    "ncf-mini": {
+        "mf_item_embedding/embeddings",
+        "mf_user_embedding/embeddings",
+        "mlp_item_embedding/embeddings",
+        "mlp_user_embedding/embeddings",
+    },
+    "transformer-lm-mini": {"token_embedding/embeddings"},
+}
+
+
+def test_the_index_of_models_is_read_without_tensorflow_or_keras():
+    program = (
+        "import sys, autosync.engine.zoo as zoo; zoo.resolve_name('bert', 0); zoo.default_space('mlp');"
+        "print(len(zoo.MODELS), sorted({'tensorflow', 'keras', 'keras_hub', 'numpy'} & set(sys.modules)))"
+    )
+    shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert shown.strip() == f"{len(MODELS)} []"
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_small_model_is_built_bit_identical_twice_under_the_same_names(name):
+    first, second = build_task(name).model, build_task(name).model
+    assert [each.path for each in first.variables] == [each.path for each in second.variables]
+    assert len({each.path for each in first.variables}) == len(first.variables)
+    for one, other in zip(first.variables, second.variables, strict=True):
+        assert one.numpy().tobytes() == other.numpy().tobytes(), one.path
+
+
+def test_layers_that_keras_numbers_itself_keep_their_names_in_a_second_build():
+    first, second = build_task("inceptionv3").model, build_task("inceptionv3").model
+    assert [each.path for each in first.variables] == [each.path for each in second.variables]
+
+
+def test_building_leaves_pythons_random_generator_where_it_was():
+    before = random.getstate()
+    build_task("mlp")
+    assert random.getstate() == before
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_small_model_has_a_gradient_for_every_variable_sparse_where_it_looks_up_and_stays_finite(name):
+    task = build_task(name)
+    variables = task.model.trainable_variables
+    task.optimizer.build(variables)
+    sparse: set[str] = set()
+
+    @tf.function
+    def step(seed):
+        loss, found = gradients(task, seed)
+        assert all(each is not None for each in found)
+        sparse.update(v.path for v, each in zip(variables, found, strict=True) if isinstance(each, tf.IndexedSlices))
+        task.optimizer.apply(found, variables)
+        return loss
+
+    losses = [float(step(tf.constant([3, index], tf.int32))) for index in range(20)]
+    assert sparse == SPARSE.get(name, set())
+    assert np.isfinite(losses).all()
+    assert all(np.isfinite(each.numpy()).all() for each in variables)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_batch_follows_its_seed_and_has_static_shapes(name):
+    task = build_task(name)
+    batch = tf.function(task.batch)
+    again, same, other = (tf.nest.flatten(batch(tf.constant(seed, tf.int32))) for seed in ([1, 2], [1, 2], [1, 3]))
+    assert all(np.array_equal(a, b) for a, b in zip(again, same, strict=True))
+    assert not all(np.array_equal(a, b) for a, b in zip(again, other, strict=True))
+    traced = batch.get_concrete_function(tf.TensorSpec((2,), tf.int32))
+    assert not traced.captured_inputs
+    for each in tf.nest.flatten(traced.structured_outputs):
+        assert each.shape.is_fully_defined()
+        assert each.shape[0] == task.batch_size
+
+
+def test_masked_positions_are_distinct_hidden_in_the_input_and_asked_for():
+    from autosync.engine.zoo.synthetic import masked_tokens
+
+    ids, positions, targets = (each.numpy() for each in masked_tokens(tf.constant([5, 6]), (7, 24), 6, 50))
+    assert all(len(set(row)) == 6 for row in positions)
+    assert (np.take_along_axis(ids, positions, axis=1) == 0).all()
+    assert targets.shape == (7, 6)
+    assert targets.max() < 50
+
+
+def test_zipf_ids_follow_zipfs_law():
+    from autosync.engine.zoo.synthetic import zipf_ids
+
+    ids = zipf_ids(tf.constant([1, 1]), (200_000,), 1000).numpy()
+    share = np.bincount(ids, minlength=1000)[:5] / ids.size
+    assert ids.min() == 0
+    assert ids.max() == 999
+    # 200 000 draws: a share's standard deviation is below 0.0007; seven of them.
+    np.testing.assert_allclose(share, np.log(np.arange(2, 7) / np.arange(1, 6)) / np.log(1001), atol=0.005)
+
+
+@pytest.mark.parametrize("size", [1, 2, 97, 100, 1000, 26744])
+def test_scattering_ids_loses_none(size):
+    from autosync.engine.zoo.synthetic import scattered
+
+    assert sorted(scattered(tf.range(size), size).numpy()) == list(range(size))
+
+
+def test_bert_means_a_mini_on_cpus_and_the_large_one_on_gpus():
+    assert resolve_name("bert", 0) == "bert-mini"
+    assert resolve_name("bert", 8) == "bert-large"
+    assert resolve_name("ncf", 0) == "ncf"
+
+
+def test_every_model_has_a_search_space():
+    spaces = {name: default_space(name) for name in [*MODELS, "bert", "vgg", "resnet", "my.module:model"]}
+    assert set(spaces.values()) == {"bert", "cnn", "ncf", "default"}
+    assert spaces["transformer-lm"] == "bert"
+    assert spaces["densenet121"] == "cnn"
+    assert spaces["my.module:model"] == "default"
+
+
+@pytest.mark.parametrize("name", ["lenet", "bert-tiny"])
+def test_an_unknown_name_lists_the_known_ones_and_the_form_of_ones_own(name):
+    with pytest.raises(ModelError, match=rf"No model is called '{name}'. Known: bert, bert-base, .*package.module:fun"):
+        build_task(name)
+
+
+def test_a_description_tells_dense_from_sparse_gradients():
+    assert describe(build_task("ncf-mini")) == (
+        "ncf-mini: 4.63 M parameters; gradient 0.1 MB dense and at most 3.1 MB in rows of 4 sparse tables; "
+        "batch 4096 per replica; Adam at 0.0005"
+    )
+
+
+def test_another_keras_backend_is_refused(monkeypatch):
+    monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
+    with pytest.raises(ModelError, match="Keras must run on TensorFlow here, but its backend is 'jax'; set KERAS_BACK"):
+        build_task("mlp")
