@@ -13,6 +13,7 @@ from autosync.engine.graph_function import GraphFunction
 from autosync.engine.lookups import Lookup, compact_gradient, find_lookups, lookup_function
 from autosync.engine.operators import coarse_operators
 from autosync.engine.optimizer import capture_optimizer
+from autosync.engine.simplify import simplified
 from autosync.engine.task import TrainingTask
 from autosync.errors import ModelError
 from autosync.spec import DTYPE_BYTES, ModelSpec, Variable
@@ -69,8 +70,8 @@ def capture(task: TrainingTask) -> CapturedModel:
     )
     return CapturedModel(
         spec=spec,
-        gradient=gradient,
-        batch=batch_function,
+        gradient=simplified(gradient),
+        batch=simplified(batch_function),
         lookups=ids_of_batch,
         lookup_of=lookup_of,
         optimizers=optimizers,
@@ -166,9 +167,7 @@ def _trace_gradient(
         dense |= awkward
 
 
-def _trace_once(
-    task: TrainingTask, structure: Any, trained: list[Any], idle: list[Any], dense: set[int]
-) -> _Trace:
+def _trace_once(task: TrainingTask, structure: Any, trained: list[Any], idle: list[Any], dense: set[int]) -> _Trace:
     import tensorflow as tf
 
     model = task.model

@@ -204,10 +204,10 @@ class Step:
         import tensorflow as tf
 
         number = shards[0].variable_index
-        local = [_split_ids(shards, each.ids[number], device) for each, device in zip(lookups, self._devices, strict=True)]
-        pulled = [
-            self._sparse[_key(shard)].pull([of_replica[shard.index] for of_replica in local]) for shard in shards
+        local = [
+            _split_ids(shards, each.ids[number], device) for each, device in zip(lookups, self._devices, strict=True)
         ]
+        pulled = [self._sparse[_key(shard)].pull([of_replica[shard.index] for of_replica in local]) for shard in shards]
         rows = []
         for replica, device in enumerate(self._devices):
             with tf.device(device):
@@ -232,7 +232,9 @@ class Step:
 
     def _push_rows(self, shards: Sequence[Shard], results: Sequence[Results], lookups: Sequence[Lookups]) -> None:
         number = shards[0].variable_index
-        ids = [_split_ids(shards, each.ids[number], device) for each, device in zip(lookups, self._devices, strict=True)]
+        ids = [
+            _split_ids(shards, each.ids[number], device) for each, device in zip(lookups, self._devices, strict=True)
+        ]
         rows = [
             _split_rows(shards, found.ids[number], result.gradients[number], device)
             for found, result, device in zip(lookups, results, self._devices, strict=True)
@@ -261,9 +263,11 @@ def _split_ids(shards: Sequence[Shard], ids: Any, device: str) -> list[Any]:
     import tensorflow as tf
 
     with tf.device(device):
-        return [each - shard.start for shard, each in zip(shards, _cut(shards, ids, ids), strict=True)] if (
-            len(shards) > 1
-        ) else [tf.identity(ids)]
+        return (
+            [each - shard.start for shard, each in zip(shards, _cut(shards, ids, ids), strict=True)]
+            if (len(shards) > 1)
+            else [tf.identity(ids)]
+        )
 
 
 def _split_rows(shards: Sequence[Shard], ids: Any, rows: Any, device: str) -> list[Any]:

@@ -82,9 +82,7 @@ class Replica:
             by_variable: dict[int, list[Any]] = {}
             for variable, ids in zip(self.model.captured.lookup_of, raw, strict=True):
                 by_variable.setdefault(variable, []).append(tf.reshape(tf.cast(ids, tf.int64), [-1]))
-            distinct = {
-                variable: tf.sort(tf.unique(tf.concat(ids, 0)).y) for variable, ids in by_variable.items()
-            }
+            distinct = {variable: tf.sort(tf.unique(tf.concat(ids, 0)).y) for variable, ids in by_variable.items()}
         return Lookups(distinct, raw)
 
     def run(self, values: Sequence[Any], batch: Sequence[Any], lookups: Lookups) -> Results:
@@ -95,7 +93,9 @@ class Replica:
         with tf.device(self.device):
             positions = [
                 tf.reshape(
-                    tf.searchsorted(lookups.ids[variable], tf.reshape(tf.cast(raw, tf.int64), [-1]), out_type=raw.dtype),
+                    tf.searchsorted(
+                        lookups.ids[variable], tf.reshape(tf.cast(raw, tf.int64), [-1]), out_type=raw.dtype
+                    ),
                     tf.shape(raw),
                 )
                 for variable, raw in zip(captured.lookup_of, lookups.raw, strict=True)

@@ -32,7 +32,7 @@ class Figure:
             raise SpecError(f"A figure must be a positive number, not {self.value!r}.")
 
     def to_json(self) -> dict[str, Any]:
-        return {"value": self.value, "source": self.source}
+        return {"value": float(self.value), "source": self.source}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Figure:
@@ -91,7 +91,7 @@ class Node:
         return {
             "name": self.name,
             "address": self.address,
-            "cores": self.cores,
+            "cores": float(self.cores),
             "workers": self.workers,
             "gpus": self.gpus,
         }

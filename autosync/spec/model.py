@@ -63,8 +63,8 @@ class Variable:
             "dtype": self.dtype,
             "ready_order": self.ready_order,
         }
-        if self.sparse:
-            document |= {"sparse": True, "rows_per_step": self.rows_per_step}
+        if self.rows_per_step is not None:
+            document |= {"sparse": True, "rows_per_step": float(self.rows_per_step)}
         return document
 
     @classmethod
@@ -99,7 +99,7 @@ class Operator:
         return {
             "name": self.name,
             "kind": self.kind,
-            "flops": self.flops,
+            "flops": float(self.flops),
             "inputs": list(self.inputs),
             "variables": list(self.variables),
         }

@@ -1,0 +1,34 @@
+"""Strategies written by hand: where a search starts, and what it must beat."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from autosync.baselines.all_reduce_25mb import all_reduce_25mb
+from autosync.baselines.all_reduce_64mb import all_reduce_64mb
+from autosync.baselines.all_reduce_per_variable import all_reduce_per_variable
+from autosync.baselines.balanced_parameter_server import balanced_parameter_server
+from autosync.baselines.byteps import byteps
+from autosync.baselines.decisions import Baseline
+from autosync.baselines.parallax import parallax
+from autosync.baselines.parameter_server import parameter_server
+from autosync.baselines.partitioned_all_reduce import partitioned_all_reduce
+from autosync.baselines.partitioned_parameter_server import partitioned_parameter_server
+from autosync.baselines.uneven_parameter_server import uneven_parameter_server
+
+__all__ = ["BASELINES", "Baseline"]
+
+BASELINES: Mapping[str, Baseline] = MappingProxyType(
+    {
+        "parameter_server": parameter_server,
+        "balanced_parameter_server": balanced_parameter_server,
+        "partitioned_parameter_server": partitioned_parameter_server,
+        "uneven_parameter_server": uneven_parameter_server,
+        "all_reduce_25mb": all_reduce_25mb,
+        "all_reduce_64mb": all_reduce_64mb,
+        "all_reduce_per_variable": all_reduce_per_variable,
+        "partitioned_all_reduce": partitioned_all_reduce,
+        "parallax": parallax,
+        "byteps": byteps,
+    }
+)
+"""Every baseline by name: parameter servers, all-reduce, and mixtures. The order is that of tables and of trials."""

@@ -1,0 +1,18 @@
+"""The Arrow room: records on disk, as Parquet files that pandas and Ray Data open too."""
+
+from autosync.dataset.ray_reader import ray_dataset
+from autosync.dataset.schema import COLUMNS, SCHEMA, Column, Schema
+from autosync.dataset.split import SPLITS, split_of, split_records
+from autosync.dataset.store import RecordStore
+
+__all__ = [
+    "COLUMNS",
+    "SCHEMA",
+    "SPLITS",
+    "Column",
+    "RecordStore",
+    "Schema",
+    "ray_dataset",
+    "split_of",
+    "split_records",
+]

@@ -1,0 +1,152 @@
+"""Whole files of records: listed, read, and written so that a crash leaves all of a file or nothing."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from autosync.dataset.schema import SCHEMA, Schema
+from autosync.errors import DatasetError
+
+__all__ = ["check_writable", "list_files", "read_file", "remove_file", "remove_stale_temporaries", "write_file"]
+
+SUFFIX = ".parquet"
+TEMPORARY_PREFIX, TEMPORARY_SUFFIX = ".autosync-", ".tmp"
+IGNORED_PREFIXES = (".", "_")
+"""Names that pandas, pyarrow and Ray Data pass over in a directory of Parquet files; temporary files start so."""
+
+
+def list_files(directory: Path) -> list[Path]:
+    """Files of records in `directory`, by name.
+
+    Raises `DatasetError` when it cannot be listed, or holds something else: readers of the plain directory would fail.
+    """
+    try:
+        paths = [path for path in sorted(directory.iterdir()) if not path.name.startswith(IGNORED_PREFIXES)]
+    except OSError as error:
+        raise DatasetError(
+            f"No records can be read from {directory}: {error.strerror}. Give a directory that autosync wrote."
+        ) from None
+    for path in paths:
+        if path.suffix != SUFFIX or path.is_dir():
+            raise DatasetError(
+                f"A directory of records holds Parquet files only, but {path} is none; move it elsewhere."
+            )
+    return paths
+
+
+def read_file(path: Path, schema: Schema = SCHEMA, columns: Sequence[str] | None = None) -> pa.Table:
+    """The rows of one file, upgraded to `schema`; or some columns as they are.
+
+    Raises `DatasetError` when the file is not of records, half-written or newer than this program, and
+    `FileNotFoundError` when it is gone.
+    """
+    try:
+        with path.open("rb") as file:
+            parquet = pq.ParquetFile(file)
+            schema.version_of(parquet.schema_arrow, str(path))
+            table = parquet.read(columns=None if columns is None else list(columns))
+    except FileNotFoundError:
+        raise
+    except (pa.ArrowException, OSError) as error:
+        raise DatasetError(
+            f"{path} cannot be read as Parquet ({str(error).rstrip('.')}): it is half-written or foreign; "
+            f"move it elsewhere."
+        ) from None
+    return schema.upgraded(table, str(path)) if columns is None else table
+
+
+def write_file(directory: Path, name: str, table: pa.Table) -> None:
+    """Write `table` as the file `name`, on disk when this returns; replaces a file of that name.
+
+    Raises `DatasetError`, leaving nothing behind, when the disk is full or the directory cannot be written.
+    """
+    temporary = _temporary(directory)
+    try:
+        with temporary.open("xb") as file:
+            pq.write_table(table, file, compression="zstd")
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, directory / name)
+        _sync_directory(directory)
+    except OSError as error:
+        raise _unwritable(directory, error) from None
+    finally:
+        _remove(temporary)
+
+
+def check_writable(directory: Path) -> None:
+    """Make `directory` if it is missing and write to it. Raises `DatasetError` when that fails."""
+    probe = _temporary(directory)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        _sync_directory(directory.parent)
+        with probe.open("xb") as file:
+            file.write(b"autosync can write here")
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise _unwritable(directory, error) from None
+    finally:
+        _remove(probe)
+
+
+def remove_file(path: Path) -> None:
+    """Delete one file of records; one that is gone already is fine. Raises `DatasetError`."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise _unwritable(path.parent, error) from None
+
+
+def remove_stale_temporaries(directory: Path, older_than_seconds: float) -> None:
+    """Delete temporary files that a killed process left; younger ones may be in use by another process.
+
+    Ages are taken against a file made now, so that the file system's clock is the only one.
+    """
+    probe = _temporary(directory)
+    try:
+        with probe.open("xb"):
+            now = probe.stat().st_mtime
+        for path in directory.glob(f"{TEMPORARY_PREFIX}*{TEMPORARY_SUFFIX}"):
+            try:
+                stale = now - path.stat().st_mtime > older_than_seconds
+            except FileNotFoundError:
+                continue
+            if stale:
+                _remove(path)
+    except OSError as error:
+        raise _unwritable(directory, error) from None
+    finally:
+        _remove(probe)
+
+
+def _temporary(directory: Path) -> Path:
+    return directory / f"{TEMPORARY_PREFIX}{uuid.uuid4().hex}{TEMPORARY_SUFFIX}"
+
+
+def _remove(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError:
+        # A leftover is invisible to readers, and hiding the error that led here would be worse.
+        return
+
+
+def _sync_directory(directory: Path) -> None:
+    """Make a rename durable."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _unwritable(directory: Path, error: OSError) -> DatasetError:
+    why = error.strerror or str(error).rstrip(".")
+    return DatasetError(f"Records cannot be written to {directory}: {why}. Free the disk, or give another directory.")

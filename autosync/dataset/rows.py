@@ -1,0 +1,101 @@
+"""A record as a row of the table, and back."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar, final
+
+import pyarrow as pa
+
+from autosync.dataset.schema import SCHEMA
+from autosync.errors import DatasetError, SpecError
+from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy, TimingProtocol, canonical_json, parse_json
+
+__all__ = ["RecordReader", "record_id", "table_of"]
+
+PLAIN = (
+    "outcome",
+    "reason",
+    "purpose",
+    "label",
+    "run",
+    "seed",
+    "started_at",
+    "setup_seconds",
+    "total_seconds",
+    "predicted_seconds",
+    "final_loss",
+    "host",
+)
+"""Columns that are fields of the record under the same name."""
+
+ID_LENGTH = 32
+
+T = TypeVar("T")
+
+
+def record_id(record: RuntimeRecord) -> str:
+    """128 bits, in hexadecimal, of the SHA-256 of all that the record says."""
+    # Not canonical_json: the last loss of a failed trial may be NaN, and its record counts all the same.
+    text = json.dumps(record.to_json(), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:ID_LENGTH]
+
+
+def table_of(record: RuntimeRecord) -> pa.Table:
+    """The record as a table of one row. Raises `DatasetError` when a value does not fit its column."""
+    row: dict[str, Any] = {name: getattr(record, name) for name in PLAIN}
+    row |= {
+        "record_id": record_id(record),
+        "model_name": record.model.name,
+        "model_digest": record.model.digest,
+        "cluster_digest": record.cluster.digest,
+        "strategy_digest": record.strategy.digest,
+        "replicas": len(record.strategy.replicas),
+        "warmup_steps": record.protocol.warmup_steps,
+        "step_seconds": list(record.step_seconds),
+        "median_seconds": record.median_seconds,
+        "mean_seconds": record.mean_seconds,
+        "versions": canonical_json(dict(record.versions)),
+        "model_json": canonical_json(record.model.to_json()),
+        "cluster_json": canonical_json(record.cluster.to_json()),
+        "strategy_json": canonical_json(record.strategy.to_json()),
+        "protocol_json": canonical_json(record.protocol.to_json()),
+    }
+    try:
+        return pa.Table.from_pylist([row], schema=SCHEMA.arrow)
+    except (pa.ArrowException, OverflowError) as error:
+        raise DatasetError(f"A value of a record does not fit its column: {error}. Seeds have 64 bits.") from None
+
+
+@final
+class RecordReader:
+    """Turns rows into records; models, clusters and protocols met before are parsed once and shared."""
+
+    def __init__(self) -> None:
+        self._parsed: dict[tuple[str, str], Any] = {}
+
+    def record(self, row: Mapping[str, Any]) -> RuntimeRecord:
+        """The record in `row`. Raises `DatasetError` when the row breaks a rule of records."""
+        try:
+            return RuntimeRecord(
+                model=self._shared(ModelSpec.from_json, "model_json", row),
+                cluster=self._shared(ClusterSpec.from_json, "cluster_json", row),
+                protocol=self._shared(TimingProtocol.from_json, "protocol_json", row),
+                strategy=Strategy.from_json(parse_json(row["strategy_json"], "strategy_json")),
+                step_seconds=tuple(row["step_seconds"]),
+                versions=parse_json(row["versions"], "versions"),
+                **{name: row[name] for name in PLAIN},
+            )
+        except (SpecError, TypeError) as error:
+            raise DatasetError(
+                f"Row {row['record_id']!r} is no valid record: {error} Remove the file that holds it."
+            ) from error
+
+    def _shared(self, parse: Callable[[Mapping[str, Any]], T], column: str, row: Mapping[str, Any]) -> T:
+        key = (column, row[column])
+        if key not in self._parsed:
+            self._parsed[key] = parse(parse_json(row[column], column))
+        value: T = self._parsed[key]
+        return value

@@ -1,0 +1,114 @@
+"""The versioned schema of a record's row: every column with its type, unit and meaning.
+
+To add a column, raise the version in `SCHEMA` and append a `Column` with that version as `since` and the value that
+rows of older files get as `fill`. Columns are never renamed, retyped or removed, so files of every age stay readable.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, final
+
+import pyarrow as pa
+
+from autosync.errors import DatasetError
+
+__all__ = ["COLUMNS", "SCHEMA", "VERSION_KEY", "Column", "Schema"]
+
+VERSION_KEY = b"autosync.records.version"
+
+
+@final
+@dataclass(frozen=True)
+class Column:
+    """One column. Files older than version `since` lack it; their rows get `fill`."""
+
+    name: str
+    type: pa.DataType
+    unit: str
+    meaning: str
+    since: int = 1
+    fill: Any = None
+
+    @property
+    def field(self) -> pa.Field:
+        return pa.field(self.name, self.type, metadata={"unit": self.unit, "meaning": self.meaning})
+
+
+@final
+@dataclass(frozen=True)
+class Schema:
+    """The columns of one version of the files."""
+
+    version: int
+    columns: tuple[Column, ...]
+
+    @cached_property
+    def arrow(self) -> pa.Schema:
+        """The Arrow schema, with the version in its metadata, and units and meanings in its fields'."""
+        return pa.schema([column.field for column in self.columns], {VERSION_KEY: str(self.version).encode()})
+
+    def upgraded(self, table: pa.Table, where: str) -> pa.Table:
+        """`table`, of this version or an older one, in this version. `where` names its file in errors.
+
+        Raises `DatasetError` for a newer version, and for a table that is not of records.
+        """
+        version = self.version_of(table.schema, where)
+        arrays = []
+        for column in self.columns:
+            if column.name in table.column_names:
+                arrays.append(table.column(column.name))
+            elif version < column.since:
+                arrays.append(pa.array([column.fill] * table.num_rows, column.type))
+            else:
+                raise DatasetError(f"{where} lacks the column {column.name!r} of records; move it elsewhere.")
+        try:
+            return pa.table(arrays, names=[column.name for column in self.columns]).cast(self.arrow)
+        except pa.ArrowException as error:
+            raise DatasetError(f"{where} has columns of other types than records have: {error}.") from None
+
+    def version_of(self, schema: pa.Schema, where: str) -> int:
+        """The version a file states. Raises `DatasetError` when it states none, or one newer than this."""
+        stated = (schema.metadata or {}).get(VERSION_KEY)
+        if stated is None or not stated.isdigit():
+            raise DatasetError(f"{where} is Parquet, but not of autosync's records; move it elsewhere.")
+        if int(stated) > self.version:
+            raise DatasetError(
+                f"{where} has version {int(stated)} of the records, and this autosync reads up to {self.version}; "
+                f"upgrade autosync to read it."
+            )
+        return int(stated)
+
+
+COLUMNS = (
+    Column("record_id", pa.string(), "none", "identity: digest of all that the record says; equal rows are one fact"),
+    Column("model_name", pa.string(), "none", "name of the model"),
+    Column("model_digest", pa.string(), "none", "identity of the model: variables, operators, batch size, optimizer"),
+    Column("cluster_digest", pa.string(), "none", "identity of the cluster, rates rounded to half powers of two"),
+    Column("strategy_digest", pa.string(), "none", "identity of the strategy"),
+    Column("replicas", pa.int64(), "devices", "how many replicas trained"),
+    Column("outcome", pa.string(), "none", "ok, stopped (clearly slower than the best), failed or timed_out"),
+    Column("reason", pa.string(), "none", "why the outcome is not ok; empty when it is"),
+    Column("purpose", pa.string(), "none", "baseline, search, remeasure or manual"),
+    Column("label", pa.string(), "none", "where the strategy comes from, in a word"),
+    Column("run", pa.string(), "none", "the search that the trial belongs to"),
+    Column("seed", pa.int64(), "none", "seed of the trial"),
+    Column("started_at", pa.float64(), "s", "start of the trial, seconds since 1970 (UTC)"),
+    Column("setup_seconds", pa.float64(), "s", "time to build the step"),
+    Column("total_seconds", pa.float64(), "s", "time of the whole trial"),
+    Column("warmup_steps", pa.int64(), "steps", "steps thrown away before the timed ones"),
+    Column("step_seconds", pa.list_(pa.float64()), "s", "time of each timed step, in order"),
+    Column("median_seconds", pa.float64(), "s", "median of step_seconds; null when nothing usable was timed"),
+    Column("mean_seconds", pa.float64(), "s", "mean of step_seconds; null when nothing usable was timed"),
+    Column("predicted_seconds", pa.float64(), "s", "step time the simulator foretold; null without a forecast"),
+    Column("final_loss", pa.float64(), "none", "loss after the last step; null when not known"),
+    Column("host", pa.string(), "none", "machine that ran the client"),
+    Column("versions", pa.string(), "none", "JSON object: version of each library"),
+    Column("model_json", pa.string(), "none", "the whole model, canonical JSON"),
+    Column("cluster_json", pa.string(), "none", "the whole cluster, canonical JSON"),
+    Column("strategy_json", pa.string(), "none", "the whole strategy, canonical JSON"),
+    Column("protocol_json", pa.string(), "none", "how the strategy was timed, canonical JSON"),
+)
+
+SCHEMA = Schema(version=1, columns=COLUMNS)

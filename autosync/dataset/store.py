@@ -1,0 +1,167 @@
+"""A directory of records: append one, read all, merge many small files into one.
+
+Crash safety rests on three habits. A file appears by renaming a finished temporary one. Its name comes from what it
+holds (`record-ID`, or `records-` and the digest of all its ids), so that writing the same rows twice gives one file.
+Readers drop rows whose `record_id` they have met; so merged rows may exist twice for a moment, and are never missing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from autosync.dataset.files import (
+    check_writable,
+    list_files,
+    read_file,
+    remove_file,
+    remove_stale_temporaries,
+    write_file,
+)
+from autosync.dataset.rows import ID_LENGTH, RecordReader, table_of
+from autosync.dataset.schema import SCHEMA
+from autosync.errors import DatasetError
+from autosync.spec import RuntimeRecord
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["RecordStore"]
+
+FULL_BYTES = 16 * 2**20
+"""Files so big are not merged again; one decompresses to a few hundred MB."""
+
+STALE_SECONDS = 3600.0
+READ_ATTEMPTS = 20
+
+
+@final
+@dataclass(frozen=True)
+class RecordStore:
+    """The records in `directory`. Several processes may append, read and compact at once.
+
+    Every method raises `DatasetError`, naming the file, when the directory holds anything that is not records.
+    """
+
+    directory: Path
+
+    @classmethod
+    def create(cls, directory: Path) -> RecordStore:
+        """The store in `directory`, made if missing; checked now, so that no trial is run only to be lost.
+
+        Raises `DatasetError` when it cannot be written, or holds a file that is not of records.
+        """
+        check_writable(directory)
+        store = cls(directory)
+        store.current_files()
+        return store
+
+    def append(self, record: RuntimeRecord) -> str:
+        """Write `record` and return its id; it is on disk when this returns. A record already there stays one row."""
+        table = table_of(record)
+        identity: str = table.column("record_id")[0].as_py()
+        write_file(self.directory, f"record-{identity}.parquet", table)
+        return identity
+
+    def read(
+        self, model_digest: str | None = None, cluster_digest: str | None = None, run: str | None = None
+    ) -> list[RuntimeRecord]:
+        """Records in order of their start; only those of a model, a cluster or a run when given."""
+        wanted = {"model_digest": model_digest, "cluster_digest": cluster_digest, "run": run}
+        rows = []
+        for table in self._distinct_tables():
+            for column, value in wanted.items():
+                if value is not None:
+                    table = table.filter(pc.equal(table.column(column), value))
+            rows += table.to_pylist()
+        rows.sort(key=lambda row: (row["started_at"], row["record_id"]))
+        reader = RecordReader()
+        return [reader.record(row) for row in rows]
+
+    def read_table(self) -> pa.Table:
+        """All rows, each record once, in no promised order."""
+        return pa.concat_tables([SCHEMA.arrow.empty_table(), *self._distinct_tables()])
+
+    def to_pandas(self) -> pd.DataFrame:
+        """All rows as a pandas DataFrame, each record once, in no promised order."""
+        return self.read_table().to_pandas()
+
+    def current_files(self) -> list[Path]:
+        """Files that hold all records between them, less those whose rows are all in bigger ones."""
+        ids = {path: set(table.column(0).to_pylist()) for path, table in self._read_all(["record_id"])}
+        covered: set[str] = set()
+        current = []
+        for path in sorted(ids, key=lambda path: (-len(ids[path]), path)):
+            if not ids[path] <= covered:
+                current.append(path)
+                covered |= ids[path]
+        return sorted(current)
+
+    def compact(self, stale_seconds: float = STALE_SECONDS) -> int:
+        """Merge small files, and return how many were merged. Safe to kill at any moment, and to run beside others.
+
+        Temporary files that killed processes left are deleted when older than `stale_seconds`.
+        """
+        remove_stale_temporaries(self.directory, stale_seconds)
+        try:
+            return sum(self._merge(batch) for batch in _batches(list_files(self.directory)))
+        except FileNotFoundError:
+            return 0  # another process is merging the same files; what it leaves is merged next time
+
+    def _merge(self, paths: Sequence[Path]) -> int:
+        table = pa.concat_tables(_distinct(read_file(path) for path in paths))
+        table = table.sort_by([("started_at", "ascending"), ("record_id", "ascending")])
+        ids = "".join(sorted(table.column("record_id").to_pylist()))
+        name = f"records-{hashlib.sha256(ids.encode()).hexdigest()[:ID_LENGTH]}.parquet"
+        write_file(self.directory, name, table)
+        # Only now that the merged rows are on disk may the single ones go.
+        for path in paths:
+            if path.name != name:
+                remove_file(path)
+        return len(paths)
+
+    def _distinct_tables(self) -> Iterator[pa.Table]:
+        return _distinct(table for _, table in self._read_all())
+
+    def _read_all(self, columns: Sequence[str] | None = None) -> list[tuple[Path, pa.Table]]:
+        """The rows of every file; starts over when another process has merged a file before it was read."""
+        for _ in range(READ_ATTEMPTS):
+            try:
+                return [(path, read_file(path, columns=columns)) for path in list_files(self.directory)]
+            except FileNotFoundError:
+                continue
+        raise DatasetError(f"Files in {self.directory} keep vanishing while they are read; stop what deletes them.")
+
+
+def _distinct(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """The tables less the rows whose `record_id` came before."""
+    met: set[str] = set()
+    for table in tables:
+        keep = []
+        for identity in table.column("record_id").to_pylist():
+            keep.append(identity not in met)
+            met.add(identity)
+        yield table if all(keep) else table.filter(pa.array(keep, pa.bool_()))
+
+
+def _batches(paths: Iterable[Path]) -> Iterator[list[Path]]:
+    """Groups of two or more small files, each no bigger than a full file needs."""
+    batch: list[Path] = []
+    size = 0
+    for path in paths:
+        file_bytes = path.stat().st_size
+        if file_bytes >= FULL_BYTES:
+            continue
+        batch.append(path)
+        size += file_bytes
+        if size >= FULL_BYTES:
+            yield batch
+            batch, size = [], 0
+    if len(batch) > 1:
+        yield batch

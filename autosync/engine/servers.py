@@ -1,0 +1,56 @@
+"""Processes that take part: a TensorFlow server in every worker, and the client that connects to them all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from autosync.errors import ClusterError
+
+__all__ = ["connect", "start_server", "use_logical_devices"]
+
+
+def start_server(address: str) -> tuple[Any, str]:
+    """Start this worker's TensorFlow server on a free port of `address`; the server, and its `address:port`.
+
+    The server speaks plain gRPC to anyone who can reach the port, as every TensorFlow server does.
+    """
+    import tensorflow as tf
+
+    server = tf.distribute.Server({"worker": [f"{address}:0"]}, job_name="worker", task_index=0, protocol="grpc")
+    port = server.target.rpartition(":")[2]
+    return server, f"{address}:{port}"
+
+
+def connect(addresses: Sequence[str]) -> None:
+    """Make this process the client of the servers at `addresses`, which become tasks 0, 1, ... of job `worker`."""
+    import tensorflow as tf
+
+    _without_graph_optimizer()
+    tf.config.experimental_connect_to_host(list(addresses), job_name="worker")
+
+
+def use_logical_devices(count: int) -> None:
+    """Split this process' CPU into `count` devices, to run a whole cluster in one process.
+
+    Raises `ClusterError` when TensorFlow has already been used here with another number.
+    """
+    import tensorflow as tf
+
+    _without_graph_optimizer()
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    have = tf.config.get_logical_device_configuration(cpu)
+    if have is None or len(have) < count:
+        try:
+            tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * count)
+        except RuntimeError as error:
+            raise ClusterError(
+                f"{count} devices in one process must be asked for before TensorFlow is used: {error}"
+            ) from None
+
+
+def _without_graph_optimizer() -> None:
+    """Captured graphs are simplified already; doing it again for every strategy would double the cost of a switch."""
+    import tensorflow as tf
+
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})

@@ -1,0 +1,96 @@
+"""Regularized evolution: tournaments among the latest, mutation and crossover, the oldest die.
+
+Real, Aggarwal, Huang, Le: "Regularized Evolution for Image Classifier Architecture Search", AAAI 2019, algorithm 1;
+crossover is added here, and the population begins with the seeds instead of random strategies.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+from autosync.search.fresh import fresh_strategy
+from autosync.search.ledger import Ledger, Observation
+from autosync.search.protocol import Proposal
+from autosync.space import SearchSpace
+from autosync.spec import RuntimeRecord, Strategy
+
+__all__ = ["EvolutionOptions", "EvolutionSearch"]
+
+
+@final
+@dataclass(frozen=True)
+class EvolutionOptions:
+    """The `population` latest strategies take part; the best of `tournament` of them drawn at random is a parent."""
+
+    population: int = 30
+    tournament: int = 6
+    crossover_share: float = 0.3
+
+
+@final
+class EvolutionSearch:
+    """Strategies that failed have no part in the population; stopped ones have their partial median."""
+
+    name = "evolution"
+
+    def __init__(
+        self,
+        space: SearchSpace,
+        seeds: Sequence[tuple[str, Strategy]],
+        seed: int,
+        options: EvolutionOptions = EvolutionOptions(),  # noqa: B008 - frozen
+    ) -> None:
+        self._seed = seed
+        self._options = options
+        self._ledger = Ledger(space, seeds)
+
+    def ask(self, count: int) -> list[Proposal]:
+        proposals: list[Proposal] = []
+        while len(proposals) < count and (proposal := self._ledger.seed() or self._child()):
+            proposals.append(proposal)
+        return proposals
+
+    def tell(self, record: RuntimeRecord) -> None:
+        self._ledger.tell(record)
+
+    def pending(self) -> list[Proposal]:
+        return self._ledger.pending()
+
+    def state(self) -> dict[str, Any]:
+        return self._ledger.state(self.name, self._seed)
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self._ledger = Ledger.restored(self._ledger, state, self.name, self._seed)
+
+    def _child(self) -> Proposal | None:
+        rng = random.Random(f"{self._seed}/{self.name}/{self._ledger.drawn}")
+        population = self._ledger.observations()[-self._options.population :]
+        label = "random"
+        if population:
+            crossed = len(population) > 1 and rng.random() < self._options.crossover_share
+            label = "crossover" if crossed else "mutation"
+        space = self._ledger.space
+
+        def draw() -> Strategy:
+            if not population:
+                return space.sample(rng)
+            parent = self._winner(population, rng)
+            if label == "crossover":
+                return space.crossover(parent, self._winner(population, rng), rng)
+            return space.mutate(parent, rng)
+
+        strategy = fresh_strategy(self._ledger, draw, rng)
+        if strategy is None:
+            # The neighbourhood is used up; the space need not be.
+            strategy, label = fresh_strategy(self._ledger, lambda: space.sample(rng), rng), "random"
+        if strategy is None:
+            return None
+        self._ledger.drawn += 1
+        return self._ledger.claim(Proposal(strategy, label))
+
+    def _winner(self, population: Sequence[Observation], rng: random.Random) -> Strategy:
+        drawn = rng.sample(population, min(self._options.tournament, len(population)))
+        return min(drawn, key=lambda each: each.median_seconds).strategy

@@ -1,0 +1,170 @@
+"""The book a searcher keeps: the seeds yet to propose, what is pending, and the records told."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, final
+
+from autosync.errors import SpecError
+from autosync.search.protocol import Proposal
+from autosync.space import SearchSpace
+from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
+from autosync.spec.fields import required
+
+__all__ = ["Ledger", "Observation"]
+
+FORMAT = "autosync.searcher/1"
+
+
+@final
+@dataclass(frozen=True)
+class Observation:
+    """A strategy that was timed: the median over its records' medians, in seconds a step."""
+
+    strategy: Strategy
+    median_seconds: float
+
+
+@final
+class Ledger:
+    """Never lets a strategy be proposed twice, nor one that differs from it only by devices that are alike.
+
+    `records` are those told, each once, in order; `drawn` counts the proposals that were not seeds.
+    """
+
+    def __init__(self, space: SearchSpace, seeds: Sequence[tuple[str, Strategy]]) -> None:
+        self.space = space
+        self.records: list[RuntimeRecord] = []
+        self.drawn = 0
+        self._seeds = tuple(seeds)
+        self._next_seed = 0
+        self._pending: dict[str, Proposal] = {}
+        self._seen: set[str] = set()
+        self._told: set[tuple[object, ...]] = set()
+        self._documents: list[dict[str, Any]] = []
+        self._clusters: list[dict[str, Any]] = []
+
+    def seed(self) -> Proposal | None:
+        """The next seed that is new, now pending; None when all have been proposed."""
+        while self._next_seed < len(self._seeds):
+            label, strategy = self._seeds[self._next_seed]
+            self._next_seed += 1
+            if self.is_new(strategy):
+                return self.claim(Proposal(strategy, label))
+        return None
+
+    def is_new(self, strategy: Strategy) -> bool:
+        """Whether the strategy was neither proposed nor told, and nor was one that stands for it."""
+        return self._seen.isdisjoint(self._identities(strategy))
+
+    def claim(self, proposal: Proposal) -> Proposal:
+        """Mark the proposal as pending, and give it back."""
+        self._seen.update(self._identities(proposal.strategy))
+        self._pending[proposal.strategy.digest] = proposal
+        return proposal
+
+    def pending(self) -> list[Proposal]:
+        return list(self._pending.values())
+
+    def tell(self, record: RuntimeRecord) -> None:
+        """Keep `record` unless it was told before, or is of another model or cluster."""
+        same_place = record.cluster == self.space.cluster or record.cluster.digest == self.space.cluster.digest
+        if record.model.digest != self.space.model.digest or not same_place:
+            return
+        self._pending.pop(record.strategy.digest, None)
+        self._seen.update(self._identities(record.strategy))
+        key = _key(record)
+        if key not in self._told:
+            self._told.add(key)
+            self.records.append(_plain(record))
+            self._write_down(self.records[-1])
+
+    def observations(self) -> list[Observation]:
+        """Every strategy that was timed, in the order first told."""
+        medians: dict[str, list[float]] = {}
+        strategies: dict[str, Strategy] = {}
+        for record in self.records:
+            if record.median_seconds is not None:
+                strategies.setdefault(record.strategy.digest, record.strategy)
+                medians.setdefault(record.strategy.digest, []).append(record.median_seconds)
+        return [Observation(strategies[name], statistics.median(values)) for name, values in medians.items()]
+
+    def left(self) -> list[Strategy] | None:
+        """The strategies of a small space that are new; None when the space is too big to tell."""
+        if self.space.size is None:
+            return None
+        return [strategy for strategy in self.space.enumerate() if strategy.digest not in self._seen]
+
+    def state(self, searcher: str, seed: int, **more: Any) -> dict[str, Any]:
+        """The book and `more` of the searcher's own, as plain JSON values that share parts with the book."""
+        return {
+            "format": FORMAT,
+            "searcher": searcher,
+            "seed": seed,
+            "space": self._space_name(),
+            "drawn": self.drawn,
+            "next_seed": self._next_seed,
+            "pending": [proposal.to_json() for proposal in self._pending.values()],
+            "clusters": list(self._clusters),
+            "records": list(self._documents),
+        } | more
+
+    @classmethod
+    def restored(cls, fresh: Ledger, state: Mapping[str, Any], searcher: str, seed: int) -> Ledger:
+        """The book that gave `state`, with the space and seeds of `fresh`. Raises `SpecError` if it was another's."""
+        what = "A searcher's state"
+        mine = {"format": FORMAT, "searcher": searcher, "seed": seed, "space": fresh._space_name()}
+        for name, value in mine.items():
+            if state.get(name) != value:
+                raise SpecError(
+                    f"{what} is restored by the searcher that saved it: its {name} is {state.get(name)!r}, this one's "
+                    f"is {value!r}. Give the same arguments, or start anew."
+                )
+        book = cls(fresh.space, fresh._seeds)
+        clusters = [ClusterSpec.from_json(each) for each in required(state, "clusters", list, what)]
+        for document in required(state, "records", list, what):
+            book.tell(_record(document, fresh.space.model, clusters))
+        for document in required(state, "pending", list, what):
+            book.claim(Proposal.from_json(document))
+        book.drawn = required(state, "drawn", int, what)
+        book._next_seed = required(state, "next_seed", int, what)
+        return book
+
+    def _write_down(self, record: RuntimeRecord) -> None:
+        """Keep the record's JSON for `state`: the model is the space's, and clusters are said once."""
+        cluster = record.cluster.to_json()
+        if cluster not in self._clusters:
+            self._clusters.append(cluster)
+        document = record.to_json() | {"cluster": self._clusters.index(cluster)}
+        del document["model"]
+        self._documents.append(document)
+
+    def _identities(self, strategy: Strategy) -> set[str]:
+        return {strategy.digest, self.space.canonical(strategy).digest}
+
+    def _space_name(self) -> str:
+        return f"{self.space.name} of model {self.space.model.digest} on cluster {self.space.cluster.digest}"
+
+
+def _key(record: RuntimeRecord) -> tuple[object, ...]:
+    """What tells a record from all others."""
+    trial = (record.run, record.purpose, record.label, record.seed, record.started_at)
+    return (record.strategy.digest, record.outcome, *trial, *record.step_seconds)
+
+
+def _plain(record: RuntimeRecord) -> RuntimeRecord:
+    """The record less numbers that JSON cannot say, such as the loss of a trial that diverged."""
+    if record.final_loss is not None and not math.isfinite(record.final_loss):
+        record = replace(record, final_loss=None)
+    if record.predicted_seconds is not None and not math.isfinite(record.predicted_seconds):
+        record = replace(record, predicted_seconds=None)
+    return record
+
+
+def _record(document: Mapping[str, Any], model: ModelSpec, clusters: Sequence[ClusterSpec]) -> RuntimeRecord:
+    cluster = clusters[required(document, "cluster", int, "A record in a searcher's state")]
+    record = RuntimeRecord.from_json({**document, "model": model.to_json(), "cluster": cluster.to_json()})
+    return replace(record, model=model, cluster=cluster)  # shared, so that digests are computed once

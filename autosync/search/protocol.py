@@ -1,0 +1,65 @@
+"""What every searcher offers: strategies to time next, for records of those timed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from autosync.spec import RuntimeRecord, Strategy
+from autosync.spec.fields import known_fields, optional, required
+
+__all__ = ["Proposal", "Searcher"]
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A strategy to time. `label` says in a word where it comes from; `predicted_seconds` is a step's, if foretold."""
+
+    strategy: Strategy
+    label: str
+    predicted_seconds: float | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "strategy": self.strategy.to_json(),
+            "label": self.label,
+            "predicted_seconds": self.predicted_seconds,
+        }
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Proposal:
+        what = "A proposal"
+        known_fields(document, ("strategy", "label", "predicted_seconds"), what)
+        return cls(
+            Strategy.from_json(required(document, "strategy", dict, what)),
+            required(document, "label", str, what),
+            optional(document, "predicted_seconds", float, what),
+        )
+
+
+class Searcher(Protocol):
+    """Chooses strategies of one space. Same arguments, same calls: same proposals, in any process."""
+
+    def ask(self, count: int) -> list[Proposal]:
+        """Up to `count` strategies never proposed or told before; fewer, or none, when the space is used up."""
+        ...
+
+    def tell(self, record: RuntimeRecord) -> None:
+        """Learn from `record`, asked for or not, whatever its outcome; in any order, and twice counts once.
+
+        Records of another model or cluster are passed over.
+        """
+        ...
+
+    def pending(self) -> list[Proposal]:
+        """What was asked and has not been told, in the order asked; after a crash, what to time again."""
+        ...
+
+    def state(self) -> dict[str, Any]:
+        """All that `restore` needs, as plain JSON values."""
+        ...
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Continue from `state`, which a searcher made with the same arguments gave. Raises `SpecError`."""
+        ...

@@ -1,0 +1,130 @@
+"""All-reduce buckets of a draft: laid out contiguously in ready order, split, merged, and kept within their number."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from autosync.space.domain import BucketKind, Domains, Draft, all_reduce
+from autosync.spec import AllReduce, VariableStrategy
+
+__all__ = [
+    "Bucket",
+    "ReducedShard",
+    "balanced_buckets",
+    "buckets_of",
+    "grouped",
+    "reduced_shards",
+    "within_limits",
+]
+
+
+class ReducedShard(NamedTuple):
+    """A shard that is all-reduced. `position` is when its gradient is ready: ready order plus a fraction a shard."""
+
+    position: float
+    variable: int
+    shard: int
+    kind: BucketKind
+    gradient_bytes: float
+    group: int
+
+
+class Bucket(NamedTuple):
+    """Shards of one kind that are reduced together, in ready order."""
+
+    kind: BucketKind
+    shards: list[ReducedShard]
+
+    @property
+    def gradient_bytes(self) -> float:
+        return sum(shard.gradient_bytes for shard in self.shards)
+
+
+def reduced_shards(domains: Domains, draft: Draft) -> list[ReducedShard]:
+    """All shards to all-reduce, in ready order."""
+    found = []
+    for variable, each in enumerate(draft):
+        domain = domains.each[variable]
+        count = len(each.shards)
+        for index, shard in enumerate(each.shards):
+            if isinstance(shard, AllReduce):
+                position = domain.variable.ready_order + index / count
+                part = domain.gradient_bytes / count
+                found.append(ReducedShard(position, variable, index, domain.bucket_kind, part, shard.group))
+    found.sort()
+    return found
+
+
+def buckets_of(domains: Domains, draft: Draft) -> list[Bucket]:
+    """The draft's buckets in the order their first gradients are ready; a group that mixes kinds is told apart."""
+    table: dict[tuple[BucketKind, int], Bucket] = {}
+    for shard in reduced_shards(domains, draft):
+        key = shard.kind, shard.group
+        if key not in table:
+            table[key] = Bucket(shard.kind, [])
+        table[key].shards.append(shard)
+    return list(table.values())
+
+
+def grouped(draft: Draft, buckets: Iterable[Bucket]) -> Draft:
+    """The draft with `buckets`, numbered in their order; shards in none of them keep their group."""
+    groups: dict[int, dict[int, int]] = {}
+    for number, bucket in enumerate(buckets):
+        for shard in bucket.shards:
+            groups.setdefault(shard.variable, {})[shard.shard] = number
+    return [_with_groups(each, groups[index]) if index in groups else each for index, each in enumerate(draft)]
+
+
+def _with_groups(each: VariableStrategy, groups: Mapping[int, int]) -> VariableStrategy:
+    shards = tuple([all_reduce(groups[index]) if index in groups else shard for index, shard in enumerate(each.shards)])
+    return each if shards == each.shards else VariableStrategy(each.variable, shards, each.partition)
+
+
+def balanced_buckets(domains: Domains, draft: Draft, count: int, rng: random.Random) -> Draft:
+    """At most `count` buckets of each kind, contiguous in ready order, of about equal bytes.
+
+    Each boundary is moved by up to a third of a bucket at random.
+    """
+    by_kind: dict[BucketKind, list[ReducedShard]] = {}
+    for shard in reduced_shards(domains, draft):
+        by_kind.setdefault(shard.kind, []).append(shard)
+    buckets = [bucket for shards in by_kind.values() for bucket in _contiguous(shards, count, rng)]
+    return grouped(draft, buckets)
+
+
+def _contiguous(shards: list[ReducedShard], count: int, rng: random.Random) -> list[Bucket]:
+    total = sum(shard.gradient_bytes for shard in shards)
+    ends = [total * (index + 1 + rng.uniform(-1, 1) / 3) / count for index in range(count - 1)] + [float("inf")]
+    buckets: list[list[ReducedShard]] = [[] for _ in ends]
+    before, index = 0.0, 0
+    for shard in shards:
+        while before + shard.gradient_bytes / 2 > ends[index]:
+            index += 1
+        buckets[index].append(shard)
+        before += shard.gradient_bytes
+    return [Bucket(shards[0].kind, members) for members in buckets if members]
+
+
+def within_limits(domains: Domains, draft: Draft) -> Draft:
+    """The draft with groups that mix kinds told apart, and neighbouring small buckets merged until few enough."""
+    buckets = buckets_of(domains, draft)
+    by_kind: dict[BucketKind, list[Bucket]] = {}
+    for bucket in buckets:
+        by_kind.setdefault(bucket.kind, []).append(bucket)
+    if all(len(same) <= domains.max_buckets for same in by_kind.values()):
+        return grouped(draft, buckets) if len(by_kind) > 1 else draft
+    return grouped(draft, [bucket for same in by_kind.values() for bucket in _merged(same, domains.max_buckets)])
+
+
+def _merged(buckets: list[Bucket], limit: int) -> list[Bucket]:
+    merged = list(buckets)
+    sizes = [bucket.gradient_bytes for bucket in merged]
+    while len(merged) > limit:
+        first = min(range(len(merged) - 1), key=lambda index: sizes[index] + sizes[index + 1])
+        merged[first : first + 2] = [
+            Bucket(merged[first].kind, sorted(merged[first].shards + merged[first + 1].shards))
+        ]
+        sizes[first : first + 2] = [sizes[first] + sizes[first + 1]]
+    return merged

@@ -1,0 +1,62 @@
+"""Mutation: one to three random moves on a draft."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import TypeAlias
+
+from autosync.space.bucket_moves import merge_buckets, rebucket, shift_bucket_boundary, split_bucket
+from autosync.space.domain import Domains, Draft
+from autosync.space.server_moves import move_shard, rebalance, relieve_heaviest
+from autosync.space.variable_moves import (
+    flip_alike,
+    flip_big,
+    flip_one,
+    flip_some_shards,
+    recut_alike,
+    recut_big,
+    recut_one,
+    toggle_local_copies,
+    toggle_local_copy,
+)
+
+__all__ = ["MOVES", "Move", "moved", "perturbed"]
+
+Move: TypeAlias = Callable[[Domains, Draft, random.Random], Draft | None]
+"""Gives a changed draft, or None where it does not apply. May leave too many buckets; see `within_limits`."""
+
+MOVES: tuple[Move, ...] = (
+    flip_one,
+    flip_alike,
+    flip_big,
+    flip_some_shards,
+    recut_one,
+    recut_alike,
+    recut_big,
+    toggle_local_copy,
+    toggle_local_copies,
+    merge_buckets,
+    split_bucket,
+    shift_bucket_boundary,
+    rebucket,
+    relieve_heaviest,
+    move_shard,
+    rebalance,
+)
+
+
+def moved(domains: Domains, draft: Draft, rng: random.Random) -> Draft:
+    """The draft after one random move that applies; unchanged where none does."""
+    for move in rng.sample(MOVES, len(MOVES)):
+        result = move(domains, draft, rng)
+        if result is not None and result != draft:
+            return result
+    return draft
+
+
+def perturbed(domains: Domains, draft: Draft, rng: random.Random) -> Draft:
+    """The draft after one move, or now and then two or three."""
+    for _ in range(rng.choice((1, 1, 1, 2, 2, 3))):
+        draft = moved(domains, draft, rng)
+    return draft

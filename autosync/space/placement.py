@@ -1,0 +1,77 @@
+"""Which server holds which shard of a draft: loads, and placements balanced by bytes."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+
+from autosync.space.domain import Domain, Domains, Draft
+from autosync.spec import ParameterServer, VariableStrategy
+
+__all__ = ["lightest", "replaced", "served_shards", "server_loads", "spread"]
+
+
+def server_loads(domains: Domains, draft: Draft) -> dict[str, float]:
+    """Gradient bytes that one replica sends to each server device in a step."""
+    loads = dict.fromkeys(domains.devices, 0.0)
+    for domain, each in zip(domains.each, draft, strict=True):
+        part = domain.gradient_bytes / len(each.shards)
+        for shard in each.shards:
+            if isinstance(shard, ParameterServer):
+                loads[shard.device] = loads.get(shard.device, 0.0) + part
+    return loads
+
+
+def served_shards(draft: Draft) -> list[tuple[int, int, ParameterServer]]:
+    """(variable, shard, server) of every shard on a parameter server."""
+    return [
+        (variable, index, shard)
+        for variable, each in enumerate(draft)
+        for index, shard in enumerate(each.shards)
+        if isinstance(shard, ParameterServer)
+    ]
+
+
+def lightest(domain: Domain, loads: dict[str, float], rng: random.Random) -> str:
+    """The allowed device with the least load; among equals, one at random."""
+    least = min(loads[device] for device in domain.devices)
+    return rng.choice([device for device in domain.devices if loads[device] == least])
+
+
+def replaced(each: VariableStrategy, shard: int, server: ParameterServer) -> VariableStrategy:
+    """The variable's strategy with `server` for its shard of that index."""
+    return VariableStrategy(each.variable, (*each.shards[:shard], server, *each.shards[shard + 1 :]), each.partition)
+
+
+def spread(
+    domains: Domains, draft: Draft, rng: random.Random, jitter: float = 0.0, devices: Sequence[str] = ()
+) -> Draft:
+    """All served shards placed anew: the biggest first, each on the device with the least bytes so far.
+
+    `jitter` is the standard deviation of the noise on the logarithm of the sizes that decide the order; `devices`
+    narrows the servers, where a variable is allowed on one of them.
+    """
+    loads = dict.fromkeys(domains.devices, 0.0)
+    wanted = frozenset(devices)
+    queue = []
+    for variable, shard, server in served_shards(draft):
+        part = domains.each[variable].gradient_bytes / len(draft[variable].shards)
+        order = -part * (math.exp(rng.gauss(0.0, jitter)) if jitter else 1.0)
+        queue.append((order, variable, shard, part, server.local_copy))
+    queue.sort()
+    placed: dict[int, list[tuple[int, ParameterServer]]] = {}
+    for _, variable, shard, part, local_copy in queue:
+        domain = domains.each[variable]
+        allowed = [device for device in domain.devices if device in wanted] or domain.devices
+        device = min(allowed, key=loads.__getitem__)
+        loads[device] += part
+        placed.setdefault(variable, []).append((shard, domain.on(device, local_copy)))
+    return [_with_servers(each, placed[index]) if index in placed else each for index, each in enumerate(draft)]
+
+
+def _with_servers(each: VariableStrategy, servers: list[tuple[int, ParameterServer]]) -> VariableStrategy:
+    shards = list(each.shards)
+    for index, server in servers:
+        shards[index] = server
+    return VariableStrategy(each.variable, tuple(shards), each.partition)

@@ -1,0 +1,88 @@
+"""Sampling: decisions for the whole model first, a little noise per variable after.
+
+Independent draws for a hundred variables would all look alike: half on servers, half all-reduced, cut at random. So a
+sample first draws a style (which variables go on servers, how finely big ones are cut, how many buckets, how many
+servers), carries it out, and then perturbs a few variables.
+"""
+
+from __future__ import annotations
+
+import random
+
+from autosync.space.bucket_moves import bucket_count
+from autosync.space.buckets import balanced_buckets, reduced_shards
+from autosync.space.domain import REDUCED, SERVED, Domain, Domains, Draft, all_reduce
+from autosync.space.mutation import moved
+from autosync.space.placement import spread
+from autosync.space.server_moves import draw_devices
+from autosync.spec import Partition, Synchronizer, VariableStrategy
+
+__all__ = ["sampled"]
+
+STYLES = ("one kind", "big ones", "big ones", "sparse ones", "by shape", "by variable")
+PERTURBATIONS = (0, 0, 1, 1, 2, 4)
+
+
+def sampled(domains: Domains, rng: random.Random) -> Draft:
+    """A draft drawn as this module's first lines say. May hold too many buckets; see `within_limits`."""
+    kinds = _draw_kinds(domains, rng)
+    cuts = _draw_cuts(domains, rng)
+    copied = rng.random() < 0.5
+    draft = [
+        _decision(domain, cut, _one_kind(domain, kind), copied)
+        for domain, cut, kind in zip(domains.each, cuts, kinds, strict=True)
+    ]
+    draft = spread(domains, draft, rng, rng.choice((0.0, 0.0, 0.3, 1.0)), draw_devices(domains, rng))
+    shards = len(reduced_shards(domains, draft))
+    if shards:
+        draft = balanced_buckets(domains, draft, bucket_count(domains, shards, rng), rng)
+    for _ in range(rng.choice(PERTURBATIONS)):
+        draft = moved(domains, draft, rng)
+    return draft
+
+
+def _decision(domain: Domain, cut: Partition | None, kind: str, copied: bool) -> VariableStrategy:
+    """All shards alike, on the first server or in the first bucket."""
+    shard: Synchronizer = all_reduce(0) if kind == REDUCED else domain.on(domain.devices[0], copied)
+    return VariableStrategy(domain.variable.name, (shard,) * (cut.shards if cut else 1), cut)
+
+
+def _one_kind(domain: Domain, wanted: str) -> str:
+    return wanted if wanted in domain.kinds else domain.kinds[0]
+
+
+def _draw_kinds(domains: Domains, rng: random.Random) -> list[str]:
+    """The kind wanted for each variable; a variable that is not offered it takes the other."""
+    style = rng.choice(STYLES)
+    inside, outside = rng.sample((SERVED, REDUCED), 2)
+    count = len(domains.each)
+    chosen: set[int]
+    if style == "one kind":
+        chosen = set(range(count))
+    elif style == "big ones":
+        chosen = set(domains.by_bytes[: _log_uniform(count, rng)])
+    elif style == "sparse ones":
+        chosen = {index for index, domain in enumerate(domains.each) if domain.variable.sparse}
+    elif style == "by shape":
+        share = rng.random()
+        chosen = {index for group in domains.alike if rng.random() < share for index in group}
+    else:
+        share = rng.random()
+        chosen = {index for index in range(count) if rng.random() < share}
+    return [inside if index in chosen else outside for index in range(count)]
+
+
+def _draw_cuts(domains: Domains, rng: random.Random) -> list[Partition | None]:
+    """Half of the time all as coarse as offered; else one level of fineness for the biggest, coarse for the rest."""
+    cuts = [domain.cuts[0] for domain in domains.each]
+    if domains.cuttable and rng.random() < 0.5:
+        level = rng.random()
+        for index in domains.by_bytes[: _log_uniform(len(cuts), rng)]:
+            choices = domains.each[index].cuts
+            cuts[index] = choices[min(len(choices) - 1, 1 + int(level * (len(choices) - 1)))]
+    return cuts
+
+
+def _log_uniform(most: int, rng: random.Random) -> int:
+    """A count from 1 to `most`, drawn evenly on a logarithmic scale."""
+    return min(most, int((most + 1) ** rng.random()))

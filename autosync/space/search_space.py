@@ -1,0 +1,169 @@
+"""The search space: a declared space bound to a model and a cluster."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import final
+
+from autosync.errors import SpaceError
+from autosync.space.adoption import adopted
+from autosync.space.buckets import within_limits
+from autosync.space.crossover import crossed
+from autosync.space.domain import BucketKind, Domains, Draft
+from autosync.space.mutation import perturbed
+from autosync.space.sampling import sampled
+from autosync.space.size import all_drafts, count_strategies
+from autosync.spec import AllReduce, ClusterSpec, ModelSpec, Strategy
+from autosync.spec.symmetry import canonical_strategy
+
+__all__ = ["SMALL", "SearchSpace"]
+
+SMALL = 4096
+"""Spaces with at most so many strategies, before symmetry, are enumerated."""
+
+TRIES = 8
+"""Mutations tried before a strategy is taken to have no other near it."""
+
+
+@final
+@dataclass(frozen=True)
+class SearchSpace:
+    """The strategies that `Space.bind` offers for one model on one cluster; replicas run on all its replica devices.
+
+    Every strategy it gives is valid, inside the space and canonical: of those that differ only by devices that are
+    alike, one stands for all. Devices are alike here when no rule tells them apart either. Randomness comes only from
+    the `rng` given: same arguments, same strategy, in any process.
+    """
+
+    name: str
+    model: ModelSpec
+    cluster: ClusterSpec
+    domains: Domains
+
+    @cached_property
+    def replicas(self) -> tuple[str, ...]:
+        return tuple(str(device) for device in self.cluster.replica_devices)
+
+    @cached_property
+    def log10_size(self) -> float:
+        """Logarithm of the exact number of strategies; buckets are unnamed, devices that are alike count apart."""
+        return math.log10(self._count)
+
+    @cached_property
+    def size(self) -> int | None:
+        """Number of different strategies that `enumerate` gives, or None when the space is not small."""
+        return len(self._all) if self.is_small() else None
+
+    def is_small(self) -> bool:
+        """Whether the space can be enumerated."""
+        return self._count <= SMALL
+
+    def enumerate(self) -> Iterator[Strategy]:
+        """Every strategy once. Raises `SpaceError` when there are too many."""
+        if not self.is_small():
+            raise SpaceError(
+                f"Space {self.name!r} holds 10^{self.log10_size:.1f} strategies for model {self.model.name!r}; "
+                f"only up to {SMALL} are enumerated. Sample it instead."
+            )
+        return iter(self._all)
+
+    def contains(self, strategy: Strategy) -> bool:
+        return self.why_not(strategy) is None
+
+    def why_not(self, strategy: Strategy) -> str | None:
+        """One sentence with the first reason why `strategy` lies outside the space; None when it lies inside."""
+        if set(strategy.replicas) != set(self.replicas):
+            return f"The space trains on the replicas {', '.join(self.replicas)}, not {', '.join(strategy.replicas)}."
+        for name in strategy.by_name:
+            if name not in self.domains.index_of:
+                return f"Model {self.model.name!r} has no variable {name!r}."
+        for domain in self.domains.each:
+            each = strategy.by_name.get(domain.variable.name)
+            if each is None:
+                return f"Variable {domain.variable.name!r} is not decided."
+            reason = domain.why_not(each)
+            if reason:
+                return reason
+        return self._why_not_buckets(strategy)
+
+    def sample(self, rng: random.Random) -> Strategy:
+        """A strategy drawn style first, noise after (see `autosync.space.sampling`); not uniform."""
+        return self._strategy(sampled(self.domains, rng))
+
+    def mutate(self, strategy: Strategy, rng: random.Random) -> Strategy:
+        """A strategy one to three moves from `strategy`, and different from it if there is any other nearby."""
+        draft = self._draft(strategy, rng)
+        start = self._strategy(draft)
+        for _ in range(TRIES):
+            result = self._strategy(perturbed(self.domains, draft, rng))
+            if result.variables != start.variables:
+                return result
+        return start
+
+    def crossover(self, first: Strategy, second: Strategy, rng: random.Random) -> Strategy:
+        """A strategy that decides each variable as one of its parents does."""
+        return self._strategy(crossed(self.domains, self._draft(first, rng), self._draft(second, rng), rng))
+
+    def adopt(self, strategy: Strategy, rng: random.Random) -> Strategy:
+        """The strategy inside the space that is nearest to `strategy`; the same decisions where it lies inside."""
+        return self._strategy(self._draft(strategy, rng))
+
+    def canonical(self, strategy: Strategy) -> Strategy:
+        """The strategy that stands for all that differ from `strategy` only by devices that are alike."""
+        return canonical_strategy(strategy, self.cluster, self._apart)
+
+    @cached_property
+    def _count(self) -> int:
+        return count_strategies(self.domains)
+
+    @cached_property
+    def _all(self) -> tuple[Strategy, ...]:
+        found: dict[str, Strategy] = {}
+        for draft in all_drafts(self.domains):
+            strategy = self._strategy(draft)
+            found.setdefault(strategy.digest, strategy)
+        return tuple(found.values())
+
+    @cached_property
+    def _apart(self) -> tuple[frozenset[str], ...]:
+        """Sets of devices that rules tell apart from the others."""
+        everywhere = frozenset(str(device) for device in self.cluster.server_devices)
+        sets = dict.fromkeys(frozenset(domain.devices) for domain in self.domains.each)
+        return tuple(devices for devices in sets if devices and devices != everywhere)
+
+    def _draft(self, strategy: Strategy, rng: random.Random) -> Draft:
+        if not self.contains(strategy):
+            return adopted(self.domains, strategy, rng)
+        return [strategy.by_name[domain.variable.name] for domain in self.domains.each]
+
+    def _strategy(self, draft: Draft) -> Strategy:
+        return self.canonical(Strategy(self.replicas, tuple(within_limits(self.domains, draft))))
+
+    def _why_not_buckets(self, strategy: Strategy) -> str | None:
+        kinds: dict[int, BucketKind] = {}
+        for domain in self.domains.each:
+            kind = domain.bucket_kind
+            for shard in strategy.by_name[domain.variable.name].shards:
+                if isinstance(shard, AllReduce) and kinds.setdefault(shard.group, kind) != kind:
+                    return (
+                        f"Bucket {shard.group} mixes {_kind_text(kinds[shard.group])} with {_kind_text(kind)} "
+                        f"gradients (variable {domain.variable.name!r}); a bucket of the space holds one kind."
+                    )
+        counts: dict[BucketKind, int] = {}
+        for kind in kinds.values():
+            counts[kind] = counts.get(kind, 0) + 1
+            if counts[kind] > self.domains.max_buckets:
+                return (
+                    f"There are more than {self.domains.max_buckets} buckets of {_kind_text(kind)} gradients; "
+                    f"the space allows no more."
+                )
+        return None
+
+
+def _kind_text(kind: BucketKind) -> str:
+    dtype, sparse = kind
+    return f"{'sparse' if sparse else 'dense'} {dtype}"

@@ -1,0 +1,52 @@
+"""Moves that change which server holds which shard."""
+
+from __future__ import annotations
+
+import random
+
+from autosync.space.domain import Domains, Draft
+from autosync.space.placement import lightest, replaced, served_shards, server_loads, spread
+
+__all__ = ["draw_devices", "move_shard", "rebalance", "relieve_heaviest"]
+
+
+def relieve_heaviest(domains: Domains, draft: Draft, rng: random.Random) -> Draft | None:
+    """A shard of the heaviest server goes to the lightest it is allowed on."""
+    loads = server_loads(domains, draft)
+    served = served_shards(draft)
+    if not served or len(loads) < 2:
+        return None
+    heaviest = max(loads, key=loads.__getitem__)
+    variable, shard, server = rng.choice([entry for entry in served if entry[2].device == heaviest])
+    domain = domains.each[variable]
+    target = lightest(domain, loads, rng)
+    return _with(draft, variable, shard, domains, target, server.local_copy)
+
+
+def move_shard(domains: Domains, draft: Draft, rng: random.Random) -> Draft | None:
+    """One shard goes to any other server it is allowed on."""
+    served = [entry for entry in served_shards(draft) if len(domains.each[entry[0]].devices) > 1]
+    if not served:
+        return None
+    variable, shard, server = rng.choice(served)
+    target = rng.choice([device for device in domains.each[variable].devices if device != server.device])
+    return _with(draft, variable, shard, domains, target, server.local_copy)
+
+
+def rebalance(domains: Domains, draft: Draft, rng: random.Random) -> Draft | None:
+    """All shards on servers are placed anew, balanced by bytes over some or all of the servers."""
+    if len(domains.devices) < 2 or not served_shards(draft):
+        return None
+    return spread(domains, draft, rng, rng.choice((0.0, 0.3, 1.0)), draw_devices(domains, rng))
+
+
+def draw_devices(domains: Domains, rng: random.Random) -> tuple[str, ...]:
+    """All server devices, half of the time; else some of them."""
+    if not domains.devices or rng.random() < 0.5:
+        return domains.devices
+    return tuple(rng.sample(domains.devices, rng.randint(1, len(domains.devices))))
+
+
+def _with(draft: Draft, variable: int, shard: int, domains: Domains, device: str, local_copy: bool) -> Draft:
+    server = domains.each[variable].on(device, local_copy)
+    return [*draft[:variable], replaced(draft[variable], shard, server), *draft[variable + 1 :]]

@@ -1,0 +1,160 @@
+"""Moves that change how variables are synchronized and cut, one at a time or many together."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+
+from autosync.space.domain import REDUCED, SERVED, Domain, Domains, Draft, kind_of
+from autosync.space.surroundings import Surroundings
+from autosync.spec import ParameterServer, Partition, Synchronizer, VariableStrategy
+
+__all__ = [
+    "flip_alike",
+    "flip_big",
+    "flip_one",
+    "flip_some_shards",
+    "recut_alike",
+    "recut_big",
+    "recut_one",
+    "toggle_local_copies",
+    "toggle_local_copy",
+]
+
+
+def flip_one(domains: Domains, draft: Draft, rng: random.Random) -> Draft | None:
+    """One variable changes between parameter servers and all-reduce."""
+    return _flipped(domains, draft, [rng.choice(domains.choosable)], rng) if domains.choosable else None
+
+
+def flip_alike(domains: Domains, draft: Draft, rng: random.Random) -> Draft | None:
+    """All variables of one shape change to the kind that the first of them did not have."""
+    groups = [group for group in domains.alike if len(group) > 1 and len(domains.each[group[0]].kinds) > 1]
+    return _flipped(domains, draft, rng.choice(groups), rng) if groups else None
+
+
+def flip_big(domains: Domains, draft: Draft, rng: random.Random) -> Draft | None:
+    """The variables over a random size all change to one kind."""
+    big = [index for index in _biggest(domains, rng) if index in domains.choosable]
+    return _flipped(domains, draft, big, rng) if big else None
+
+
+def flip_some_shards(domains: Domains, draft: Draft, rng: random.Random) -> Draft | None:
+    """One shard of a cut variable changes kind, where shards may differ."""
+    cut = [index for index in domains.choosable if domains.each[index].mixed_shards and draft[index].partition]
+    if not cut:
+        return None
+    index = rng.choice(cut)
+    each, domain = draft[index], domains.each[index]
+    around = Surroundings(domains, draft, rng)
+    shards = list(each.shards)
+    which = rng.randrange(len(shards))
+    if kind_of(shards[which]) == SERVED:
+        shards[which] = around.bucket(domain)
+    else:
+        shards[which] = around.server(domain, domain.gradient_bytes / len(shards), _mostly_copied(shards))
+    return [*draft[:index], VariableStrategy(each.variable, tuple(shards), each.partition), *draft[index + 1 :]]
+
+
+def recut_one(domains: Domains, draft: Draft, rng: random.Random) -> Draft | None:
+    """One variable is cut in another way."""
+    return _recut(domains, draft, [rng.choice(domains.cuttable)], rng) if domains.cuttable else None
+
+
+def recut_alike(domains: Domains, draft: Draft, rng: random.Random) -> Draft | None:
+    """All variables of one shape are cut in another way, the same for all."""
+    groups = [group for group in domains.alike if len(group) > 1 and len(domains.each[group[0]].cuts) > 1]
+    return _recut(domains, draft, rng.choice(groups), rng) if groups else None
+
+
+def recut_big(domains: Domains, draft: Draft, rng: random.Random) -> Draft | None:
+    """The variables over a random size are all cut as coarsely or finely."""
+    big = [index for index in _biggest(domains, rng) if len(domains.each[index].cuts) > 1]
+    return _recut(domains, draft, big, rng) if big else None
+
+
+def toggle_local_copy(domains: Domains, draft: Draft, rng: random.Random) -> Draft | None:
+    """One variable's shards on servers get, or lose, their local copies."""
+    served = _with_copy_choice(domains, draft)
+    return _toggled(domains, draft, [rng.choice(served)]) if served else None
+
+
+def toggle_local_copies(domains: Domains, draft: Draft, rng: random.Random) -> Draft | None:
+    """All shards on servers get, or lose, their local copies, as the majority did not have."""
+    del rng
+    served = _with_copy_choice(domains, draft)
+    return _toggled(domains, draft, served) if served else None
+
+
+def _flipped(domains: Domains, draft: Draft, indexes: Iterable[int], rng: random.Random) -> Draft:
+    around = Surroundings(domains, draft, rng)
+    result, kind = list(draft), ""
+    for index in indexes:
+        each = draft[index]
+        kind = kind or (REDUCED if kind_of(each.shards[0]) == SERVED else SERVED)
+        result[index] = _decided(domains.each[index], each, each.partition, kind, around)
+    return result
+
+
+def _recut(domains: Domains, draft: Draft, indexes: Iterable[int], rng: random.Random) -> Draft:
+    around = Surroundings(domains, draft, rng)
+    result, level = list(draft), rng.random()
+    for index in indexes:
+        each, domain = draft[index], domains.each[index]
+        cuts = [cut for cut in domain.cuts if cut != each.partition]
+        kind = kind_of(rng.choice(each.shards))
+        result[index] = _decided(domain, each, cuts[int(level * len(cuts))], kind, around)
+    return result
+
+
+def _decided(
+    domain: Domain, each: VariableStrategy, cut: Partition | None, kind: str, around: Surroundings
+) -> VariableStrategy:
+    """The variable cut as given and of one kind, otherwise as like what it was as can be.
+
+    A shard keeps the synchronizer of the old shard at the same place if that is of the kind wanted, unless servers have
+    more shards to share than before; other shards go to the least loaded server, or the bucket ready nearest.
+    """
+    count = cut.shards if cut else 1
+    keep = kind == REDUCED or count <= len(each.shards)
+    shards: list[Synchronizer] = []
+    for position in range(count):
+        old = each.shards[position * len(each.shards) // count]
+        if kind_of(old) == kind and keep:
+            shards.append(old)
+        elif kind == REDUCED:
+            shards.append(around.bucket(domain))
+        else:
+            shards.append(around.server(domain, domain.gradient_bytes / count, _mostly_copied(each.shards)))
+    return VariableStrategy(each.variable, tuple(shards), cut)
+
+
+def _biggest(domains: Domains, rng: random.Random) -> tuple[int, ...]:
+    """The k biggest variables, k drawn evenly on a logarithmic scale."""
+    count = int(len(domains.by_bytes) ** rng.random() + 0.5)
+    return domains.by_bytes[: max(1, count)]
+
+
+def _with_copy_choice(domains: Domains, draft: Draft) -> list[int]:
+    return [
+        index
+        for index, (domain, each) in enumerate(zip(domains.each, draft, strict=True))
+        if len(domain.servers) > len(domain.devices) and any(kind_of(shard) == SERVED for shard in each.shards)
+    ]
+
+
+def _toggled(domains: Domains, draft: Draft, indexes: list[int]) -> Draft:
+    wanted = not _mostly_copied([shard for index in indexes for shard in draft[index].shards])
+    result = list(draft)
+    for index in indexes:
+        each, domain = draft[index], domains.each[index]
+        shards = tuple(
+            domain.on(shard.device, wanted) if isinstance(shard, ParameterServer) else shard for shard in each.shards
+        )
+        result[index] = VariableStrategy(each.variable, shards, each.partition)
+    return result
+
+
+def _mostly_copied(shards: Iterable[Synchronizer]) -> bool:
+    copies = [shard.local_copy for shard in shards if isinstance(shard, ParameterServer)]
+    return sum(copies) * 2 > len(copies)

@@ -1,0 +1,29 @@
+"""The default space: everything that leaves the training result as it is, for any model."""
+
+from autosync.space import Cut, PartBytes, PerServer, Rule, Servers, Space, Where
+
+SPACE = Space(
+    name="default",
+    description="any lossless choice: parameter servers or all-reduce, whole or cut, mixed at will",
+    rules=(
+        Rule(
+            where=Where(sparse=True),
+            servers=Servers(),
+            all_reduce=True,
+            cut=Cut(counts=(1, 2, 3, 4, PerServer(1), PerServer(2), PartBytes(4_096_000))),
+        ),
+        Rule(
+            where=Where(over_bytes=32_768),
+            servers=Servers(local_copy=(False, True)),
+            all_reduce=True,
+            cut=Cut(
+                counts=(1, 2, 3, 4, PerServer(1), PerServer(2), PartBytes(4_096_000)),
+                axes="every",
+                min_shard_bytes=16_384,
+            ),
+            mixed_shards=True,
+        ),
+        Rule(servers=Servers(local_copy=(False, True)), all_reduce=True),
+    ),
+    max_buckets=128,
+)

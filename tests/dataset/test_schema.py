@@ -1,0 +1,83 @@
+"""Files of every version open; newer ones are refused."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from autosync.dataset import COLUMNS, SCHEMA, Column, RecordStore, Schema
+from autosync.dataset.files import read_file
+from autosync.dataset.schema import VERSION_KEY
+from autosync.errors import DatasetError
+from tests.dataset.examples import example_record
+
+VERSION_1 = Path(__file__).parents[1] / "data" / "records_v1.parquet"
+"""Three records written by the first version; never written anew."""
+
+
+def test_a_file_of_version_1_still_opens(tmp_path: Path):
+    shutil.copy(VERSION_1, tmp_path)
+    records = RecordStore.create(tmp_path).read()
+    assert [record.outcome for record in records] == ["ok", "ok", "failed"]
+    assert [record.label for record in records] == ["parameter_server", "balanced_parameter_server", "parallax"]
+    assert [record.median_seconds for record in records] == [0.125, 0.125, None]
+    assert [record.started_at for record in records] == [1_700_000_000.0, 1_700_000_001.0, 1_700_000_008.0]
+    assert {record.model.name for record in records} == {"mlp"}
+
+
+def test_a_column_added_in_a_later_version_is_filled_in_older_files():
+    later = Schema(2, (*COLUMNS, Column("energy_joules", pa.float64(), "J", "energy of a step", since=2, fill=-1.0)))
+    table = read_file(VERSION_1, later)
+    assert table.schema == later.arrow
+    assert table.column("energy_joules").to_pylist() == [-1.0] * 3
+    shared = ["record_id", "step_seconds", "strategy_json"]
+    assert table.select(shared).equals(read_file(VERSION_1).select(shared))
+
+
+def test_a_store_reads_and_merges_a_file_older_than_a_column(tmp_path: Path):
+    store = RecordStore.create(tmp_path)
+    store.append(example_record(0))
+    (path,) = tmp_path.iterdir()
+    old = pq.read_table(path).drop_columns(["mean_seconds"])
+    pq.write_table(old.replace_schema_metadata({VERSION_KEY: b"0"}), path)
+    store.append(example_record(1))
+    assert store.read() == [example_record(0), example_record(1)]
+    assert store.compact() == 2
+    assert store.read() == [example_record(0), example_record(1)]
+    assert store.to_pandas()["mean_seconds"].isna().tolist() == [True, False]
+
+
+def test_a_column_missing_from_a_file_that_should_have_it_is_refused(tmp_path: Path):
+    pq.write_table(pq.read_table(VERSION_1).drop_columns(["host"]), tmp_path / "odd.parquet")
+    with pytest.raises(DatasetError, match=r"odd.parquet lacks the column 'host' of records; move it elsewhere"):
+        RecordStore(tmp_path).read()
+
+
+def test_a_newer_version_is_refused(tmp_path: Path):
+    store = RecordStore.create(tmp_path)
+    table = read_file(VERSION_1).replace_schema_metadata({VERSION_KEY: str(SCHEMA.version + 1).encode()})
+    pq.write_table(table, tmp_path / "new.parquet")
+    for read in (store.read, store.compact, lambda: RecordStore.create(tmp_path)):
+        if read == store.compact:
+            store.append(example_record())
+        with pytest.raises(DatasetError, match=r"new.parquet has version 2 .* reads up to 1; upgrade autosync"):
+            read()
+
+
+def test_a_column_of_another_type_is_refused(tmp_path: Path):
+    table = read_file(VERSION_1)
+    position = table.column_names.index("seed")
+    table = table.set_column(position, "seed", pa.array(["a", "b", "c"])).replace_schema_metadata(SCHEMA.arrow.metadata)
+    pq.write_table(table, tmp_path / "odd.parquet")
+    with pytest.raises(DatasetError, match=r"odd.parquet has columns of other types"):
+        RecordStore(tmp_path).read()
+
+
+def test_column_names_are_unique_and_described():
+    names = [column.name for column in COLUMNS]
+    assert len(set(names)) == len(names)
+    assert all(column.unit and column.meaning for column in COLUMNS)

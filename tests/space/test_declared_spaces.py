@@ -1,0 +1,74 @@
+"""The declared spaces are constants, and hold what their models need."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import math
+from pathlib import Path
+
+import pytest
+
+import search_spaces
+from autosync.baselines import BASELINES
+from autosync.space import Space
+from tests import cases
+
+FILES = sorted(path for path in Path(search_spaces.__file__).parent.glob("*.py") if path.name != "__init__.py")
+NAMES = [path.stem for path in FILES]
+INERT = (ast.Expr, ast.ImportFrom, ast.Assign)
+
+
+def load(name: str) -> Space:
+    space = importlib.import_module(f"search_spaces.{name}").SPACE
+    assert isinstance(space, Space)
+    return space
+
+
+def test_the_five_spaces_are_there():
+    assert {"bert", "cnn", "default", "ncf", "tiny"} <= set(NAMES)
+
+
+@pytest.mark.parametrize("path", FILES, ids=NAMES)
+def test_a_space_file_is_a_docstring_imports_and_one_constant(path: Path):
+    tree = ast.parse(path.read_text())
+    assert all(isinstance(statement, INERT) for statement in tree.body)
+    targets = [statement.targets for statement in tree.body if isinstance(statement, ast.Assign)]
+    assert [[ast.unparse(target) for target in each] for each in targets] == [["SPACE"]]
+    modules = [statement.module for statement in tree.body if isinstance(statement, ast.ImportFrom)]
+    assert modules == ["autosync.space"]
+    moving = (ast.Lambda, ast.IfExp, ast.ListComp, ast.GeneratorExp, ast.DictComp, ast.SetComp, ast.BinOp, ast.BoolOp)
+    assert not any(isinstance(node, moving) for node in ast.walk(tree))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_space_says_what_it_is(name: str):
+    assert load(name).name == name
+    assert load(name).description
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_space_binds_to_every_model_and_cluster(name: str):
+    for model in (cases.bert_like_model(), cases.ncf_like_model(), cases.prime_model(), cases.scalar_model()):
+        for cluster in (cases.local_cluster(1), cases.local_cluster(), cases.star_cluster(), cases.gpu_cluster()):
+            assert math.isfinite(load(name).bind(model, cluster).log10_size)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        cases.bert_like_model(),
+        cases.ncf_like_model(),
+        cases.prime_model(),
+        cases.mlp_model(),
+        cases.scalar_model(),
+        cases.mixed_precision_model(),
+    ],
+    ids=lambda model: model.name,
+)
+def test_every_baseline_on_four_workers_lies_in_the_default_space(model):
+    for cluster in (cases.local_cluster(4), cases.star_cluster(4)):
+        space = load("default").bind(model, cluster)
+        assert {name: space.why_not(baseline(model, cluster)) for name, baseline in BASELINES.items()} == dict.fromkeys(
+            BASELINES
+        )

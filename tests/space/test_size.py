@@ -1,0 +1,111 @@
+"""Counting strategies exactly, and enumerating the few."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from autosync.errors import SpaceError
+from autosync.space import Cut, PerServer, Rule, SearchSpace, Servers, Space, Where
+from autosync.space.size import all_drafts, count_strategies
+from autosync.spec import ModelSpec, Strategy, Variable
+from search_spaces.default import SPACE as DEFAULT
+from search_spaces.tiny import SPACE as TINY
+from tests import cases
+
+
+def model_of(kinds: list[str]) -> ModelSpec:
+    """A model of 4x1 variables, each `float32`, `float16` or `sparse`."""
+    variables = tuple(
+        Variable(f"v{index}", (4, 1), "float16" if kind == "float16" else "float32", index, kind == "sparse", rows)
+        for index, kind in enumerate(kinds)
+        for rows in (1.0 if kind == "sparse" else None,)
+    )
+    return ModelSpec("small", 1, "SGD", 0, variables)
+
+
+def bind(kinds: list[str], max_buckets: int, *rules: Rule, workers: int = 2) -> SearchSpace:
+    return Space("small", rules, max_buckets).bind(model_of(kinds), cases.local_cluster(workers))
+
+
+EITHER = Rule(servers=Servers(), all_reduce=True)
+REDUCED = Rule(all_reduce=True)
+
+
+@pytest.mark.parametrize(
+    ("space", "count"),
+    [
+        (bind(["float32"] * 3, 1, REDUCED), 1),
+        (bind(["float32"] * 3, 2, REDUCED), 4),
+        (bind(["float32"] * 3, 9, REDUCED), 5),
+        (bind(["float32"] * 2, 1, EITHER), 9),
+        (bind(["float32"] * 2, 2, EITHER), 10),
+        (bind(["float32", "float16"], 1, REDUCED), 1),
+        (bind(["float32", "sparse"], 1, EITHER), 9),
+        (bind(["float32"], 1, Rule(servers=Servers(), cut=Cut((1, 2), min_shard_bytes=1))), 2 + 4),
+        (bind(["float32"], 2, Rule(all_reduce=True, cut=Cut((1, 2), min_shard_bytes=1))), 1 + 2),
+    ],
+)
+def test_small_spaces_have_the_size_one_counts_by_hand(space: SearchSpace, count: int):
+    assert math.isclose(space.log10_size, math.log10(count), abs_tol=1e-12)
+
+
+@st.composite
+def small_spaces(draw: st.DrawFn) -> SearchSpace:
+    kinds = draw(st.lists(st.sampled_from(["float32", "float16", "sparse"]), min_size=1, max_size=3))
+
+    def rule(where: Where) -> Rule:
+        reduced = draw(st.booleans())
+        servers = Servers(draw(st.sampled_from(["all", "first"]))) if not reduced or draw(st.booleans()) else None
+        counts = draw(st.sampled_from([(1,), (2,), (1, 2), (1, 3)]))
+        return Rule(where, servers, reduced, Cut(counts, min_shard_bytes=1), draw(st.booleans()))
+
+    space = bind(kinds, draw(st.integers(1, 3)), rule(Where(named=("v0",))), rule(Where()))
+    assume(count_strategies(space.domains) <= 1000)
+    return space
+
+
+@given(small_spaces())
+def test_the_count_is_the_number_of_different_drafts(space: SearchSpace):
+    drafts = [Strategy(space.replicas, tuple(draft)).digest for draft in all_drafts(space.domains)]
+    assert len(set(drafts)) == len(drafts) == count_strategies(space.domains)
+
+
+@given(small_spaces())
+def test_enumeration_gives_each_canonical_strategy_once(space: SearchSpace):
+    strategies = list(space.enumerate())
+    assert len({strategy.digest for strategy in strategies}) == len(strategies) == space.size
+    assert all(space.contains(strategy) and space.canonical(strategy) is strategy for strategy in strategies)
+    canonical = {space.canonical(Strategy(space.replicas, tuple(draft))).digest for draft in all_drafts(space.domains)}
+    assert {strategy.digest for strategy in strategies} == canonical
+
+
+def test_devices_that_are_alike_are_enumerated_once():
+    space = bind(["float32"] * 2, 1, Rule(servers=Servers()), workers=4)
+    assert math.isclose(space.log10_size, math.log10(16))
+    assert space.size == 2  # both on one server, or on two
+
+
+def test_the_tiny_space_of_an_mlp_is_tried_out_whole():
+    space = TINY.bind(cases.mlp_model(), cases.local_cluster())
+    assert space.is_small()
+    assert space.size == len(list(space.enumerate())) == 8
+
+
+def test_a_big_space_is_not_enumerated():
+    space = DEFAULT.bind(cases.bert_like_model(), cases.local_cluster())
+    assert not space.is_small()
+    assert space.size is None
+    message = r"Space 'default' holds 10\^\d+\.\d strategies for model 'bert-like'; only up to 4096 are enumerated\. "
+    with pytest.raises(SpaceError, match=message + re.escape("Sample it instead.")):
+        space.enumerate()
+
+
+def test_the_size_of_a_space_with_thousands_of_shards_is_still_exact_and_finite():
+    rule = Rule(servers=Servers(), all_reduce=True, cut=Cut((1, PerServer(16)), min_shard_bytes=1), mixed_shards=True)
+    space = Space("huge", (rule,), 64).bind(cases.bert_like_model(), cases.local_cluster())
+    assert 5000 < space.log10_size < 1e6

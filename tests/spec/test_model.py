@@ -1,0 +1,101 @@
+"""The model noun: what it refuses, what it counts, and its JSON."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from autosync.errors import SpecError
+from autosync.spec import ModelSpec, Operator, Variable, canonical_json, parse_json
+from tests import cases
+
+MODELS = [
+    cases.mlp_model(),
+    cases.bert_like_model(),
+    cases.bert_like_model(sparse=False),
+    cases.ncf_like_model(),
+    cases.prime_model(),
+    cases.scalar_model(),
+    cases.mixed_precision_model(),
+]
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.name)
+def test_a_model_comes_back_from_json_as_it_was(model: ModelSpec):
+    again = ModelSpec.from_json(parse_json(canonical_json(model.to_json()), "The model"))
+    assert again == model
+    assert again.digest == model.digest
+
+
+def test_a_model_given_whole_numbers_keeps_its_digest_through_json():
+    variables = (Variable("emb", (10, 4), "float32", 0, sparse=True, rows_per_step=3),)
+    model = ModelSpec("m", 1, "SGD", 0, variables, (Operator("o", "embedding", 5, (), ("emb",)),))
+    assert ModelSpec.from_json(parse_json(canonical_json(model.to_json()), "The model")).digest == model.digest
+
+
+def test_bytes_follow_shape_and_dtype():
+    variable = Variable("kernel", (3, 5, 7), "bfloat16", 0)
+    assert (variable.elements, variable.row_elements, variable.bytes) == (105, 35, 210)
+    scalar = Variable("scale", (), "float64", 0)
+    assert (scalar.elements, scalar.row_elements, scalar.bytes) == (1, 1, 8)
+
+
+def test_a_sparse_gradient_counts_the_rows_it_touches():
+    variables = (
+        Variable("emb", (100, 8), "float32", 1, sparse=True, rows_per_step=2.5),
+        Variable("bias", (3,), "float32", 0),
+    )
+    assert ModelSpec("m", 1, "SGD", 0, variables).gradient_bytes == 2.5 * 8 * 4 + 12
+
+
+def test_the_flops_of_a_model_are_those_of_its_operators():
+    assert cases.mlp_model((4, 5), batch_size=10).flops == 2.0 * 10 * 4 * 5
+
+
+def test_any_change_of_a_model_changes_its_digest():
+    model = cases.mlp_model()
+    changed = [
+        replace(model, batch_size=7),
+        replace(model, optimizer="Adam"),
+        replace(model, slots=1),
+        replace(model, operators=()),
+        cases.mlp_model((64, 256, 256, 11)),
+    ]
+    assert len({each.digest for each in [model, *changed]}) == len(changed) + 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("w", (2,), "int32", 0), "Variable 'w' has dtype 'int32'. Trainable: float16, bfloat16, float32, float64."),
+        (("w", (2, 0), "float32", 0), "Variable 'w' has shape (2, 0); every dimension must be at least 1."),
+        (("w", (2,), "float32", 0, True), "Variable 'w': exactly the sparse variables state rows_per_step."),
+        (("w", (2,), "float32", 0, False, 1.0), "Variable 'w': exactly the sparse variables state rows_per_step."),
+        (("w", (), "float32", 0, True, 1.0), "Variable 'w' is a scalar and cannot have a sparse gradient."),
+    ],
+)
+def test_a_variable_that_breaks_a_rule_is_refused(arguments: tuple[Any, ...], message: str):
+    with pytest.raises(SpecError, match=re.escape(message)):
+        Variable(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        ((), "Model 'm' has no trainable variable, so there is nothing to synchronize."),
+        (
+            (Variable("w", (2,), "float32", 0), Variable("w", (2,), "float32", 1)),
+            "Model 'm' has two variables named 'w'; names must be unique.",
+        ),
+        (
+            (Variable("w", (2,), "float32", 0), Variable("b", (2,), "float32", 2)),
+            "Model 'm': ready_order must count its 2 variables from 0.",
+        ),
+    ],
+)
+def test_a_model_that_breaks_a_rule_is_refused(variables: tuple[Variable, ...], message: str):
+    with pytest.raises(SpecError, match=re.escape(message)):
+        ModelSpec("m", 1, "SGD", 0, variables)

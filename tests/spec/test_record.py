@@ -1,0 +1,123 @@
+"""The record noun and the timing protocol."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from autosync.errors import SpecError
+from autosync.spec import (
+    AllReduce,
+    RuntimeRecord,
+    Strategy,
+    TimingProtocol,
+    VariableStrategy,
+    canonical_json,
+    parse_json,
+)
+from tests import cases
+
+
+def record(**changes: Any) -> RuntimeRecord:
+    model = cases.scalar_model()
+    strategy = Strategy(
+        ("node0/cpu:0", "node0/cpu:1"),
+        tuple(VariableStrategy(each.name, (AllReduce(0),)) for each in model.variables),
+    )
+    fields: dict[str, Any] = {
+        "model": model,
+        "cluster": cases.local_cluster(2),
+        "strategy": strategy,
+        "protocol": TimingProtocol(warmup_steps=1, timed_steps=3),
+        "outcome": "ok",
+        "purpose": "search",
+        "label": "evolution",
+        "run": "run-1",
+        "seed": 7,
+        "started_at": 1.7e9,
+        "setup_seconds": 1.5,
+        "total_seconds": 2.5,
+        "step_seconds": (0.1, 0.3, 0.2),
+        "final_loss": 0.5,
+        "predicted_seconds": 0.15,
+        "host": "machine",
+        "versions": {"tensorflow": "2.21"},
+    }
+    return RuntimeRecord(**(fields | changes))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        record(),
+        record(outcome="failed", reason="NaN loss", step_seconds=(), final_loss=None, predicted_seconds=None),
+        record(outcome="stopped", reason="twice as slow as the best"),
+    ],
+    ids=["ok", "failed", "stopped"],
+)
+def test_a_record_comes_back_from_json_as_it_was(given: RuntimeRecord):
+    assert RuntimeRecord.from_json(parse_json(canonical_json(given.to_json()), "The record")) == given
+
+
+def test_a_record_knows_the_median_and_mean_of_its_steps():
+    assert record().median_seconds == 0.2
+    assert math.isclose(record().mean_seconds or 0.0, 0.2)
+
+
+def test_only_records_with_steps_to_learn_from_are_timed():
+    assert record().timed
+    assert record(outcome="stopped", reason="slow").timed
+    for outcome in ("failed", "timed_out"):
+        given = record(outcome=outcome, reason="why")
+        assert not given.timed
+        assert given.median_seconds is None
+        assert given.mean_seconds is None
+    assert not record(outcome="stopped", reason="slow", step_seconds=()).timed
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"outcome": "great"}, "A record's outcome is one of ok, stopped, failed, timed_out, not 'great'."),
+        ({"purpose": "fun"}, "A record's purpose is one of baseline, search, remeasure, manual, not 'fun'."),
+        ({"reason": "why"}, "Exactly the records that are not ok state a reason; outcome 'ok', 'why'."),
+        ({"outcome": "failed"}, "Exactly the records that are not ok state a reason; outcome 'failed', ''."),
+        ({"step_seconds": ()}, "A record that is ok holds its step seconds; none were given."),
+        ({"step_seconds": (0.1, 0.0)}, "Step seconds are positive and finite."),
+        ({"step_seconds": (0.1, math.nan)}, "Step seconds are positive and finite."),
+    ],
+)
+def test_a_record_that_breaks_a_rule_is_refused(changes: dict[str, Any], message: str):
+    with pytest.raises(SpecError, match=re.escape(message)):
+        record(**changes)
+
+
+STEPS = "A trial has 0 or more warm-up steps and 1 or more timed steps, and checks after 1 or more."
+PATIENCE = "A trial's time limit must be positive, and its stop factor over 1."
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"warmup_steps": -1}, STEPS),
+        ({"timed_steps": 0}, STEPS),
+        ({"check_after": 0}, STEPS),
+        ({"time_limit_seconds": 0.0}, PATIENCE),
+        ({"stop_factor": 1.0}, PATIENCE),
+    ],
+)
+def test_a_protocol_that_breaks_a_rule_is_refused(changes: dict[str, Any], message: str):
+    with pytest.raises(SpecError, match=re.escape(message)):
+        replace(TimingProtocol(), **changes)
+
+
+def test_a_protocol_comes_back_from_json_and_fills_in_what_is_missing():
+    protocol = TimingProtocol(3, 5, 10.0, 1.5, 2)
+    assert TimingProtocol.from_json(protocol.to_json()) == protocol
+    assert TimingProtocol.from_json({"timed_steps": 5}) == TimingProtocol(timed_steps=5)
+    with pytest.raises(SpecError, match="A timing protocol has the unknown field 'steps'"):
+        TimingProtocol.from_json({"steps": 5})

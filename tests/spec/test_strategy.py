@@ -1,0 +1,182 @@
+"""The strategy noun: what it refuses, its JSON, and what makes two strategies one."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autosync.errors import SpecError
+from autosync.spec import (
+    AllReduce,
+    ParameterServer,
+    Partition,
+    Strategy,
+    VariableStrategy,
+    canonical_json,
+    parse_json,
+    shard_sizes,
+)
+
+SERVER = ParameterServer("node0/cpu:0")
+
+synchronizers = st.one_of(
+    st.builds(AllReduce, st.integers(0, 5)),
+    st.builds(ParameterServer, st.sampled_from(["a/cpu:0", "b/cpu:0"]), st.booleans()),
+)
+
+
+@st.composite
+def strategies(draw: st.DrawFn) -> Strategy:
+    variables = []
+    for index in range(draw(st.integers(1, 6))):
+        count = draw(st.integers(1, 4))
+        shards = tuple(draw(st.lists(synchronizers, min_size=count, max_size=count)))
+        cut = Partition(draw(st.integers(0, 2)), count) if count > 1 else None
+        variables.append(VariableStrategy(f"v{index}", shards, cut))
+    return Strategy(("a/cpu:0", "b/cpu:0"), tuple(variables))
+
+
+@given(strategies())
+def test_a_strategy_comes_back_from_json_as_it_was(strategy: Strategy):
+    again = Strategy.from_json(parse_json(canonical_json(strategy.to_json()), "The strategy"))
+    assert again == strategy
+    assert again.digest == strategy.digest
+
+
+@given(strategies(), st.integers(0, 10**9))
+def test_renumbering_groups_and_reordering_does_not_change_the_digest(strategy: Strategy, seed: int):
+    rng = random.Random(seed)
+    numbers = rng.sample(range(100), 6)
+    regrouped = tuple(
+        replace(
+            each,
+            shards=tuple(
+                AllReduce(numbers[shard.group]) if isinstance(shard, AllReduce) else shard for shard in each.shards
+            ),
+        )
+        for each in strategy.variables
+    )
+    other = Strategy(strategy.replicas[::-1], tuple(rng.sample(regrouped, len(regrouped))))
+    assert other.digest == strategy.digest
+
+
+@given(strategies(), strategies())
+def test_strategies_with_other_decisions_have_other_digests(first: Strategy, second: Strategy):
+    same = first.with_groups_renumbered() == second.with_groups_renumbered()
+    assert (first.digest == second.digest) == same
+
+
+def test_merging_two_groups_changes_the_digest():
+    apart = Strategy(("a/cpu:0",), (VariableStrategy("v", (AllReduce(0),)), VariableStrategy("w", (AllReduce(1),))))
+    together = Strategy(("a/cpu:0",), (VariableStrategy("v", (AllReduce(0),)), VariableStrategy("w", (AllReduce(0),))))
+    assert apart.digest != together.digest
+
+
+def test_groups_are_numbered_in_order_of_first_use():
+    strategy = Strategy(
+        ("a/cpu:0",), (VariableStrategy("v", (AllReduce(9), SERVER, AllReduce(4), AllReduce(9)), Partition(0, 4)),)
+    )
+    shards = strategy.with_groups_renumbered().variables[0].shards
+    assert shards == (AllReduce(0), SERVER, AllReduce(1), AllReduce(0))
+
+
+def test_what_is_off_is_left_out_of_the_json():
+    assert SERVER.to_json() == {"parameter_server": "node0/cpu:0"}
+    assert "partition" not in VariableStrategy("v", (SERVER,)).to_json()
+
+
+@given(st.integers(1, 200_000), st.data())
+def test_shards_differ_by_one_row_at_most_and_the_longer_come_first(rows: int, data: st.DataObject):
+    count = data.draw(st.integers(1, min(rows, 50)))
+    sizes = shard_sizes(rows, count)
+    assert sum(sizes) == rows
+    assert len(sizes) == count
+    assert sizes == tuple(sorted(sizes, reverse=True))
+    assert sizes[0] - sizes[-1] <= 1
+
+
+def test_a_prime_number_of_rows_is_cut_into_uneven_shards():
+    assert shard_sizes(138_493, 4) == (34_624, 34_623, 34_623, 34_623)
+
+
+CASES: list[tuple[Callable[[], Any], str]] = [
+    (lambda: shard_sizes(3, 4), "An axis of 3 rows can be cut into 1 to 3 shards, not 4."),
+    (lambda: shard_sizes(3, 0), "An axis of 3 rows can be cut into 1 to 3 shards, not 0."),
+    (
+        lambda: Partition(0, 1),
+        "A partition has an axis of at least 0 and at least 2 shards, not Partition(axis=0, shards=1).",
+    ),
+    (
+        lambda: Partition(-1, 2),
+        "A partition has an axis of at least 0 and at least 2 shards, not Partition(axis=-1, shards=2).",
+    ),
+    (lambda: AllReduce(-1), "An all-reduce group is numbered from 0, not -1."),
+    (lambda: AllReduce(0, "tree"), "Unknown all-reduce algorithm 'tree'. Known: ring."),
+    (
+        lambda: VariableStrategy("v", (SERVER, SERVER)),
+        "Variable 'v' has 1 shard(s) but 2 synchronizer(s); give one each.",
+    ),
+    (
+        lambda: VariableStrategy("v", (SERVER,), Partition(0, 3)),
+        "Variable 'v' has 3 shard(s) but 1 synchronizer(s); give one each.",
+    ),
+    (lambda: Strategy((), ()), "A strategy needs one or more different replica devices, not []."),
+    (
+        lambda: Strategy(("a/cpu:0", "a/cpu:0"), ()),
+        "A strategy needs one or more different replica devices, not ['a/cpu:0', 'a/cpu:0'].",
+    ),
+    (
+        lambda: Strategy(("a/cpu:0",), (VariableStrategy("v", (SERVER,)), VariableStrategy("v", (SERVER,)))),
+        "A strategy decides each variable once, but names 'v' twice.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("build", "message"), CASES)
+def test_a_strategy_that_breaks_a_rule_is_refused(build: Callable[[], Any], message: str):
+    with pytest.raises(SpecError, match=re.escape(message)):
+        build()
+
+
+def document(**shard: Any) -> dict[str, Any]:
+    return {
+        "format": "autosync.strategy/1",
+        "replicas": ["a/cpu:0"],
+        "variables": [{"variable": "v", "shards": [shard]}],
+    }
+
+
+@pytest.mark.parametrize(
+    ("shard", "message"),
+    [
+        ({}, "A synchronizer is either a parameter_server or an all_reduce, but got {}."),
+        ({"parameter_server": "a", "all_reduce": 0}, "A synchronizer is either a parameter_server or an all_reduce"),
+        ({"parameter_server": "a", "algorithm": "ring"}, "A parameter server has the unknown field 'algorithm'."),
+        ({"all_reduce": 0, "staleness": 1}, "An all-reduce has the unknown field 'staleness'."),
+        ({"all_reduce": "0"}, "A synchronizer: 'all_reduce' must be int, not '0'."),
+        ({"parameter_servers": "a"}, "A synchronizer has the unknown field 'parameter_servers'."),
+    ],
+)
+def test_a_synchronizer_in_a_file_that_breaks_a_rule_is_refused(shard: dict[str, Any], message: str):
+    with pytest.raises(SpecError, match=re.escape(message)):
+        Strategy.from_json(document(**shard))
+
+
+def test_a_file_of_another_format_is_refused():
+    with pytest.raises(
+        SpecError, match=re.escape("A strategy file says format 'autosync.strategy/1', but this one says None.")
+    ):
+        Strategy.from_json({"replicas": ["a/cpu:0"], "variables": []})
+
+
+def test_a_file_may_hold_a_summary_for_people():
+    assert Strategy.from_json(document(all_reduce=0) | {"summary": "all in one bucket"}).variables[0].shards == (
+        AllReduce(0),
+    )

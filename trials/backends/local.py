@@ -1,0 +1,47 @@
+"""Trials in this very process, on logical devices: no Ray, no network; for tests and for trying things out."""
+
+from __future__ import annotations
+
+from typing import final
+
+from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord
+from trials.clock import Clock, WallClock
+from trials.environment import Environment
+from trials.request import TrialRequest
+from trials.run import Realizer, Stage, run_trial
+
+__all__ = ["LocalBackend"]
+
+
+@final
+class LocalBackend:
+    """Every worker of `cluster` is a logical device of this process, so the links are its memory.
+
+    A step that hangs cannot be ended from within the process; the time limit holds between steps.
+    """
+
+    def __init__(self, captured: bytes, cluster: ClusterSpec, clock: Clock | None = None) -> None:
+        """`captured` is a model as `CapturedModel.to_bytes` wrote it. Loads TensorFlow into this process."""
+        from autosync.engine.captured import CapturedModel
+        from autosync.engine.placement import Placement
+        from autosync.engine.servers import use_logical_devices
+        from autosync.engine.session import Session
+
+        use_logical_devices(len(cluster.server_devices))
+        session = Session(CapturedModel.from_bytes(captured), cluster, Placement.in_one_process(cluster))
+        self._realizer: Realizer = session
+        self._stage = Stage(session.model, cluster, clock or WallClock(), Environment.here())
+
+    @property
+    def model(self) -> ModelSpec:
+        return self._stage.model
+
+    @property
+    def cluster(self) -> ClusterSpec:
+        return self._stage.cluster
+
+    def run(self, request: TrialRequest) -> RuntimeRecord:
+        return run_trial(self._realizer, request, self._stage)
+
+    def close(self) -> None:
+        """Nothing to end: there is no other process."""

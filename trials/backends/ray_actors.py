@@ -1,0 +1,197 @@
+"""Trials on Ray actors: one supervisor that owns a set of workers, and a handle that any process may hold."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, field
+from typing import Any, final
+
+import ray
+from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError
+
+from autosync.errors import AutosyncError, TrialError
+from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord
+from trials.clock import Clock, WallClock
+from trials.environment import Environment
+from trials.request import TrialRequest
+from trials.run import Stage
+from trials.worker_set import SetSettings, WorkerSet
+
+__all__ = ["RayBackend", "RaySettings", "Supervisor"]
+
+GRACE_SECONDS = 30.0
+"""How long past its own time limit a trial may take before its processes are ended."""
+
+ATTEMPTS = 3
+"""How often in a row a new set of workers is tried before trials are given up."""
+
+
+@dataclass(frozen=True)
+class RaySettings:
+    """How trials run on Ray: the set of workers, the clock, and whether links are measured first."""
+
+    workers: SetSettings = field(default_factory=SetSettings)
+    clock: Clock = field(default_factory=WallClock)
+    probe: bool = True
+
+
+@final
+class Supervisor:
+    """Owns one set of workers: runs trials on it, ends it when it hangs, and starts it anew when it loses a process."""
+
+    def __init__(self, model: str, cluster: dict[str, Any], settings: RaySettings) -> None:
+        """Start the workers, capture `model`, probe the links. Raises `ModelError` or `ClusterError`."""
+        self._settings = settings
+        self._cluster = ClusterSpec.from_json(cluster)
+        self._name = f"autosync-{uuid.uuid4().hex[:6]}"
+        self._generation = 0
+        self._set: WorkerSet | None = self._new_set()
+        try:
+            self._captured = ray.put(self._set.capture(model))
+            self._description = self._set.model()
+            self._set.connect()
+            if settings.probe:
+                self._cluster = self._set.probe()
+            self._set.open_session(self._cluster, settings.clock)
+        except BaseException:
+            self.close()
+            raise
+        spec = ModelSpec.from_json(self._description["spec"])
+        self._stage = Stage(spec, self._cluster, settings.clock, Environment.here())
+
+    def describe(self) -> dict[str, Any]:
+        """Model, notes and cluster, as JSON."""
+        return self._description | {"cluster": self._cluster.to_json()}
+
+    def pids(self) -> dict[str, int]:
+        return self._living().pids()
+
+    def run(self, request: dict[str, Any]) -> dict[str, Any]:
+        """One trial, whatever becomes of it, as a record in JSON."""
+        wanted = TrialRequest.from_json(request)
+        clock = self._settings.clock
+        started_at, begin = clock.timestamp(), clock.now()
+        workers = self._living()
+        limit = wanted.protocol.time_limit_seconds + GRACE_SECONDS
+        try:
+            record = workers.run(request, limit)
+        except GetTimeoutError:
+            self._drop_set()
+            outcome, reason = "timed_out", f"The trial hung for {limit:g} s; its processes were ended and started anew."
+        except RayActorError:
+            self._drop_set()
+            outcome, reason = "failed", "The client process died during the trial; a new set of workers was started."
+        except RayTaskError as error:
+            self._drop_set()
+            outcome, reason = "failed", f"The client failed outside the strategy: {error.cause!r}"
+        else:
+            if record["outcome"] in ("failed", "timed_out"):
+                record["reason"] = self._blame(workers, record["reason"])
+            return record
+        failed = self._stage.record(
+            wanted, started_at, outcome, reason=reason, total_seconds=max(clock.now() - begin, 0.0)
+        )
+        return failed.to_json()
+
+    def close(self) -> None:
+        if self._set is not None:
+            self._set.close()
+            self._set = None
+
+    def _blame(self, workers: WorkerSet, reason: str) -> str:
+        """Say so when a trial failed because a process is gone, and start anew; else the reason as it was."""
+        missing = workers.missing()
+        if missing is None:
+            return reason
+        self._drop_set()
+        return f"{missing} ({reason})"
+
+    def _drop_set(self) -> None:
+        self.close()
+
+    def _living(self) -> WorkerSet:
+        """The set of workers, started anew if the last one was lost. Raises `TrialError` when that keeps failing."""
+        attempt, last = 0, ""
+        while self._set is None:
+            attempt += 1
+            if attempt > ATTEMPTS:
+                raise TrialError(f"A new set of workers could not be started in {ATTEMPTS} attempts; the last: {last}")
+            fresh = self._new_set()
+            try:
+                fresh.load(self._captured)
+                fresh.connect()
+                fresh.open_session(self._cluster, self._settings.clock)
+                self._set = fresh
+            except AutosyncError as error:
+                last = str(error)
+                fresh.close()
+        return self._set
+
+    def _new_set(self) -> WorkerSet:
+        self._generation += 1
+        return WorkerSet(self._cluster, self._settings.workers, f"{self._name}-{self._generation}")
+
+
+@final
+class RayBackend:
+    """A handle to a supervisor; it can be sent to other Ray processes. Only its maker should close it."""
+
+    def __init__(self, model: str, cluster: ClusterSpec, settings: RaySettings) -> None:
+        """Start a supervisor with its workers. `model` is a zoo name or `package.module:function`.
+
+        Raises `ModelError` when the model cannot be captured, and `ClusterError` when workers cannot be started.
+        """
+        supervised = ray.remote(Supervisor).options(num_cpus=0, max_restarts=0)
+        self._actor = supervised.remote(model, cluster.to_json(), settings)
+        described = _unwrapped(self._actor.describe.remote())
+        self.notes: tuple[str, ...] = tuple(described["notes"])
+        self._model = ModelSpec.from_json(described["spec"])
+        self._cluster = ClusterSpec.from_json(described["cluster"])
+
+    @property
+    def model(self) -> ModelSpec:
+        return self._model
+
+    @property
+    def cluster(self) -> ClusterSpec:
+        return self._cluster
+
+    def run(self, request: TrialRequest) -> RuntimeRecord:
+        return RuntimeRecord.from_json(_unwrapped(self._actor.run.remote(request.to_json())))
+
+    def pids(self) -> dict[str, int]:
+        """Process ids of the client and the workers, by role."""
+        return dict(_unwrapped(self._actor.pids.remote()))
+
+    def close(self) -> None:
+        """End every process. Twice is fine."""
+        try:
+            ray.get(self._actor.close.remote(), timeout=30)
+        except (RayActorError, GetTimeoutError):
+            pass
+        ray.kill(self._actor, no_restart=True)
+
+
+def _unwrapped(reference: Any) -> Any:
+    """The answer of the supervisor, with its own errors as they were raised."""
+    try:
+        return ray.get(reference)
+    except RayTaskError as error:
+        if isinstance(error.cause, AutosyncError):
+            raise error.cause from None
+        raise
+    except RayActorError as error:
+        cause = _creation_error(error)
+        if cause is not None:
+            raise cause from None
+        raise TrialError(f"The process that supervises trials died: {str(error).strip().splitlines()[0]}") from None
+
+
+def _creation_error(error: RayActorError) -> AutosyncError | None:
+    """Our own error that ended the supervisor's constructor, if that is what happened."""
+    inner = error.__cause__ or getattr(error, "cause", None)
+    while inner is not None:
+        if isinstance(inner, AutosyncError):
+            return inner
+        inner = getattr(inner, "cause", None)
+    return None

@@ -1,0 +1,53 @@
+"""Ray for trials: join the cluster one is on, or start a small one on this machine."""
+
+from __future__ import annotations
+
+import logging
+import os
+from dataclasses import dataclass
+
+import ray
+
+from autosync.spec import ClusterSpec
+
+__all__ = ["RayStart", "cpus_per_worker", "start_ray"]
+
+
+@dataclass(frozen=True)
+class RayStart:
+    """`address` is None to join a running cluster if this machine is part of one, and else to start one here."""
+
+    address: str | None = None
+    workers: int | None = None
+    dashboard: bool = True
+
+
+def start_ray(start: RayStart) -> str:
+    """Connect this process to Ray; what was done, in a sentence."""
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    os.environ.setdefault("RAY_TRAIN_V2_ENABLED", "0")
+    quiet = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": True}
+    if start.address is not None or os.environ.get("RAY_ADDRESS"):
+        context = ray.init(address=start.address, **quiet)
+        return f"Joined the Ray cluster at {context.address_info['address']}."
+    cores = os.cpu_count() or 1
+    # Worker processes share this machine's cores, so Ray is told of a slot for each and of the true count beside.
+    slots = max(cores, (start.workers or 4) + 2)
+    context = ray.init(
+        address="local",
+        num_cpus=slots,
+        resources={"autosync_cores": float(cores)},
+        include_dashboard=start.dashboard,
+        **quiet,
+    )
+    board = f" Dashboard: http://{context.dashboard_url}" if context.dashboard_url else ""
+    return f"Started a local Ray on {cores} cores.{board}"
+
+
+def cpus_per_worker(cluster: ClusterSpec) -> float:
+    """CPUs to ask of Ray for each worker: one, or an even share of a node that has fewer than its workers."""
+    free = {str(node["NodeManagerAddress"]): node["Resources"].get("CPU", 1.0) for node in ray.nodes() if node["Alive"]}
+    shares = [free.get(node.address, 1.0) / (node.workers + 1) for node in cluster.nodes]
+    return min(1.0, int(min(shares) * 100) / 100) or 0.01
+
+

@@ -1,0 +1,102 @@
+"""What runs inside the Ray actors: workers that host TensorFlow servers, and the client that drives them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any, final
+
+from autosync.spec import ClusterSpec, RuntimeRecord
+from trials.clock import Clock
+from trials.environment import Environment
+from trials.request import TrialRequest
+from trials.run import Stage, run_trial
+
+__all__ = ["ClientProcess", "WorkerProcess", "quiet_tensorflow"]
+
+
+def quiet_tensorflow() -> None:
+    """Keep TensorFlow's C++ log to errors; must come before TensorFlow is imported."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+
+@final
+class WorkerProcess:
+    """One worker process: a TensorFlow server that waits for work."""
+
+    def __init__(self, address: str) -> None:
+        quiet_tensorflow()
+        from autosync.engine.servers import start_server
+
+        self._server, self._address = start_server(address)
+
+    def address(self) -> str:
+        """Where the server listens, as `host:port`."""
+        return self._address
+
+    def pid(self) -> int:
+        return os.getpid()
+
+
+@final
+class ClientProcess:
+    """The one client: captures the model, connects to the workers, builds and times steps."""
+
+    def __init__(self, import_paths: tuple[str, ...]) -> None:
+        """`import_paths` are added to the module search path, so that a user's model can be imported."""
+        quiet_tensorflow()
+        sys.path[:0] = [path for path in import_paths if path not in sys.path]
+        self._captured: Any = None
+        self._session: Any = None
+        self._stage: Stage | None = None
+
+    def pid(self) -> int:
+        return os.getpid()
+
+    def capture(self, model: str, gpus: int) -> bytes:
+        """Build and capture the model called `model`. Raises `ModelError`."""
+        from autosync.engine.capture import capture
+        from autosync.engine.zoo import build_task
+
+        self._captured = capture(build_task(model, gpus))
+        return self._captured.to_bytes()
+
+    def load(self, captured: bytes) -> None:
+        """Take a model that was captured before."""
+        from autosync.engine.captured import CapturedModel
+
+        self._captured = CapturedModel.from_bytes(captured)
+
+    def model(self) -> dict[str, Any]:
+        """The captured model's spec and notes, as JSON."""
+        return {"spec": self._captured.spec.to_json(), "notes": list(self._captured.notes)}
+
+    def connect(self, addresses: list[str]) -> None:
+        from autosync.engine.servers import connect
+
+        connect(addresses)
+
+    def probe(self, cluster: dict[str, Any]) -> dict[str, Any]:
+        """The cluster with its links measured over TensorFlow's transport."""
+        from autosync.engine.placement import Placement
+        from autosync.engine.transfer import time_transfer
+        from trials.probe import probed
+
+        spec = ClusterSpec.from_json(cluster)
+        placement = Placement.on_workers(spec)
+        return probed(spec, lambda a, b: time_transfer(placement.name(a), placement.name(b))).to_json()
+
+    def open_session(self, cluster: dict[str, Any], clock: Clock) -> None:
+        """Put the model's initial values on the workers; from here on trials can run."""
+        from autosync.engine.placement import Placement
+        from autosync.engine.session import Session
+
+        spec = ClusterSpec.from_json(cluster)
+        self._session = Session(self._captured, spec, Placement.on_workers(spec))
+        self._stage = Stage(self._captured.spec, spec, clock, Environment.here())
+
+    def run(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Run one trial; the record as JSON."""
+        assert self._stage is not None, "open_session comes first"
+        record: RuntimeRecord = run_trial(self._session, TrialRequest.from_json(request), self._stage)
+        return record.to_json()

@@ -1,0 +1,146 @@
+"""Running one trial: build the step, warm up, time, and write down what happened."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy, strategy_faults
+from trials.clock import Clock
+from trials.environment import Environment
+from trials.request import TrialRequest
+
+__all__ = ["Realizer", "Stage", "run_trial"]
+
+
+class Realizer(Protocol):
+    """What turns a strategy into a step that can be called; `autosync.engine.session.Session` is one."""
+
+    def realize(self, strategy: Strategy) -> Callable[[], float]:
+        """A step that returns its mean loss. Raises for a strategy that cannot be run."""
+        ...
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What stays the same from trial to trial: the model, the cluster, the clock and where this is."""
+
+    model: ModelSpec
+    cluster: ClusterSpec
+    clock: Clock
+    environment: Environment = field(default_factory=Environment)
+
+    def record(self, request: TrialRequest, started_at: float, outcome: str, **measured: Any) -> RuntimeRecord:
+        """The record of `request`, with whatever was measured."""
+        return RuntimeRecord(
+            model=self.model,
+            cluster=self.cluster,
+            strategy=request.strategy,
+            protocol=request.protocol,
+            outcome=outcome,
+            purpose=request.purpose,
+            label=request.label,
+            run=request.run,
+            seed=request.seed,
+            started_at=started_at,
+            predicted_seconds=request.predicted_seconds,
+            host=self.environment.host,
+            versions=self.environment.versions,
+            **measured,
+        )
+
+
+@dataclass
+class _Measured:
+    """What a trial has found out so far; it is kept whatever happens next."""
+
+    setup_seconds: float = 0.0
+    step_seconds: list[float] = field(default_factory=list)
+    final_loss: float | None = None
+
+
+class _Ended(Exception):  # noqa: N818 - not an error: the way a trial ends early, with its outcome
+    def __init__(self, outcome: str, reason: str) -> None:
+        super().__init__(reason)
+        self.outcome = outcome
+        self.reason = reason
+
+
+def run_trial(realizer: Realizer, request: TrialRequest, stage: Stage) -> RuntimeRecord:
+    """Time `request.strategy`. Never raises for what the strategy does: that is a record with a reason.
+
+    The first step, which builds the function, counts as setup. Then come the warm-up steps, which are thrown away,
+    and the timed ones, which are all kept.
+    """
+    clock = stage.clock
+    clock.start_trial(request.strategy.digest)
+    started_at, begin = clock.timestamp(), clock.now()
+    measured, outcome, reason = _Measured(), "ok", ""
+    try:
+        _measure(realizer, request, stage, begin, measured)
+    except _Ended as ended:
+        outcome, reason = ended.outcome, ended.reason
+    except Exception as error:  # whatever TensorFlow says about a strategy or a dead worker is the trial's result
+        outcome, reason = "failed", _sentence(error)
+    return stage.record(
+        request,
+        started_at,
+        outcome,
+        reason=reason,
+        setup_seconds=measured.setup_seconds,
+        total_seconds=clock.now() - begin,
+        step_seconds=tuple(measured.step_seconds),
+        final_loss=measured.final_loss,
+    )
+
+
+def _measure(realizer: Realizer, request: TrialRequest, stage: Stage, begin: float, measured: _Measured) -> None:
+    clock, protocol = stage.clock, request.protocol
+    fault = next(strategy_faults(request.strategy, stage.model, stage.cluster), None)
+    if fault:
+        raise _Ended("failed", fault)
+    step = realizer.realize(request.strategy)
+    _run_step(step, 0, measured)
+    measured.setup_seconds = clock.now() - begin
+    for number in range(1, protocol.warmup_steps + protocol.timed_steps + 1):
+        before = clock.now()
+        if before - begin > protocol.time_limit_seconds:
+            raise _Ended(
+                "timed_out",
+                f"The trial's {protocol.time_limit_seconds:g} s were over after {number - 1} of "
+                f"{protocol.warmup_steps + protocol.timed_steps} steps.",
+            )
+        _run_step(step, number, measured)
+        if number > protocol.warmup_steps:
+            measured.step_seconds.append(clock.now() - before)
+            _stop_if_slow(request, measured)
+
+
+def _run_step(step: Callable[[], float], number: int, measured: _Measured) -> None:
+    loss = step()
+    if not math.isfinite(loss):
+        raise _Ended("failed", f"The loss is {loss} at step {number}; a trial must keep its loss finite.")
+    measured.final_loss = loss
+
+
+def _stop_if_slow(request: TrialRequest, measured: _Measured) -> None:
+    """Stop once the median of the first timed steps is beyond doubt worse than the best strategy's."""
+    best, protocol, timed = request.best_median_seconds, request.protocol, len(measured.step_seconds)
+    if best is None or timed < protocol.check_after or timed == protocol.timed_steps:
+        return
+    median = statistics.median(measured.step_seconds)
+    if median > protocol.stop_factor * best:
+        raise _Ended(
+            "stopped",
+            f"After {timed} timed steps the median of {median * 1e3:.1f} ms is over {protocol.stop_factor:g} x "
+            f"the best so far, {best * 1e3:.1f} ms.",
+        )
+
+
+def _sentence(error: Exception) -> str:
+    """The error's kind and the first line of its message, short enough for a table."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0][:300] if lines else 'no message'}"
