@@ -13,6 +13,7 @@ from autosync.spec.strategy import (
     VariableStrategy,
     shard_sizes,
 )
+from autosync.spec.symmetry import canonical_strategy
 from autosync.spec.validate import check_strategy, strategy_faults
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "Variable",
     "VariableStrategy",
     "canonical_json",
+    "canonical_strategy",
     "check_strategy",
     "digest",
     "parse_json",

@@ -39,29 +39,33 @@ class RaySettings:
 class Supervisor:
     """Owns one set of workers: runs trials on it, ends it when it hangs, and starts it anew when it loses a process."""
 
-    def __init__(self, model: str, cluster: dict[str, Any], settings: RaySettings) -> None:
-        """Start the workers, capture `model`, probe the links. Raises `ModelError` or `ClusterError`."""
+    def __init__(self, cluster: dict[str, Any], settings: RaySettings) -> None:
+        """`start` comes next; what it raises could not be told from a constructor."""
         self._settings = settings
         self._cluster = ClusterSpec.from_json(cluster)
         self._name = f"autosync-{uuid.uuid4().hex[:6]}"
         self._generation = 0
-        self._set: WorkerSet | None = self._new_set()
+        self._set: WorkerSet | None = None
+
+    def start(self, model: str) -> dict[str, Any]:
+        """Start the workers, capture `model`, probe the links; model, notes and cluster as JSON.
+
+        Raises `ModelError` or `ClusterError`, and then leaves no process behind.
+        """
+        self._set = self._new_set()
         try:
             self._captured = ray.put(self._set.capture(model))
-            self._description = self._set.model()
+            described = self._set.model()
             self._set.connect()
-            if settings.probe:
+            if self._settings.probe:
                 self._cluster = self._set.probe()
-            self._set.open_session(self._cluster, settings.clock)
+            self._set.open_session(self._cluster, self._settings.clock)
         except BaseException:
             self.close()
             raise
-        spec = ModelSpec.from_json(self._description["spec"])
-        self._stage = Stage(spec, self._cluster, settings.clock, Environment.here())
-
-    def describe(self) -> dict[str, Any]:
-        """Model, notes and cluster, as JSON."""
-        return self._description | {"cluster": self._cluster.to_json()}
+        spec = ModelSpec.from_json(described["spec"])
+        self._stage = Stage(spec, self._cluster, self._settings.clock, Environment.here())
+        return described | {"cluster": self._cluster.to_json()}
 
     def pids(self) -> dict[str, int]:
         return self._living().pids()
@@ -76,13 +80,13 @@ class Supervisor:
         try:
             record = workers.run(request, limit)
         except GetTimeoutError:
-            self._drop_set()
+            self.close()
             outcome, reason = "timed_out", f"The trial hung for {limit:g} s; its processes were ended and started anew."
         except RayActorError:
-            self._drop_set()
+            self.close()
             outcome, reason = "failed", "The client process died during the trial; a new set of workers was started."
         except RayTaskError as error:
-            self._drop_set()
+            self.close()
             outcome, reason = "failed", f"The client failed outside the strategy: {error.cause!r}"
         else:
             if record["outcome"] in ("failed", "timed_out"):
@@ -94,6 +98,7 @@ class Supervisor:
         return failed.to_json()
 
     def close(self) -> None:
+        """End the set of workers; the next trial starts a new one."""
         if self._set is not None:
             self._set.close()
             self._set = None
@@ -103,11 +108,8 @@ class Supervisor:
         missing = workers.missing()
         if missing is None:
             return reason
-        self._drop_set()
-        return f"{missing} ({reason})"
-
-    def _drop_set(self) -> None:
         self.close()
+        return f"{missing} ({reason})"
 
     def _living(self) -> WorkerSet:
         """The set of workers, started anew if the last one was lost. Raises `TrialError` when that keeps failing."""
@@ -142,8 +144,12 @@ class RayBackend:
         Raises `ModelError` when the model cannot be captured, and `ClusterError` when workers cannot be started.
         """
         supervised = ray.remote(Supervisor).options(num_cpus=0, max_restarts=0)
-        self._actor = supervised.remote(model, cluster.to_json(), settings)
-        described = _unwrapped(self._actor.describe.remote())
+        self._actor = supervised.remote(cluster.to_json(), settings)
+        try:
+            described = _unwrapped(self._actor.start.remote(model))
+        except BaseException:
+            ray.kill(self._actor, no_restart=True)
+            raise
         self.notes: tuple[str, ...] = tuple(described["notes"])
         self._model = ModelSpec.from_json(described["spec"])
         self._cluster = ClusterSpec.from_json(described["cluster"])
@@ -181,17 +187,5 @@ def _unwrapped(reference: Any) -> Any:
             raise error.cause from None
         raise
     except RayActorError as error:
-        cause = _creation_error(error)
-        if cause is not None:
-            raise cause from None
         raise TrialError(f"The process that supervises trials died: {str(error).strip().splitlines()[0]}") from None
 
-
-def _creation_error(error: RayActorError) -> AutosyncError | None:
-    """Our own error that ended the supervisor's constructor, if that is what happened."""
-    inner = error.__cause__ or getattr(error, "cause", None)
-    while inner is not None:
-        if isinstance(inner, AutosyncError):
-            return inner
-        inner = getattr(inner, "cause", None)
-    return None
