@@ -9,6 +9,8 @@ from typing import Protocol
 
 __all__ = ["Clock", "FakeClock", "WallClock"]
 
+UNIT_SECONDS = 2.0**-30
+
 
 class Clock(Protocol):
     """Seconds that only grow."""
@@ -43,11 +45,12 @@ class WallClock:
 class FakeClock:
     """A clock on which every reading takes a time drawn from the strategy's digest: same strategy, same times.
 
-    It lets a whole search be repeated exactly, whatever machine or back end runs it.
+    It lets a whole search be repeated exactly, whatever machine or back end runs it. Times are whole multiples of
+    2**-30 s, so that differences are exact and do not depend on when a trial begins.
     """
 
     base_seconds: float = 0.01
-    _now: float = 0.0
+    _units: int = 0
     _random: random.Random = field(default_factory=lambda: random.Random(0))
     _tick: float = 0.01
 
@@ -56,8 +59,8 @@ class FakeClock:
         self._tick = self.base_seconds * (0.5 + self._random.random())
 
     def now(self) -> float:
-        self._now += self._tick * (1 + 0.02 * self._random.random())
-        return self._now
+        self._units += round(self._tick * (1 + 0.02 * self._random.random()) / UNIT_SECONDS)
+        return self._units * UNIT_SECONDS
 
     def timestamp(self) -> float:
-        return self._now
+        return self._units * UNIT_SECONDS

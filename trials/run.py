@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy, strategy_faults
 from trials.clock import Clock
 from trials.environment import Environment
+from trials.reasons import reason_of
 from trials.request import TrialRequest
 
 __all__ = ["Realizer", "Stage", "run_trial"]
@@ -84,7 +85,7 @@ def run_trial(realizer: Realizer, request: TrialRequest, stage: Stage) -> Runtim
     except _Ended as ended:
         outcome, reason = ended.outcome, ended.reason
     except Exception as error:  # whatever TensorFlow says about a strategy or a dead worker is the trial's result
-        outcome, reason = "failed", _sentence(error)
+        outcome, reason = "failed", reason_of(error)
     return stage.record(
         request,
         started_at,
@@ -138,9 +139,3 @@ def _stop_if_slow(request: TrialRequest, measured: _Measured) -> None:
             f"After {timed} timed steps the median of {median * 1e3:.1f} ms is over {protocol.stop_factor:g} x "
             f"the best so far, {best * 1e3:.1f} ms.",
         )
-
-
-def _sentence(error: Exception) -> str:
-    """The error's kind and the first line of its message, short enough for a table."""
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0][:300] if lines else 'no message'}"

@@ -107,7 +107,12 @@ def _loss(task: TrainingTask, outputs: Any, targets: Any, losses: Sequence[Any])
 
 def _run_model(task: TrainingTask, values: Sequence[Any], state: Sequence[Any], inputs: Any) -> tuple[Any, Any, Any]:
     """Outputs, new state and added losses (regularizers) of one forward pass."""
-    return task.model.stateless_call(list(values), list(state), inputs, training=True, return_losses=True)
+    import tensorflow as tf
+
+    with tf.name_scope(
+        "forward"
+    ):  # below a scope, layers may have names that TensorFlow refuses at the root, as `_my_layer`
+        return task.model.stateless_call(list(values), list(state), inputs, training=True, return_losses=True)
 
 
 def _specs(variables: Sequence[Any]) -> list[Any]:
@@ -142,8 +147,14 @@ def _connected(task: TrainingTask, structure: Any) -> list[bool]:
         inputs, targets = tf.nest.map_structure(
             lambda each: tf.compat.v1.placeholder(each.dtype, each.shape), structure
         )
-        outputs, _, losses = _run_model(task, placeholders, state, inputs)
-        loss = _loss(task, outputs, targets, losses)
+        try:
+            outputs, _, losses = _run_model(task, placeholders, state, inputs)
+            loss = _loss(task, outputs, targets, losses)
+        except Exception as error:  # whatever a user's layer or loss raises
+            reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+            raise ModelError(
+                f"Model {task.name!r} and its loss must run as a TensorFlow graph, but {reason}"
+            ) from error
         return [each is not None for each in tf.gradients(loss, placeholders)]
 
 
@@ -157,7 +168,7 @@ def _trace_gradient(
         lookups: list[list[Lookup]] = []
         awkward = set()
         for index, is_sparse in enumerate(trace.sparse):
-            found = find_lookups(trace.graph, trace.variable_inputs[index], trace.batch_inputs) if is_sparse else []
+            found = find_lookups(trace.variable_inputs[index], trace.batch_inputs) if is_sparse else []
             if found is None:
                 awkward.add(index)
                 notes.append(f"Variable {trained[index].path!r} is not only looked up; its gradient is made dense.")

@@ -63,9 +63,9 @@ class CapturedModel:
                 "seeds": self.seeds,
                 "notes": self.notes,
             }
-            archive.writestr("model.json", json.dumps(document))
+            _write(archive, "model.json", json.dumps(document).encode())
             for name, function in functions.items():
-                archive.writestr(f"{name}.pb", function.graph)
+                _write(archive, f"{name}.pb", function.graph)
             for kind, arrays in (("value", self.initial_values), ("state", self.initial_state)):
                 for index, array in enumerate(arrays):
                     with archive.open(f"{kind}/{index}.npy", "w", force_zip64=True) as file:
@@ -112,10 +112,15 @@ class CapturedModel:
         )
 
 
+def _write(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
+    """Without the time of day, which `writestr` adds to a plain name: the same model is the same bytes."""
+    archive.writestr(zipfile.ZipInfo(name), data)
+
+
 def _optimizer_json(optimizer: CapturedOptimizer) -> dict[str, Any]:
     return {name: value for name, value in optimizer.__dict__.items() if name != "update"}
 
 
 def _optimizer_from_json(document: dict[str, Any], update: GraphFunction) -> CapturedOptimizer:
-    fields = {name: tuple(value) if isinstance(value, list) else value for name, value in document.items()}
+    fields: dict[str, Any] = {key: tuple(each) if isinstance(each, list) else each for key, each in document.items()}
     return CapturedOptimizer(update=update, **fields)

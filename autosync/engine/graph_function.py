@@ -50,7 +50,7 @@ class GraphFunction:
         return traced, concrete.graph
 
     def callable(self) -> Callable[..., list[Any]]:
-        """The function for this process: takes flat tensors, gives back a list of tensors. Usable inside a `tf.function`."""
+        """The function for this process: flat tensors in, a list of tensors out. Usable in a `tf.function`."""
         import tensorflow as tf
 
         graph_def = tf.compat.v1.GraphDef.FromString(self.graph)

@@ -15,18 +15,20 @@ HARMLESS = ("Shape", "ShapeN", "Size", "Rank", "ZerosLike", "NoOp")
 
 @dataclass(frozen=True)
 class Lookup:
-    """One gather of rows: the operation's name, the tensor of row numbers it is given, and that tensor's dtype."""
+    """One gather of rows: the operation's name, the tensor of row numbers it is given, and what that tensor is."""
 
     gather: str
     ids: str
-    ids_dtype: Any
+    ids_spec: Any  # tf.TensorSpec
 
 
-def find_lookups(graph: Any, variable: Any, batch: Sequence[Any]) -> list[Lookup] | None:
-    """The lookups in `variable` (a placeholder of `graph`), or None when it is read in any other way.
+def find_lookups(variable: Any, batch: Sequence[Any]) -> list[Lookup] | None:
+    """The lookups in `variable` (a placeholder), or None when it is read in any other way.
 
     Row numbers must follow from the batch alone, so that they are known before any value is pulled.
     """
+    import tensorflow as tf
+
     found = []
     allowed = {tensor.op.name for tensor in batch}
     consumers = [(operation, variable) for operation in variable.consumers()]
@@ -38,7 +40,7 @@ def find_lookups(graph: Any, variable: Any, batch: Sequence[Any]) -> list[Lookup
             ids = operation.inputs[1]
             if not _sources(ids) <= allowed:
                 return None
-            found.append(Lookup(operation.name, ids.name, ids.dtype))
+            found.append(Lookup(operation.name, ids.name, tf.TensorSpec(ids.shape, ids.dtype)))
         elif operation.type not in HARMLESS:
             return None
     return found or None
@@ -52,17 +54,21 @@ def _along_axis_0(gather: Any) -> bool:
 
 
 def _sources(tensor: Any) -> set[str]:
-    """Names of the placeholders that `tensor` is computed from."""
-    seen: set[str] = set()
+    """Names of the placeholders that `tensor` is computed from, and of operations that may differ from run to run."""
+    seen: dict[str, Any] = {}
     stack = [tensor.op]
     while stack:
         operation = stack.pop()
         if operation.name not in seen:
-            seen.add(operation.name)
+            seen[operation.name] = operation
             stack += [each.op for each in operation.inputs]
             stack += list(operation.control_inputs)
-    graph = tensor.graph
-    return {name for name in seen if graph.get_operation_by_name(name).type == "Placeholder"}
+    return {name for name, each in seen.items() if each.type == "Placeholder" or _may_differ(each)}
+
+
+def _may_differ(operation: Any) -> bool:
+    """Whether the operation keeps state, such as a random generator; run once more it may give other row numbers."""
+    return operation.op_def.is_stateful and operation.type != "Assert"
 
 
 def lookup_function(traced: GraphFunction, batch_inputs: Sequence[str], lookups: Sequence[Lookup]) -> GraphFunction:
@@ -109,8 +115,8 @@ def compact_gradient(
     positions = []
     for index, lookup in enumerate(lookups):
         node = graph_def.node.add(name=f"positions_{index}", op="Placeholder")
-        node.attr["dtype"].type = lookup.ids_dtype.as_datatype_enum
-        node.attr["shape"].shape.unknown_rank = True
+        node.attr["dtype"].type = lookup.ids_spec.dtype.as_datatype_enum
+        node.attr["shape"].shape.CopyFrom(lookup.ids_spec.shape.as_proto())
         nodes[lookup.gather].input[1] = node.name
         positions.append(f"{node.name}:0")
     graph = graph_def.SerializeToString(deterministic=True)

@@ -14,6 +14,14 @@ from autosync.errors import ModelError
 
 __all__ = ["CapturedOptimizer", "capture_optimizer"]
 
+REFUSED_SETTINGS = {
+    "clipnorm": "clips a variable's gradient by its norm, which no shard knows",
+    "global_clipnorm": "clips by the norm of all gradients, which no shard knows",
+    "gradient_accumulation_steps": "puts updates off, so that steps would differ in their work",
+    "loss_scale_factor": "expects the gradient of a scaled loss, and the loss is not scaled here",
+    "use_ema": "averages the values apart, and nobody would read the averages",
+}
+
 
 @dataclass(frozen=True)
 class CapturedOptimizer:
@@ -37,8 +45,9 @@ def capture_optimizer(optimizer: Any, dtype: str) -> CapturedOptimizer:
     """Capture `optimizer` for variables of `dtype`.
 
     Raises `ModelError` when its update of an element depends on other elements (clipping by norm, LAMB, Adafactor,
-    Muon on matrices), because a shard could then not be updated by itself.
+    Muon on matrices), because a shard could then not be updated by itself, and for `REFUSED_SETTINGS`.
     """
+    _refuse_settings(optimizer)
     _refuse_exclusions(optimizer)
     shape = (2, 3)
     twin = _functional_twin(optimizer)
@@ -47,7 +56,10 @@ def capture_optimizer(optimizer: Any, dtype: str) -> CapturedOptimizer:
     slots = [each for each in twin.variables if tuple(each.shape) == shape]
     scalars = [each for each in twin.variables if tuple(each.shape) != shape]
     if any(tuple(each.shape) for each in scalars):
-        raise ModelError(f"Optimizer {twin.name!r} keeps state that is neither a variable's size nor a scalar.")
+        raise ModelError(
+            f"An optimizer must keep state of a variable's shape, or scalars, but {type(optimizer).__name__} keeps "
+            f"other; use an elementwise optimizer such as SGD or Adam."
+        )
     flat = _traced(optimizer, (6,), dtype, [None])
     captured = CapturedOptimizer(
         text=f"{type(optimizer).__name__} {json.dumps(_settings(optimizer), sort_keys=True)}",
@@ -72,6 +84,14 @@ def capture_optimizer(optimizer: Any, dtype: str) -> CapturedOptimizer:
 def _settings(optimizer: Any) -> dict[str, Any]:
     """The settings that matter, without the instance's name and those left at None."""
     return {key: value for key, value in optimizer.get_config().items() if key != "name" and value is not None}
+
+
+def _refuse_settings(optimizer: Any) -> None:
+    for name, reason in REFUSED_SETTINGS.items():
+        if getattr(optimizer, name, None):
+            raise ModelError(
+                f"An optimizer must leave {name} unset, but {type(optimizer).__name__} sets it: it {reason}."
+            )
 
 
 def _refuse_exclusions(optimizer: Any) -> None:
@@ -99,7 +119,7 @@ def _functional_twin(optimizer: Any) -> Any:
     methods = {name: neutral.__dict__[name] for name in specific.__dict__ if name in neutral.__dict__}
     for name in ("__init__", "__module__", "__doc__", "add_variable_from_reference"):
         methods.pop(name, None)
-    twin_class = type(type(optimizer).__name__, (type(optimizer),), methods)
+    twin_class: Any = type(type(optimizer).__name__, (type(optimizer),), methods)
     return twin_class.from_config(optimizer.get_config())
 
 
@@ -133,7 +153,7 @@ def _traced(optimizer: Any, shape: tuple[int, ...], dtype: str, traced_shape: li
     scalar_specs = [tf.TensorSpec([], each.dtype) for each in scalars]
     try:
         return GraphFunction.trace(update, [array, array, *([array] * len(slots)), *scalar_specs])
-    except (TypeError, ValueError) as error:  # whatever Keras or TensorFlow say about an unusual optimizer
+    except Exception as error:  # whatever Keras or TensorFlow say about an unusual optimizer
         reason = " ".join(str(error).split())
         raise ModelError(f"The update rule of {type(optimizer).__name__} cannot be captured: {reason}") from error
 
@@ -155,7 +175,7 @@ def _state(captured: CapturedOptimizer, slots: list[Any]) -> list[Any]:
 def _is_elementwise(
     captured: CapturedOptimizer, update: Callable[..., list[Any]], shaped_update: Callable[..., list[Any]]
 ) -> bool:
-    """Whether halves updated apart, and a matrix, give what the whole flat array gives, for small and large gradients."""
+    """Whether halves updated apart, and a matrix, give what the whole flat array gives; gradients small and large."""
     import tensorflow as tf
 
     generator = np.random.default_rng(0)

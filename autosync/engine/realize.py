@@ -263,11 +263,9 @@ def _split_ids(shards: Sequence[Shard], ids: Any, device: str) -> list[Any]:
     import tensorflow as tf
 
     with tf.device(device):
-        return (
-            [each - shard.start for shard, each in zip(shards, _cut(shards, ids, ids), strict=True)]
-            if (len(shards) > 1)
-            else [tf.identity(ids)]
-        )
+        if len(shards) == 1:
+            return [tf.identity(ids)]
+        return [each - shard.start for shard, each in zip(shards, _cut(shards, ids, ids), strict=True)]
 
 
 def _split_rows(shards: Sequence[Shard], ids: Any, rows: Any, device: str) -> list[Any]:

@@ -106,16 +106,18 @@ class Replica:
             for number, variable in enumerate(captured.spec.variables):
                 gradients[number] = rest.pop(0)
                 if variable.sparse:
-                    gradients[number] = _sum_by_row(gradients[number], rest.pop(0), lookups.ids[number])
+                    rows = tf.reshape(gradients[number], [-1, *variable.shape[1:]])
+                    gradients[number] = _sum_by_row(rows, rest.pop(0), lookups.ids[number])
+                else:
+                    gradients[number].set_shape(variable.shape)  # lost by the tracer behind a loop
             for held, new in zip(self.state, rest, strict=True):
                 held.assign(new)
         return Results(loss, gradients)
 
 
-def _sum_by_row(values: Any, raw_ids: Any, ids: Any) -> Any:
-    """Add up the gradient of every distinct row in `ids` (sorted) from one value for every lookup."""
+def _sum_by_row(rows: Any, raw_ids: Any, ids: Any) -> Any:
+    """Add up the gradient of every distinct row in `ids` (sorted) from `rows`, one for every lookup."""
     import tensorflow as tf
 
     places = tf.searchsorted(ids, tf.cast(tf.reshape(raw_ids, [-1]), tf.int64))
-    rows = tf.reshape(values, tf.concat([tf.shape(places), tf.shape(values)[-(len(values.shape) - 1) :]], 0))
     return tf.math.unsorted_segment_sum(rows, places, tf.size(ids))

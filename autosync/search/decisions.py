@@ -1,8 +1,10 @@
-"""How far apart two strategies are: the weighted share of variables that they decide differently."""
+"""How alike strategies are: in each variable's decision, and in the traffic all decisions make together."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from typing import final
 
 import numpy as np
@@ -10,15 +12,40 @@ import numpy.typing as npt
 
 from autosync.spec import DTYPE_BYTES, AllReduce, ModelSpec, Strategy, Variable
 
-__all__ = ["DecisionCoder"]
+__all__ = ["DecisionCoder", "Decisions"]
 
-Codes = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
+
+TRAFFIC_LENGTH = 0.5
+
+
+@final
+@dataclass(frozen=True)
+class Decisions:
+    """Strategies as numbers.
+
+    `codes`, int32 (n, variables): equal numbers for equal decisions on a variable.
+    `traffic`, float64 (n, 4), each about 0 to 1: the share of gradient bytes that is all-reduced, the buckets (log
+    scale), the share of the bytes on the busiest server, the shards on servers (log scale).
+    """
+
+    codes: npt.NDArray[np.int32]
+    traffic: Floats
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def __getitem__(self, rows: slice | npt.NDArray[np.bool_]) -> Decisions:
+        return Decisions(self.codes[rows], self.traffic[rows])
+
+    @classmethod
+    def joined(cls, parts: Sequence[Decisions]) -> Decisions:
+        return cls(np.concatenate([each.codes for each in parts]), np.concatenate([each.traffic for each in parts]))
 
 
 @final
 class DecisionCoder:
-    """Numbers each variable's decision, so that strategies are compared as rows of integers.
+    """Numbers the decisions on one model's variables.
 
     An all-reduced shard is known by the first variable of its bucket, so that renumbering buckets changes nothing and
     splitting one changes the split-off part only.
@@ -27,33 +54,52 @@ class DecisionCoder:
     def __init__(self, model: ModelSpec) -> None:
         self._model = model
         self._numbers: dict[Hashable, int] = {}
-        gradient_bytes = np.array([_gradient_bytes(variable) for variable in model.variables])
+        gradient_bytes = np.array([_gradient_bytes(variable) for variable in model.variables], np.float64)
+        self._share: list[float] = (gradient_bytes / gradient_bytes.sum()).tolist()
         # Half by bytes, which decide bandwidth; half by count, since every small variable costs messages too.
-        self.weights: Floats = 0.5 * gradient_bytes / gradient_bytes.sum() + 0.5 / len(gradient_bytes)
+        self._weights: Floats = 0.5 * np.array(self._share) + 0.5 / len(self._share)
 
-    def codes(self, strategies: Sequence[Strategy]) -> Codes:
-        """int32 (strategies, variables): equal numbers for equal decisions."""
-        return np.array([self._row(each) for each in strategies], np.int32).reshape(-1, len(self._model.variables))
+    def decisions(self, strategies: Sequence[Strategy]) -> Decisions:
+        rows = [self._row(each) for each in strategies]
+        variables = len(self._share)
+        return Decisions(
+            np.array([codes for codes, _ in rows], np.int32).reshape(-1, variables),
+            np.array([traffic for _, traffic in rows], np.float64).reshape(-1, 4),
+        )
 
-    def distances(self, first: Codes, second: Codes) -> Floats:
-        """float64 (rows of first, rows of second): from 0, the same, to 1, every variable decided differently."""
-        rows = [(second != row) @ self.weights for row in first]
-        return np.array(rows, np.float64).reshape(len(first), len(second))
+    def kernel(self, first: Decisions, second: Decisions, length: float) -> Floats:
+        """Likeness, float64 (first, second), 1 for the same decisions; a positive definite kernel.
 
-    def _row(self, strategy: Strategy) -> list[int]:
+        Half comes from the weighted share of variables decided differently, against `length`; half from the traffic.
+        """
+        apart = np.array([(second.codes != row) @ self._weights for row in first.codes]).reshape(-1, len(second))
+        squares = ((first.traffic[:, None, :] - second.traffic[None, :, :]) ** 2).sum(-1)
+        likeness: Floats = 0.5 * np.exp(-apart / length) + 0.5 * np.exp(-squares / (2 * TRAFFIC_LENGTH**2))
+        return likeness
+
+    def _row(self, strategy: Strategy) -> tuple[list[int], list[float]]:
         leaders: dict[int, int] = {}
-        row = []
-        for index, variable in enumerate(self._model.variables):
+        loads: dict[str, float] = {}
+        served_shards, reduced = 0, 0.0
+        codes = []
+        for index, (variable, share) in enumerate(zip(self._model.variables, self._share, strict=True)):
             decision = strategy.by_name[variable.name]
-            shards = tuple(
-                leaders.setdefault(shard.group, index)
-                if isinstance(shard, AllReduce)
-                else (shard.device, shard.local_copy)
-                for shard in decision.shards
-            )
-            cut = (decision.partition.axis, decision.partition.shards) if decision.partition else None
-            row.append(self._numbers.setdefault((cut, shards), len(self._numbers)))
-        return row
+            part = share / len(decision.shards)
+            shards: list[Hashable] = []
+            for shard in decision.shards:
+                if isinstance(shard, AllReduce):
+                    reduced += part
+                    shards.append(leaders.setdefault(shard.group, index))
+                else:
+                    served_shards += 1
+                    loads[shard.device] = loads.get(shard.device, 0.0) + part
+                    shards.append((shard.device, shard.local_copy))
+            cut = decision.partition
+            key = (cut.axis if cut else None, *shards)
+            codes.append(self._numbers.setdefault(key, len(self._numbers)))
+        scale = math.log1p(len(codes))
+        busiest = max(loads.values(), default=0.0)
+        return codes, [reduced, math.log1p(len(leaders)) / scale, busiest, math.log1p(served_shards) / scale]
 
 
 def _gradient_bytes(variable: Variable) -> float:

@@ -41,7 +41,7 @@ class EvolutionSearch:
         space: SearchSpace,
         seeds: Sequence[tuple[str, Strategy]],
         seed: int,
-        options: EvolutionOptions = EvolutionOptions(),  # noqa: B008 - frozen
+        options: EvolutionOptions = EvolutionOptions(),
     ) -> None:
         self._seed = seed
         self._options = options
@@ -49,7 +49,7 @@ class EvolutionSearch:
 
     def ask(self, count: int) -> list[Proposal]:
         proposals: list[Proposal] = []
-        while len(proposals) < count and (proposal := self._ledger.seed() or self._child()):
+        while len(proposals) < count and (proposal := self._ledger.claimed_seed() or self._child()):
             proposals.append(proposal)
         return proposals
 

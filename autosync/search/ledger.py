@@ -42,27 +42,31 @@ class Ledger:
         self._seeds = tuple(seeds)
         self._next_seed = 0
         self._pending: dict[str, Proposal] = {}
-        self._seen: set[str] = set()
+        self._seen: set[Strategy] = set()
         self._told: set[tuple[object, ...]] = set()
         self._documents: list[dict[str, Any]] = []
         self._clusters: list[dict[str, Any]] = []
 
-    def seed(self) -> Proposal | None:
-        """The next seed that is new, now pending; None when all have been proposed."""
+    def next_seed(self) -> Proposal | None:
+        """The next seed that is new, to be claimed; None when all have been proposed."""
         while self._next_seed < len(self._seeds):
             label, strategy = self._seeds[self._next_seed]
             self._next_seed += 1
             if self.is_new(strategy):
-                return self.claim(Proposal(strategy, label))
+                return Proposal(strategy, label)
         return None
 
+    def claimed_seed(self) -> Proposal | None:
+        proposal = self.next_seed()
+        return None if proposal is None else self.claim(proposal)
+
     def is_new(self, strategy: Strategy) -> bool:
-        """Whether the strategy was neither proposed nor told, and nor was one that stands for it."""
-        return self._seen.isdisjoint(self._identities(strategy))
+        """Whether the strategy was neither proposed nor told, nor was one like it."""
+        return self._standard(strategy) not in self._seen
 
     def claim(self, proposal: Proposal) -> Proposal:
         """Mark the proposal as pending, and give it back."""
-        self._seen.update(self._identities(proposal.strategy))
+        self._seen.add(self._standard(proposal.strategy))
         self._pending[proposal.strategy.digest] = proposal
         return proposal
 
@@ -75,7 +79,7 @@ class Ledger:
         if record.model.digest != self.space.model.digest or not same_place:
             return
         self._pending.pop(record.strategy.digest, None)
-        self._seen.update(self._identities(record.strategy))
+        self._seen.add(self._standard(record.strategy))
         key = _key(record)
         if key not in self._told:
             self._told.add(key)
@@ -96,7 +100,7 @@ class Ledger:
         """The strategies of a small space that are new; None when the space is too big to tell."""
         if self.space.size is None:
             return None
-        return [strategy for strategy in self.space.enumerate() if strategy.digest not in self._seen]
+        return [strategy for strategy in self.space.enumerate() if strategy not in self._seen]
 
     def state(self, searcher: str, seed: int, **more: Any) -> dict[str, Any]:
         """The book and `more` of the searcher's own, as plain JSON values that share parts with the book."""
@@ -142,8 +146,15 @@ class Ledger:
         del document["model"]
         self._documents.append(document)
 
-    def _identities(self, strategy: Strategy) -> set[str]:
-        return {strategy.digest, self.space.canonical(strategy).digest}
+    def _standard(self, strategy: Strategy) -> Strategy:
+        """The strategy that stands for all that decide the same, but for names: equal ones are one proposal."""
+        space = self.space
+        names = [variable.name for variable in space.model.variables]
+        if [each.variable for each in strategy.variables] != names and set(names) == set(strategy.by_name):
+            strategy = replace(strategy, variables=tuple(strategy.by_name[name] for name in names))
+        if strategy.replicas != space.replicas and set(strategy.replicas) == set(space.replicas):
+            strategy = replace(strategy, replicas=space.replicas)
+        return space.canonical(strategy)
 
     def _space_name(self) -> str:
         return f"{self.space.name} of model {self.space.model.digest} on cluster {self.space.cluster.digest}"

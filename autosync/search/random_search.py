@@ -27,7 +27,7 @@ class RandomSearch:
 
     def ask(self, count: int) -> list[Proposal]:
         proposals: list[Proposal] = []
-        while len(proposals) < count and (proposal := self._ledger.seed() or self._drawn()):
+        while len(proposals) < count and (proposal := self._ledger.claimed_seed() or self._drawn()):
             proposals.append(proposal)
         return proposals
 

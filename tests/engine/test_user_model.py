@@ -113,10 +113,6 @@ def test_double_precision_arrays_become_single(written):
             "return keras.Sequential([keras.layers.Conv2D(2, 3)]), LOSS, batch()",
             r"is not built, and calling it on the example",
         ),
-        (
-            "return keras.Sequential([keras.layers.Dense(3, kernel_regularizer='l2')]), LOSS, batch()",
-            r"adds losses of its own \(regularizers or add_loss\), which are not captured",
-        ),
     ],
 )
 def test_what_is_wrong_with_a_users_model_is_said_in_one_sentence(written, line, message):

@@ -158,11 +158,6 @@ def _check_trainable(task: TrainingTask) -> None:
         raise ModelError(
             f"The loss of {task.name!r} does not depend on any trainable variable; compute it from the model's outputs."
         )
-    if task.model.losses:
-        raise ModelError(
-            f"The model of {task.name!r} adds losses of its own (regularizers or add_loss), which are not captured; "
-            "use an optimizer's weight_decay, or compute them in the loss."
-        )
 
 
 def _blame(error: Exception) -> str:

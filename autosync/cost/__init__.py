@@ -1,0 +1,21 @@
+"""What arithmetic alone can say about a strategy: its traffic, its step time, its features."""
+
+from autosync.cost.analytic import AnalyticSimulator
+from autosync.cost.coefficients import Coefficients
+from autosync.cost.families import positions_by_family
+from autosync.cost.features import FEATURES, FEATURES_VERSION, feature_table
+from autosync.cost.protocol import Restorable, Simulator
+from autosync.cost.traffic import Traffic, traffic
+
+__all__ = [
+    "FEATURES",
+    "FEATURES_VERSION",
+    "AnalyticSimulator",
+    "Coefficients",
+    "Restorable",
+    "Simulator",
+    "Traffic",
+    "feature_table",
+    "positions_by_family",
+    "traffic",
+]

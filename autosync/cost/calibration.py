@@ -1,0 +1,120 @@
+"""Fitting the coefficients of the closed form to measured step times.
+
+Least squares over the logarithms of step seconds, so that errors are relative. Positive coefficients are sought as
+logarithms and held near the prior by a ridge; records far off count by Cauchy's loss, so that outliers weigh little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import least_squares
+
+from autosync.cost.coefficients import Coefficients
+from autosync.cost.families import positions_by_family
+from autosync.cost.loads import Loads, loads_by_replicas
+from autosync.cost.step_time import step_seconds
+from autosync.spec import RuntimeRecord
+
+__all__ = ["calibrated"]
+
+FloatArray = npt.NDArray[np.float64]
+
+ERROR = 0.05
+"""Relative error expected of the closed form; `OUTLIER` times that is far off."""
+OUTLIER = 3.0
+PRIOR_LOG = 1.5
+"""How far a machine's speed may well be from the prior: a factor e^1.5 = 4.5."""
+PRIOR_LOG_RATIO = 1.0
+"""How far one coefficient may well be from the prior once the machine's speed is accounted for: a factor e."""
+PRIOR_OVERLAP = 0.3
+LARGEST_LOG = 9.0
+SMALLEST_PRIOR = 1e-15
+
+
+@dataclass(frozen=True, eq=False)
+class _Measured:
+    """Loads of some records and the logarithms of their step seconds, (n,)."""
+
+    loads: Loads
+    log_seconds: FloatArray
+
+
+def calibrated(records: Sequence[RuntimeRecord], prior: Coefficients) -> Coefficients:
+    """The coefficients under which the closed form agrees best with `records`; `prior` when none holds a time."""
+    measured = list(_measured(records))
+    if not measured:
+        return prior
+    search = _Search.around(prior)
+
+    def residuals(point: FloatArray, robust: Callable[[FloatArray], FloatArray]) -> FloatArray:
+        candidate = search.coefficients(point)
+        errors = [np.log(step_seconds(each.loads, candidate)) - each.log_seconds for each in measured]
+        return np.concatenate([robust(np.concatenate(errors) / ERROR), search.ridge(point)])
+
+    point, bounds = search.start, search.bounds
+    # Huber's loss finds the way from a prior that is far off; Cauchy's then lets go of the outliers.
+    for robust in (_huber, _cauchy):
+        point = least_squares(residuals, point, bounds=bounds, args=(robust,), max_nfev=60).x
+    return search.coefficients(point)
+
+
+@dataclass(frozen=True, eq=False)
+class _Search:
+    """Points around a prior: a logarithmic factor for each positive coefficient, one for the machine, the overlap.
+
+    The machine's factor has no effect of its own: the ridge ties the CPU coefficients to it, so that a slow machine's
+    first record moves all of them and keeps their ratios.
+    """
+
+    names: tuple[str, ...]
+    values: FloatArray
+    overlap: float
+
+    @classmethod
+    def around(cls, prior: Coefficients) -> _Search:
+        values = asdict(prior)
+        overlap = values.pop("overlap")
+        return cls(tuple(values), np.maximum(list(values.values()), SMALLEST_PRIOR), overlap)
+
+    @property
+    def start(self) -> FloatArray:
+        return np.append(np.zeros(len(self.names) + 1), np.clip(self.overlap, 1e-3, 1 - 1e-3))
+
+    @property
+    def bounds(self) -> tuple[FloatArray, FloatArray]:
+        logs = np.full(len(self.names) + 1, LARGEST_LOG)
+        return np.append(-logs, 0.0), np.append(logs, 1.0)
+
+    def coefficients(self, point: FloatArray) -> Coefficients:
+        found = dict(zip(self.names, map(float, self.values * np.exp(point[:-2])), strict=True))
+        return Coefficients(**found, overlap=float(np.clip(point[-1], 0.0, 1.0)))
+
+    def ridge(self, point: FloatArray) -> FloatArray:
+        on_machine = np.array([not name.startswith("gpu_") for name in self.names])
+        machine = np.where(on_machine, point[-2], 0.0)
+        spread = np.where(on_machine, PRIOR_LOG_RATIO, PRIOR_LOG)
+        ends = [point[-2] / PRIOR_LOG, (point[-1] - self.overlap) / PRIOR_OVERLAP]
+        return np.concatenate([(point[:-2] - machine) / spread, ends])
+
+
+def _measured(records: Sequence[RuntimeRecord]) -> Iterator[_Measured]:
+    timed = [record for record in records if record.timed]
+    log_seconds = np.log(np.array([record.median_seconds for record in timed], dtype=np.float64))
+    for (model, cluster), members in positions_by_family(timed).items():
+        strategies = [timed[position].strategy for position in members]
+        for chosen, _, loads in loads_by_replicas(model, cluster, strategies):
+            yield _Measured(loads, log_seconds[np.array(members)[chosen]])
+
+
+def _huber(errors: FloatArray) -> FloatArray:
+    """Residuals whose squares are twice the pseudo-Huber loss of `errors`: linear far out."""
+    return np.asarray(errors * np.sqrt(2 / (np.sqrt(1 + (errors / OUTLIER) ** 2) + 1)))
+
+
+def _cauchy(errors: FloatArray) -> FloatArray:
+    """Residuals whose squares are twice Cauchy's loss of `errors`: logarithmic far out."""
+    return np.asarray(np.sign(errors) * OUTLIER * np.sqrt(np.log1p((errors / OUTLIER) ** 2)))

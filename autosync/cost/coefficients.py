@@ -1,0 +1,47 @@
+"""The few physical coefficients that the closed form of a step needs beside the cluster's figures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from autosync.errors import SpecError
+from autosync.spec.fields import known_fields, required
+
+__all__ = ["Coefficients"]
+
+
+@dataclass(frozen=True)
+class Coefficients:
+    """Costs of computing and of handling messages; defaults are assumptions for a common CPU and TensorFlow's gRPC.
+
+    `core_seconds_...` are spent on a node's cores, which all its processes share: a node of 4 cores does 4
+    core-seconds a second. Messages and bytes count at both ends. A reduced byte is a gradient byte read to be added,
+    or a value (or slot) byte updated. `overlap` is how much of what could happen at the same time does (0 none, 1 all).
+    """
+
+    step_overhead_seconds: float = 5e-3
+    core_seconds_per_flop: float = 1e-10
+    gpu_seconds_per_flop: float = 2e-13
+    core_seconds_per_message: float = 1e-4
+    core_seconds_per_byte: float = 1e-9
+    core_seconds_per_reduced_byte: float = 3e-10
+    overlap: float = 0.5
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            if not (math.isfinite(value) and value >= 0):
+                raise SpecError(f"Coefficient {name} must be a number of at least 0, not {value!r}.")
+        if self.overlap > 1:
+            raise SpecError(f"Coefficient overlap is a share between 0 and 1, not {self.overlap!r}.")
+
+    def to_json(self) -> dict[str, float]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Coefficients:
+        names = tuple(each.name for each in fields(cls))
+        known_fields(document, names, "Coefficients")
+        return cls(**{name: required(document, name, float, "Coefficients") for name in names})

@@ -1,0 +1,157 @@
+"""Dimensionless features of strategies, pooled over variables and devices, for simulators that learn.
+
+Every column is a share, a logarithm of a ratio or of a count, so that a table made on one model and cluster speaks
+about others; none depends on names or on how devices and groups are numbered. Times are the closed form's
+(`step_terms`), with the coefficients given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from autosync.cost.coefficients import Coefficients
+from autosync.cost.loads import Loads, Used, loads_by_replicas
+from autosync.cost.step_time import StepTerms, step_seconds, step_terms
+from autosync.cost.tables import PHASES
+from autosync.spec import ClusterSpec, ModelSpec, Strategy
+
+__all__ = ["FEATURES", "FEATURES_VERSION", "feature_table"]
+
+FEATURES_VERSION = 1
+
+FEATURES = (
+    # Seconds as shares of the predicted step.
+    "compute_share",
+    "latency_share",
+    "link_pull_share",
+    "link_push_share",
+    "node_pull_share",
+    "node_push_share",
+    "server_push_share",
+    "exposed_share",
+    # How evenly resources are loaded: logarithm of the busiest over the mean.
+    "link_imbalance",
+    "node_imbalance",
+    "server_imbalance",
+    # Bytes: shares of all shards' payload by synchronizer, and by when they become ready.
+    "ring_payload_share",
+    "gathered_rows_payload_share",
+    "dense_server_payload_share",
+    "local_copy_payload_share",
+    "sparse_server_payload_share",
+    "largest_bucket_share",
+    "early_payload_share",
+    "late_payload_share",
+    "log_pushed_over_gradient_bytes",
+    # Counts.
+    "log_messages_a_replica",
+    "log_byte_cost_over_message_cost",
+    "log_buckets",
+    "log_ring_shards",
+    "log_server_shards",
+    "log_shards_a_variable",
+    "servers_used_share",
+)
+
+FloatArray = npt.NDArray[np.float64]
+KINDS = ("ring", "gathered_rows", "dense_server", "local_copy", "sparse_server")
+
+
+def feature_table(
+    model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy], coefficients: Coefficients
+) -> FloatArray:
+    """One row a strategy, one column a name in `FEATURES`, float64 (n, f), finite.
+
+    Raises `SpecError` when a strategy does not fit the model and the cluster.
+    """
+    table = np.empty((len(strategies), len(FEATURES)))
+    for positions, used, loads in loads_by_replicas(model, cluster, strategies):
+        columns = _time_columns(loads, coefficients) | _byte_columns(used, loads)
+        columns |= _count_columns(used, loads) | _message_columns(loads, coefficients)
+        table[positions] = np.stack([columns[name] for name in FEATURES], axis=1)
+    return table
+
+
+def _time_columns(loads: Loads, coefficients: Coefficients) -> dict[str, FloatArray]:
+    terms, seconds, at = step_terms(loads, coefficients), step_seconds(loads, coefficients), loads.tables.columns
+    shares = _second_columns(terms)
+    columns = {f"{name}_share": np.asarray(value / seconds) for name, value in shares.items()}
+    link_seconds = loads.total(at.link_bytes) / [link.bytes_per_second for link in loads.tables.cluster.links]
+    server_bytes = loads.total(at.server_reduced_bytes) + loads.total(at.server_updated_bytes)
+    return columns | {
+        "link_imbalance": _imbalance(link_seconds),
+        "node_imbalance": _imbalance(loads.total(at.node_bytes) / loads.tables.node_cores),
+        "server_imbalance": _imbalance(server_bytes),
+    }
+
+
+def _second_columns(terms: StepTerms) -> dict[str, FloatArray | float]:
+    return {
+        "compute": terms.compute,
+        "latency": terms.latency,
+        "link_pull": terms.link_pull,
+        "link_push": terms.link_push,
+        "node_pull": terms.node_pull,
+        "node_push": terms.node_push,
+        "server_push": terms.server_push,
+        "exposed": terms.overlapped - terms.compute,
+    }
+
+
+def _byte_columns(used: Used, loads: Loads) -> dict[str, FloatArray]:
+    tables, at = loads.tables, loads.tables.columns
+    payload = used.quantities[..., 0]
+    whole = _at_least(payload.sum(axis=(1, 2)), 1.0)
+    by_channel = payload.sum(axis=1) / whole[:, None]
+    kinds = np.array([_kind(*channel) for channel in tables.channels])
+    columns = {f"{kind}_payload_share": by_channel[:, kinds == kind].sum(axis=1) for kind in KINDS}
+    by_phase = payload.sum(axis=2) / whole[:, None]
+    sent = loads.total(at.node_bytes).sum(axis=1) / 2 / len(tables.replicas)
+    return columns | {
+        "largest_bucket_share": used.largest_bucket_bytes / whole,
+        "early_payload_share": by_phase[:, : PHASES // 2].sum(axis=1),
+        "late_payload_share": by_phase[:, -1],
+        "log_pushed_over_gradient_bytes": np.log1p(sent / tables.gradient_bytes),
+    }
+
+
+def _message_columns(loads: Loads, coefficients: Coefficients) -> dict[str, FloatArray]:
+    at = loads.tables.columns
+    messages = loads.total(at.node_messages).sum(axis=1) / 2
+    byte_cost = loads.total(at.node_bytes).sum(axis=1) / 2 * coefficients.core_seconds_per_byte
+    message_cost = _at_least(messages, 1.0) * _at_least(np.array(coefficients.core_seconds_per_message), 1e-9)
+    return {
+        "log_messages_a_replica": np.log1p(messages / len(loads.tables.replicas)),
+        "log_byte_cost_over_message_cost": np.log1p(byte_cost / message_cost),
+    }
+
+
+def _count_columns(used: Used, loads: Loads) -> dict[str, FloatArray]:
+    tables = loads.tables
+    kinds = np.array([_kind(*channel) for channel in tables.channels])
+    on_server = used.shards[:, np.isin(kinds, ("dense_server", "local_copy", "sparse_server"))].sum(axis=1)
+    updated = loads.total(tables.columns.server_updated_bytes) > 0
+    return {
+        "log_buckets": np.log1p(used.buckets),
+        "log_ring_shards": np.log1p(used.shards[:, kinds == "ring"].sum(axis=1)),
+        "log_server_shards": np.log1p(on_server),
+        "log_shards_a_variable": np.log(used.shards.sum(axis=1) / len(tables.variables)),
+        "servers_used_share": updated.mean(axis=1),
+    }
+
+
+def _kind(kind: str, server: str, local_copy: bool) -> str:
+    return "local_copy" if server and local_copy else kind
+
+
+def _imbalance(loads: FloatArray) -> FloatArray:
+    """Logarithm of the largest over the mean, 0 when there is no load; `loads` (n, resources) -> (n,)."""
+    mean = loads.mean(axis=1)
+    return np.log(np.where(mean > 0, loads.max(axis=1) / _at_least(mean, 1e-300), 1.0))
+
+
+def _at_least(values: FloatArray, least: float) -> FloatArray:
+    return np.maximum(values, least)

@@ -1,0 +1,28 @@
+"""Traffic of a ring all-reduce of one bucket (Patarasuk and Yuan 2009).
+
+N replicas, each sending to the next in replica order: N-1 chunks of 1/N in the reduce-scatter and N-1 in the
+all-gather, so 2(N-1)/N of the bucket leaves every replica in 2(N-1) messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from autosync.cost.exchange import Exchange, Transfer, Work
+from autosync.cost.processes import Processes
+
+__all__ = ["ring_exchange"]
+
+
+def ring_exchange(replicas: Sequence[str], processes: Processes, slots: int) -> Exchange:
+    """Every replica adds N-1 chunks to its own and updates the whole bucket with its `slots` optimizer slots."""
+    count = len(replicas)
+    hops = 2 * (count - 1)
+    neighbours = zip(replicas, (*replicas[1:], replicas[0]), strict=True)
+    push = tuple(
+        Transfer(source, target, payload=hops / count, messages=hops)
+        for source, target in neighbours
+        if processes.apart(source, target)
+    )
+    work = tuple(Work(replica, (count - 1) / count, updated_held=1.0 + slots) for replica in replicas)
+    return Exchange((), push, work, pull_rounds=0, push_rounds=hops)

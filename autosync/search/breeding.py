@@ -1,0 +1,81 @@
+"""Breeding candidates on the simulator: thousands of strategies of which only a few will be timed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import numpy.typing as npt
+
+from autosync.space import SearchSpace
+from autosync.spec import Strategy
+
+__all__ = ["BreedingOptions", "breed"]
+
+
+@final
+@dataclass(frozen=True)
+class BreedingOptions:
+    """A first generation of `founders`, then `generations` of `children` from the `parents` best so far."""
+
+    founders: int = 320
+    generations: int = 2
+    children: int = 240
+    parents: int = 40
+    sampled_share: float = 0.25
+    crossover_share: float = 0.3
+
+    @property
+    def most(self) -> int:
+        """Candidates of a round, at the most."""
+        return self.founders + self.generations * self.children
+
+
+def breed(
+    space: SearchSpace,
+    leaders: Sequence[Strategy],
+    rng: random.Random,
+    score: Callable[[list[Strategy]], npt.NDArray[np.float64]],
+    options: BreedingOptions,
+) -> dict[Strategy, float]:
+    """Different strategies, each with its score: near `leaders` (best first), near the best found, and sampled.
+
+    `score` gives float64 (n,), lower is better, and is asked once about each strategy, in the order returned.
+    """
+    scores: dict[Strategy, float] = {}
+
+    def judge(strategies: list[Strategy]) -> None:
+        new = [each for each in dict.fromkeys(strategies) if each not in scores]
+        scores.update(zip(new, score(new).tolist(), strict=True))
+
+    judge(_founders(space, leaders, rng, options))
+    for _ in range(options.generations):
+        parents = sorted(scores, key=scores.__getitem__)[: options.parents]
+        judge([_child(space, parents, rng, options) for _ in range(options.children)])
+    return scores
+
+
+def _founders(
+    space: SearchSpace, leaders: Sequence[Strategy], rng: random.Random, options: BreedingOptions
+) -> list[Strategy]:
+    if not leaders:
+        return [space.sample(rng) for _ in range(options.founders)]
+    return [
+        space.sample(rng) if rng.random() < options.sampled_share else _child(space, leaders, rng, options)
+        for _ in range(options.founders)
+    ]
+
+
+def _child(space: SearchSpace, parents: Sequence[Strategy], rng: random.Random, options: BreedingOptions) -> Strategy:
+    first = _drawn(parents, rng)
+    if len(parents) > 1 and rng.random() < options.crossover_share:
+        return space.crossover(first, _drawn(parents, rng), rng)
+    return space.mutate(first, rng)
+
+
+def _drawn(parents: Sequence[Strategy], rng: random.Random) -> Strategy:
+    """A parent, the better the likelier: the best of two draws. `parents` are best first."""
+    return parents[min(rng.randrange(len(parents)), rng.randrange(len(parents)))]

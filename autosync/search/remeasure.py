@@ -1,0 +1,158 @@
+"""Measuring the finalists again, in turns, and the verdict: is the winner faster than the best baseline, or lucky?
+
+Trials of one strategy differ by more than their steps do, since the machine drifts. So finalists take turns (A/B/C/D,
+A/B/C/D, ...), and the two that matter are compared round by round. The uncertainty of log(median baseline / median
+candidate) is estimated by a hierarchical bootstrap: rounds are drawn with replacement, the same for both, and steps
+within each drawn round, for each apart (Davison, Hinkley: "Bootstrap Methods and their Application", 1997, section
+3.8). With R rounds, the bootstrap's standard error is too small by sqrt((R-1)/R), which is put right, and Student's t
+with R-1 degrees of freedom accounts for R being small.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar, final
+
+import numpy as np
+from scipy.stats import norm
+from scipy.stats import t as student
+
+from autosync.errors import TrialError
+from autosync.spec import RuntimeRecord, Strategy
+
+__all__ = ["Verdict", "interleaved", "judge"]
+
+T = TypeVar("T")
+Steps = Sequence[Sequence[float]]
+"""Step seconds of one strategy, by round."""
+
+CONFIDENCE = 0.95
+RESAMPLES = 2000
+
+
+@final
+@dataclass(frozen=True)
+class Verdict:
+    """What the re-measurement says.
+
+    `speedup` is the best baseline's median over the best candidate's (over 1: the candidate is faster), `interval` its
+    95 % interval. `winner` is the candidate only if that interval lies above 1 (`beyond_noise`), else the baseline.
+    `rounds` were compared; `note` states a reservation, or is empty.
+    """
+
+    winner: Strategy
+    winner_label: str
+    baseline: Strategy
+    baseline_label: str
+    candidate: Strategy | None
+    candidate_label: str | None
+    speedup: float
+    interval: tuple[float, float]
+    beyond_noise: bool
+    rounds: int
+    note: str
+
+
+def interleaved(contenders: Sequence[T], rounds: int) -> Iterator[tuple[int, T]]:
+    """(round, contender) in the order to run: A/B/C/D/A/B/..."""
+    return ((turn, contender) for turn in range(rounds) for contender in contenders)
+
+
+def judge(
+    rounds: Sequence[Sequence[RuntimeRecord]], baselines: Collection[str], generator: np.random.Generator
+) -> Verdict:
+    """The verdict from each round's records; `baselines` are digests, all other strategies are candidates.
+
+    A candidate counts if it succeeded in every round, a baseline if it did in at least one. A strategy's median is
+    over the steps of all its rounds. Raises `TrialError` when no baseline was timed.
+    """
+    runs = _by_strategy(rounds)
+    medians = {name: statistics.median(_all_steps(records)) for name, records in runs.items()}
+    measured_baselines = [name for name in runs if name in baselines]
+    if not measured_baselines:
+        raise TrialError("A verdict needs a baseline that was re-measured, but every one failed; see their records.")
+    candidates = [name for name, records in runs.items() if name not in baselines and len(records) == len(rounds)]
+    baseline = min(measured_baselines, key=medians.__getitem__)
+    if not candidates:
+        return _verdict(runs[baseline], None, 1.0, (1.0, 1.0), "No candidate was timed in every round.")
+    candidate = min(candidates, key=medians.__getitem__)
+    shared = sorted(set(runs[baseline]) & set(runs[candidate]))
+    if len(shared) < len(rounds):
+        note = f"The baseline was timed in {len(shared)} of {len(rounds)} rounds."
+    elif len(shared) == 1:
+        note = "One round only: the interval knows the noise between steps, not between trials."
+    else:
+        note = ""
+    slow, fast = ([runs[name][turn].step_seconds for turn in shared] for name in (baseline, candidate))
+    interval = speedup_interval(slow, fast, generator)
+    return _verdict(runs[baseline], runs[candidate], _speedup(slow, fast), interval, note)
+
+
+def speedup_interval(baseline: Steps, candidate: Steps, generator: np.random.Generator) -> tuple[float, float]:
+    """95 % interval of median(baseline) / median(candidate), paired by round; see the head of the module."""
+    rounds = len(baseline)
+    logs = np.array([_resampled_log_speedup(baseline, candidate, generator) for _ in range(RESAMPLES)])
+    error = float(logs.std(ddof=1))
+    if rounds > 1:
+        margin = float(student.ppf((1 + CONFIDENCE) / 2, rounds - 1)) * error * math.sqrt(rounds / (rounds - 1))
+    else:
+        margin = float(norm.ppf((1 + CONFIDENCE) / 2)) * error
+    centre = math.log(_speedup(baseline, candidate))
+    return math.exp(centre - margin), math.exp(centre + margin)
+
+
+def _resampled_log_speedup(baseline: Steps, candidate: Steps, generator: np.random.Generator) -> float:
+    turns = generator.integers(0, len(baseline), len(baseline))
+    slow, fast = (
+        np.concatenate([generator.choice(np.asarray(steps[turn]), len(steps[turn])) for turn in turns])
+        for steps in (baseline, candidate)
+    )
+    return math.log(float(np.median(slow)) / float(np.median(fast)))
+
+
+def _speedup(baseline: Steps, candidate: Steps) -> float:
+    slow, fast = (statistics.median(second for turn in steps for second in turn) for steps in (baseline, candidate))
+    return slow / fast
+
+
+def _by_strategy(rounds: Sequence[Sequence[RuntimeRecord]]) -> dict[str, dict[int, RuntimeRecord]]:
+    """Records that are ok, by strategy's digest and round; the first if a round has several of a strategy."""
+    runs: dict[str, dict[int, RuntimeRecord]] = {}
+    for turn, records in enumerate(rounds):
+        for record in records:
+            if record.outcome == "ok":
+                runs.setdefault(record.strategy.digest, {}).setdefault(turn, record)
+    return runs
+
+
+def _all_steps(records: Mapping[int, RuntimeRecord]) -> list[float]:
+    return [seconds for record in records.values() for seconds in record.step_seconds]
+
+
+def _verdict(
+    baseline: Mapping[int, RuntimeRecord],
+    candidate: Mapping[int, RuntimeRecord] | None,
+    speedup: float,
+    interval: tuple[float, float],
+    note: str,
+) -> Verdict:
+    usual = next(iter(baseline.values()))
+    found = next(iter(candidate.values())) if candidate else None
+    beyond_noise = interval[0] > 1.0
+    winner = found if found and beyond_noise else usual
+    return Verdict(
+        winner=winner.strategy,
+        winner_label=winner.label,
+        baseline=usual.strategy,
+        baseline_label=usual.label,
+        candidate=found.strategy if found else None,
+        candidate_label=found.label if found else None,
+        speedup=speedup,
+        interval=interval,
+        beyond_noise=beyond_noise,
+        rounds=len(set(baseline) & set(candidate)) if candidate else len(baseline),
+        note=note,
+    )

@@ -1,0 +1,122 @@
+"""The campaign: requests go out, records come in, and each is on disk before the next request leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, final
+
+from autosync.baselines import BASELINES
+from autosync.errors import TrialError
+from autosync.search import Proposal, Searcher
+from autosync.spec import RuntimeRecord, TimingProtocol
+from trials.request import TrialRequest
+
+__all__ = ["Campaign", "Limits", "Store"]
+
+MOST_LOST = 3
+"""Trials without a record after which a search gives up."""
+
+
+class Store(Protocol):
+    """Where records are kept for good."""
+
+    def append(self, record: RuntimeRecord) -> str: ...
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When a search ends: after `trials` in all, or as soon as `out_of_time` says so."""
+
+    trials: int
+    out_of_time: Callable[[], bool] = lambda: False
+
+
+@final
+class Campaign:
+    """One search from its first request to its last record, whoever runs the trials."""
+
+    def __init__(
+        self,
+        searcher: Searcher,
+        store: Store,
+        protocol: TimingProtocol,
+        run: str,
+        seed: int,
+        limits: Limits,
+        watchers: tuple[Callable[[RuntimeRecord], None], ...] = (),
+    ) -> None:
+        """Each of `watchers` is called with a record once it is stored and the searcher knows it."""
+        self.searcher = searcher
+        self.records: list[RuntimeRecord] = []
+        self._store = store
+        self._protocol = protocol
+        self._run = run
+        self._seed = seed
+        self._limits = limits
+        self._watchers = watchers
+        self._unfinished = searcher.pending()
+        self._out = 0
+        self._lost = 0
+
+    def take_up(self, records: list[RuntimeRecord]) -> None:
+        """Go on from what an earlier process has recorded in this run."""
+        for record in records:
+            self.searcher.tell(record)
+        self.records += records
+        self._unfinished = self.searcher.pending()
+
+    @property
+    def best_median_seconds(self) -> float | None:
+        return min((each.median_seconds for each in self.records if each.median_seconds is not None), default=None)
+
+    def next_request(self) -> TrialRequest | None:
+        """The next trial to run, or None when the search is over."""
+        if len(self.records) + self._out >= self._limits.trials or self._limits.out_of_time():
+            return None
+        proposals = self._unfinished[:1] or self.searcher.ask(1)
+        del self._unfinished[:1]
+        if not proposals:
+            return None
+        self._out += 1
+        return self._request(proposals[0])
+
+    def finish(self, record: RuntimeRecord) -> None:
+        """Keep the record of a request, tell the searcher, and then everyone who watches."""
+        self._store.append(record)
+        self._out -= 1
+        self.records.append(record)
+        self.searcher.tell(record)
+        for watcher in self._watchers:
+            watcher(record)
+
+    def lose(self, request: TrialRequest) -> None:
+        """A request that brought no record, because what should have run it broke; it is asked for again."""
+        self._out -= 1
+        self._lost += 1
+        if self._lost > MOST_LOST:
+            raise TrialError(
+                f"{self._lost} trials brought no record because the processes that run them broke; see Ray's logs."
+            )
+        self._unfinished += [each for each in self.searcher.pending() if each.strategy == request.strategy]
+
+    def run(self, run_trial: Callable[[TrialRequest], RuntimeRecord]) -> None:
+        """The whole campaign, one trial after the other, over any callable."""
+        while (request := self.next_request()) is not None:
+            self.finish(run_trial(request))
+
+    def state(self) -> dict[str, Any]:
+        return self.searcher.state()
+
+    def _request(self, proposal: Proposal) -> TrialRequest:
+        is_baseline = proposal.label in BASELINES
+        return TrialRequest(
+            strategy=proposal.strategy,
+            protocol=self._protocol,
+            purpose="baseline" if is_baseline else "search",
+            label=proposal.label,
+            run=self._run,
+            seed=self._seed,
+            best_median_seconds=self.best_median_seconds,
+            predicted_seconds=proposal.predicted_seconds,
+        )

@@ -1,0 +1,54 @@
+"""The command `python -m autosync.tune`."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from autosync.errors import AutosyncError
+from autosync.tune.options import SEARCHERS, SIMULATORS, TuneOptions
+
+__all__ = ["main"]
+
+
+@click.command(context_settings={"show_default": True, "max_content_width": 110})
+@click.option("--model", required=True, help="A zoo model such as bert, or your own as package.module:function.")
+@click.option("--trials", default=200, help="Strategies to time, baselines included.")
+@click.option("--time-budget", "time_budget_seconds", type=float, help="Seconds after which the search ends.")
+@click.option("--workers", type=int, help="Worker processes; one a node of a cluster, 4 on a single CPU machine.")
+@click.option("--space", help="Search space: a file in search_spaces, or package.module:SPACE.  [default: by model]")
+@click.option("--searcher", default="guided", help=f"One of {', '.join(SEARCHERS)}.")
+@click.option("--simulator", default="analytic", help=f"Ranks candidates: one of {', '.join(SIMULATORS)}.")
+@click.option("--seed", default=0, help="Same seed and same measurements give the same proposals.")
+@click.option("--out", type=Path, help="Directory of the run.  [default: runs/MODEL-TIME]")
+@click.option("--data", default=Path("data"), type=Path, help="Directory of all records ever measured (Parquet).")
+@click.option("--resume", is_flag=True, help="Go on with the run in --out.")
+@click.option("--warmup", "warmup_steps", default=10, help="Steps thrown away before timing.")
+@click.option("--steps", "timed_steps", default=40, help="Steps timed in each trial.")
+@click.option("--trial-time-limit", "trial_time_limit_seconds", default=300.0, help="Seconds a trial may take.")
+@click.option("--stop-factor", default=2.0, help="A trial this much slower than the best is stopped early.")
+@click.option("--rounds", default=3, help="Times the finalists are measured again, in turns.")
+@click.option("--address", help="Ray cluster to join.  [default: $RAY_ADDRESS, or a local one is started]")
+def main(out: Path | None, **given: Any) -> None:
+    """Find the fastest gradient-synchronization strategy for a model on this cluster, by measuring."""
+    if out is None:
+        if given["resume"]:
+            _refuse("--resume needs --out, the directory of the run to go on with.")
+        stem = given["model"].replace(":", "-").replace("/", "-")
+        out = Path("runs") / f"{stem}-{time.strftime('%Y%m%d-%H%M%S')}"
+    try:
+        options = TuneOptions.create(out=out, **given)
+        from autosync.tune.compose import tune  # Ray and pyarrow are imported only once the options are right
+
+        sys.exit(tune(options))
+    except AutosyncError as error:
+        _refuse(str(error))
+
+
+def _refuse(sentence: str) -> None:
+    click.echo(f"autosync: {sentence}", err=True)
+    sys.exit(2)

@@ -1,0 +1,53 @@
+"""The finals: the best few and the best baseline, timed again in turns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from autosync.search import interleaved
+from autosync.spec import RuntimeRecord
+from trials.request import TrialRequest
+
+__all__ = ["CANDIDATES", "finalists", "remeasure", "seconds_for_finals"]
+
+CANDIDATES = 3
+
+
+def finalists(records: Sequence[RuntimeRecord]) -> list[RuntimeRecord]:
+    """The best candidates and the best baseline among complete trials, fastest first."""
+    complete = sorted(
+        (each for each in records if each.outcome == "ok"), key=lambda each: each.median_seconds or math.inf
+    )
+    candidates = [each for each in complete if each.purpose == "search"][:CANDIDATES]
+    baseline = [each for each in complete if each.purpose == "baseline"][:1]
+    return sorted(candidates + baseline, key=lambda each: each.median_seconds or math.inf)
+
+
+def remeasure(
+    chosen: Sequence[RuntimeRecord],
+    rounds: int,
+    run_trial: Callable[[TrialRequest], RuntimeRecord],
+    keep: Callable[[RuntimeRecord], object],
+) -> list[list[RuntimeRecord]]:
+    """Time the finalists again, `rounds` times in turns, each to its end; the records by round."""
+    turns: list[list[RuntimeRecord]] = [[] for _ in range(rounds)]
+    for turn, finalist in interleaved(chosen, rounds):
+        request = TrialRequest(
+            strategy=finalist.strategy,
+            protocol=finalist.protocol,
+            purpose="remeasure",
+            label=finalist.label,
+            run=finalist.run,
+            seed=finalist.seed,
+            predicted_seconds=finalist.predicted_seconds,
+        )
+        record = run_trial(request)
+        keep(record)
+        turns[turn].append(record)
+    return turns
+
+
+def seconds_for_finals(records: Sequence[RuntimeRecord], rounds: int) -> float:
+    """What the finals would take if held now, so that a time budget can leave room for them."""
+    return rounds * sum(each.total_seconds for each in finalists(records))

@@ -1,0 +1,63 @@
+"""What a search is asked to do, checked where it enters."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from autosync.errors import AutosyncError
+
+__all__ = ["SEARCHERS", "SIMULATORS", "OptionsError", "TuneOptions"]
+
+SEARCHERS = ("guided", "evolution", "random")
+SIMULATORS = ("analytic", "linear")
+
+
+class OptionsError(AutosyncError, ValueError):
+    """An option is out of range, or options contradict each other."""
+
+
+class TuneOptions(BaseModel):
+    """Options of one search. `create` checks them and says what is wrong in one sentence."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    model: str = Field(min_length=1)
+    trials: int = Field(200, ge=1)
+    time_budget_seconds: float | None = Field(None, gt=0)
+    workers: int | None = Field(None, ge=1)
+    space: str | None = None
+    searcher: str = Field("guided", pattern="|".join(f"^{name}$" for name in SEARCHERS))
+    simulator: str = Field("analytic", pattern="|".join(f"^{name}$" for name in SIMULATORS))
+    seed: int = Field(0, ge=0)
+    out: Path
+    data: Path = Path("data")
+    resume: bool = False
+    warmup_steps: int = Field(10, ge=0)
+    timed_steps: int = Field(40, ge=1)
+    trial_time_limit_seconds: float = Field(300.0, gt=0)
+    stop_factor: float = Field(2.0, gt=1)
+    rounds: int = Field(3, ge=1)
+    address: str | None = None
+
+    @classmethod
+    def create(cls, **given: Any) -> TuneOptions:
+        """Options from keyword arguments. Raises `OptionsError`."""
+        try:
+            return cls(**given)
+        except ValidationError as error:
+            first = error.errors()[0]
+            name = "--" + str(first["loc"][0]).removesuffix("_seconds").replace("_", "-") if first["loc"] else "options"
+            rule = first["msg"].replace("Input should", "must").replace("String should", "must")
+            if first["type"] == "string_pattern_mismatch":
+                rule = f"must be one of {', '.join(re.findall(r'[a-z]+', first['ctx']['pattern']))}"
+            raise OptionsError(f"{name} {rule[0].lower() + rule[1:]}, not {first['input']!r}.") from None
+
+    def identity(self) -> dict[str, Any]:
+        """What a resumed search must share with the one it goes on from."""
+        same = ("model", "workers", "space", "searcher", "simulator", "seed", "warmup_steps", "timed_steps")
+        return {name: value for name, value in json.loads(self.model_dump_json()).items() if name in same}

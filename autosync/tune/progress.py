@@ -1,0 +1,143 @@
+"""Progress that a person likes to watch: a live line on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import final
+
+from rich.console import Console
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from autosync.search import pairwise_accuracy
+from autosync.spec import RuntimeRecord
+
+__all__ = ["Progress", "Standing", "duration", "milliseconds"]
+
+
+def milliseconds(seconds: float | None) -> str:
+    return "-" if seconds is None else f"{seconds * 1e3:.1f} ms"
+
+
+def duration(seconds: float) -> str:
+    """Seconds as 42 s, 3 min 10 s or 1 h 05 min."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where a search stands after its records so far."""
+
+    best: RuntimeRecord | None
+    best_baseline: RuntimeRecord | None
+    rank_agreement: float
+    failed: int
+
+    @classmethod
+    def of(cls, records: list[RuntimeRecord]) -> Standing:
+        timed = [each for each in records if each.outcome == "ok"]
+        predicted = [each for each in timed if each.predicted_seconds is not None and each.purpose == "search"]
+        agreement = pairwise_accuracy(
+            [each.predicted_seconds or 0.0 for each in predicted], [each.median_seconds or 0.0 for each in predicted]
+        )
+        return cls(
+            best=min(timed, key=lambda each: each.median_seconds or math.inf, default=None),
+            best_baseline=min(
+                (each for each in timed if each.purpose == "baseline"),
+                key=lambda each: each.median_seconds or math.inf,
+                default=None,
+            ),
+            rank_agreement=agreement,
+            failed=sum(each.outcome in ("failed", "timed_out") for each in records),
+        )
+
+
+@final
+class Progress:
+    """Shows every record as it comes; to be used as a context."""
+
+    def __init__(self, console: Console, trials: int, budget_seconds: float | None, now: Callable[[], float]) -> None:
+        self._console = console
+        self._trials = trials
+        self._budget = budget_seconds
+        self._now = now
+        self._begin = now()
+        self._records: list[RuntimeRecord] = []
+        self._earlier = 0
+        self._live = Live(console=console, refresh_per_second=2, transient=True) if console.is_terminal else None
+
+    def __enter__(self) -> Progress:
+        if self._live:
+            self._live.start()
+            self._live.update(self._line())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live:
+            self._live.stop()
+
+    def start_from(self, records: list[RuntimeRecord]) -> None:
+        """Records of an earlier process of the same run."""
+        self._records = list(records)
+        self._earlier = len(records)
+
+    def __call__(self, record: RuntimeRecord) -> None:
+        self._records.append(record)
+        self._console.print(self._of(record), highlight=False, soft_wrap=True)
+        if self._live:
+            self._live.update(self._line())
+
+    def _of(self, record: RuntimeRecord) -> Text:
+        """One trial, in one line."""
+        standing = Standing.of(self._records)
+        line = Text(f"{len(self._records):4d}/{self._trials}  ")
+        line.append(f"{record.strategy.digest[:8]}  {record.label:<28.28}")
+        if record.outcome == "ok":
+            line.append(f"{milliseconds(record.median_seconds):>10}", "bold")
+            if standing.best is record:
+                line.append("  best so far", "green")
+        else:
+            line.append(f"{record.outcome:>10}", "yellow" if record.outcome == "stopped" else "red")
+            line.append(f"  {record.reason}")
+        if not self._live and record.outcome == "ok" and standing.best is not record:
+            line.append(f"  best {milliseconds(standing.best.median_seconds if standing.best else None)}")
+        return line
+
+    def _line(self) -> Table:
+        """The live line: how far, best against best baseline, how well the simulator ranks, time left."""
+        standing, count = Standing.of(self._records), len(self._records)
+        parts = []
+        if standing.best:
+            parts.append(f"best {milliseconds(standing.best.median_seconds)}")
+        if standing.best_baseline:
+            parts.append(f"best baseline {milliseconds(standing.best_baseline.median_seconds)}")
+        if not math.isnan(standing.rank_agreement):
+            parts.append(f"simulator ranks {standing.rank_agreement:.0%} of pairs right")
+        if standing.failed:
+            parts.append(f"{standing.failed} failed")
+        if (left := self._seconds_left()) is not None:
+            parts.append(f"{duration(left)} left")
+        grid = Table.grid(padding=(0, 1))
+        grid.add_row(
+            f"trial {count} of {self._trials}",
+            ProgressBar(total=self._trials, completed=count, width=20),
+            "  ".join(parts),
+        )
+        return grid
+
+    def _seconds_left(self) -> float | None:
+        new = len(self._records) - self._earlier
+        gone = self._now() - self._begin
+        by_trials = gone / new * (self._trials - len(self._records)) if new else None
+        by_budget = self._budget - gone if self._budget is not None else None
+        bounds = [each for each in (by_trials, by_budget) if each is not None]
+        return max(min(bounds), 0.0) if bounds else None

@@ -1,0 +1,42 @@
+"""One Ray Tune trial: hand the request to the back end, report the record."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, final
+
+from ray.tune import Trainable
+
+from trials.backends.base import Backend
+from trials.request import TrialRequest
+
+__all__ = ["StrategyTrial"]
+
+
+@final
+class StrategyTrial(Trainable):
+    """Its actor is reused from trial to trial, so that a trial costs little more than its steps."""
+
+    def setup(self, _config: dict[str, Any], backend: Backend | None = None) -> None:
+        assert backend is not None, "wrap the class with ray.tune.with_parameters(StrategyTrial, backend=...)"
+        self._backend = backend
+
+    def reset_config(self, new_config: dict[str, Any]) -> bool:
+        self.config = new_config
+        return True
+
+    def step(self) -> dict[str, Any]:
+        """Run the trial. A record that is not timed reports no step time, which Tune shows as NaN."""
+        record = self._backend.run(TrialRequest.from_json(json.loads(self.config["request"])))
+        median = record.median_seconds
+        return {
+            "step_seconds": float("nan") if median is None else median,
+            "outcome": record.outcome,
+            "reason": record.reason,
+            "label": record.label,
+            "model": record.model.name,
+            "strategy_digest": record.strategy.digest,
+            "setup_seconds": record.setup_seconds,
+            "record": json.dumps(record.to_json()),
+            "done": True,
+        }

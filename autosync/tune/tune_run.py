@@ -1,0 +1,65 @@
+"""Running a campaign under Ray Tune."""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import Any
+
+from ray import tune
+from ray.tune import RunConfig, TuneConfig, Tuner
+
+from autosync.tune.campaign import Campaign
+from autosync.tune.run_directory import RunDirectory
+from autosync.tune.searcher import METRIC, TuneSearcher
+from autosync.tune.trainable import StrategyTrial
+from trials.backends.base import Backend
+
+__all__ = ["run_with_tune"]
+
+
+def run_with_tune(campaign: Campaign, backend: Backend, directory: RunDirectory, model: str) -> None:
+    """Run every trial of `campaign` as a Tune trial on one reused actor, so that Tune's results and Ray's dashboard
+    show them. Raises `KeyboardInterrupt` on Ctrl-C, with all finished trials told.
+    """
+    _quiet_tune()
+    searcher = TuneSearcher(campaign)
+    trainable = tune.with_resources(tune.with_parameters(StrategyTrial, backend=backend), {"cpu": 0.01})
+    tuner = Tuner(
+        trainable,
+        tune_config=TuneConfig(
+            metric=METRIC,
+            mode="min",
+            search_alg=searcher,
+            num_samples=-1,
+            max_concurrent_trials=1,
+            reuse_actors=True,
+            trial_name_creator=lambda trial: _trial_name(trial, model),
+            trial_dirname_creator=lambda trial: _trial_name(trial, model),
+        ),
+        run_config=RunConfig(
+            name=directory.name,
+            storage_path=str(directory.tune_directory),
+            verbose=0,
+            # A Tune trial that errors is asked for again by the campaign, not by Tune; and it has nothing to save.
+            failure_config=tune.FailureConfig(max_failures=0),
+            checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
+        ),
+    )
+    tuner.fit()
+    if searcher.failure is not None:
+        raise searcher.failure
+
+
+def _trial_name(trial: Any, model: str) -> str:
+    return f"{model.replace(':', '-')}-{trial.config['label']}-{trial.config['strategy'][:8]}"
+
+
+def _quiet_tune() -> None:
+    """Our own progress is shown, and Ctrl-C is ours; Tune writes its snapshot seldom, since we keep our own state."""
+    os.environ["TUNE_DISABLE_SIGINT_HANDLER"] = "1"
+    os.environ["TUNE_GLOBAL_CHECKPOINT_S"] = "600"
+    os.environ["TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S"] = "0"
+    os.environ["RAY_AIR_NEW_OUTPUT"] = "0"
+    for name in ("ray.tune", "ray.train"):
+        logging.getLogger(name).setLevel(logging.ERROR)

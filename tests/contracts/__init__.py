@@ -1,0 +1,1 @@
+"""The contracts that every implementation of a kind must keep."""

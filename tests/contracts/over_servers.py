@@ -1,0 +1,57 @@
+"""The parity of a few cases over real servers; run as a process, since connecting changes the process for good.
+
+`python -m tests.contracts.over_servers ADDRESS ...` prints one JSON object a case.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from collections.abc import Sequence
+
+from autosync.engine.placement import Placement
+from autosync.engine.servers import connect
+from autosync.engine.session import Session
+from autosync.spec import Strategy
+from tests.cases import star_cluster
+from tests.contracts.parity import BOUNDS, captured_task, reference, trained_alike
+from tests.contracts.ways import ALONE, random_mixture
+
+__all__ = ["CASES"]
+
+CASES = (
+    ("table", "SGD", "rings, sparse on servers"),
+    ("pooled", "momentum", "shards of both kinds"),
+    ("two inputs", "Adam", "servers, first axis cut"),
+    ("convolution", "momentum", "two rings"),
+    ("recurrent", "Adam", "one server, local copies"),
+    ("pooled", "Adam", "random mixture"),
+)
+"""(task, optimizer, way to synchronize), on two nodes of two workers."""
+
+
+def _strategy(way: str, session: Session) -> Strategy:
+    if way == "random mixture":
+        return random_mixture(session.model, session.cluster, random.Random(5))
+    return ALONE[way](session.model, session.cluster)
+
+
+def _run(addresses: Sequence[str]) -> None:
+    connect(addresses)
+    cluster = star_cluster(nodes=2, workers=2)
+    for task, optimizer, way in CASES:
+        session = Session(captured_task(task, optimizer), cluster, Placement.on_workers(cluster))
+        report = {"case": [task, optimizer, way], "failure": None}
+        try:
+            step = session.realize(_strategy(way, session))
+            parity = trained_alike(step, reference(task, optimizer, 4), BOUNDS[optimizer])
+            report |= {"error": parity.worst_error, "variable": parity.worst_variable}
+        except Exception as error:
+            report["failure"] = f"{type(error).__name__}: {error}"
+        sys.stdout.write(json.dumps(report) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    _run(sys.argv[1:])

@@ -1,0 +1,204 @@
+"""The synchronizer contract: whatever the strategy, training is that of one process on the whole batch."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from autosync.engine import realize, replica
+from autosync.engine.sync import ring
+from autosync.engine.sync.parameter_server import DenseServer, SparseServer
+from autosync.spec import ClusterSpec, ParameterServer, Strategy, VariableStrategy
+from tests.cases import local_cluster, star_cluster
+from tests.contracts.over_servers import CASES
+from tests.contracts.parity import BOUNDS, reference, session_on, trained_alike
+from tests.contracts.tasks import OPTIMIZERS, TASKS
+from tests.contracts.ways import ALONE, random_mixture
+from tests.engine.worker_processes import REPOSITORY, quiet, worker_processes
+
+FOUR_WORKERS = local_cluster(4)
+TWO_BY_TWO = star_cluster(nodes=2, workers=2)
+CLUSTERS = {"one worker": local_cluster(1), "three workers": local_cluster(3), "two nodes of two": TWO_BY_TWO}
+FIVE_WAYS = (
+    "one server, local copies",
+    "servers, last axis cut",
+    "two rings",
+    "rings, first axis cut",
+    "shards of both kinds",
+)
+LIKE_ONE_PROCESS = [name for name in TASKS if name != "normalized"]
+
+
+class TestAStrategyTrainsLikeOneProcess:
+    """A new way to synchronize joins by one line in `ways.ALONE`, a new kind of variable by one in `tasks.TASKS`."""
+
+    @pytest.mark.parametrize("optimizer", OPTIMIZERS)
+    @pytest.mark.parametrize("way", ALONE)
+    def test_with_every_variable_synchronized_in_one_way(self, way, optimizer, tally):
+        session = session_on("table", optimizer, FOUR_WORKERS)
+        step = session.realize(ALONE[way](session.model, FOUR_WORKERS))
+        tally(optimizer, trained_alike(step, reference("table", optimizer, 4), BOUNDS[optimizer]).worst_error)
+
+    @pytest.mark.parametrize("optimizer", OPTIMIZERS)
+    @pytest.mark.parametrize("task", LIKE_ONE_PROCESS)
+    def test_on_every_task_with_a_random_mixture(self, task, optimizer, tally):
+        session = session_on(task, optimizer, FOUR_WORKERS)
+        seed = random.Random(f"{task} {optimizer}")  # the same in every process
+        step = session.realize(random_mixture(session.model, FOUR_WORKERS, seed))
+        tally(optimizer, trained_alike(step, reference(task, optimizer, 4), BOUNDS[optimizer]).worst_error)
+
+    @pytest.mark.parametrize("way", FIVE_WAYS)
+    @pytest.mark.parametrize("cluster", CLUSTERS)
+    def test_on_every_kind_of_cluster(self, cluster, way, tally):
+        session = session_on("pooled", "momentum", CLUSTERS[cluster])
+        step = session.realize(ALONE[way](session.model, CLUSTERS[cluster]))
+        expected = reference("pooled", "momentum", len(step.strategy.replicas))
+        tally("momentum", trained_alike(step, expected, BOUNDS["momentum"]).worst_error)
+
+    @pytest.mark.parametrize("seed", range(12))
+    def test_with_random_mixtures_on_two_nodes(self, seed, tally):
+        task, optimizer = ("pooled", "table", "recurrent")[seed % 3], tuple(OPTIMIZERS)[seed // 3 % 3]
+        session = session_on(task, optimizer, TWO_BY_TWO)
+        step = session.realize(random_mixture(session.model, TWO_BY_TWO, random.Random(seed)))
+        tally(optimizer, trained_alike(step, reference(task, optimizer, 4), BOUNDS[optimizer]).worst_error)
+
+    @pytest.mark.parametrize("way", ["servers, first axis cut", "shards of both kinds"])
+    def test_with_replicas_on_some_devices_and_servers_on_all(self, way, tally):
+        session = session_on("table", "Adam", FOUR_WORKERS)
+        strategy = replace(ALONE[way](session.model, FOUR_WORKERS), replicas=("node0/cpu:3", "node0/cpu:1"))
+        expected = reference("table", "Adam", 2)
+        tally("Adam", trained_alike(session.realize(strategy), expected, BOUNDS["Adam"]).worst_error)
+
+
+@pytest.mark.parametrize("way", ["one server", "two rings", "shards of both kinds"])
+def test_batch_norm_statistics_differ_by_replica_and_variables_do_not(way):
+    session = session_on("normalized", "momentum", FOUR_WORKERS)
+    step = session.realize(ALONE[way](session.model, FOUR_WORKERS))
+    for _ in range(5):
+        assert np.isfinite(step())
+    of_replicas = [step.values(replica) for replica in range(4)]
+    for name, value in of_replicas[0].items():
+        assert np.isfinite(value).all()
+        assert {each[name].tobytes() for each in of_replicas} == {value.tobytes()}
+    moving_means = {each.state[0].numpy().tobytes() for each in step._replicas}
+    assert len(moving_means) == 4
+
+
+@pytest.fixture(scope="module")
+def reports():
+    """What the client of four real servers says about each case."""
+    with worker_processes(4) as addresses:
+        command = [sys.executable, "-m", "tests.contracts.over_servers", *addresses]
+        done = subprocess.run(command, cwd=REPOSITORY, env=quiet(), capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    return {tuple(each["case"]): each for each in found}
+
+
+@pytest.mark.parametrize("case", CASES, ids=" | ".join)
+def test_over_real_servers_a_strategy_trains_like_one_process(case, reports, tally):
+    report = reports[case]
+    assert report["failure"] is None
+    tally(case[1], report["error"])
+
+
+def _all_on(cluster: ClusterSpec, device: str, names: list[str]) -> Strategy:
+    replicas = tuple(str(each) for each in cluster.replica_devices)
+    return Strategy(replicas, tuple(VariableStrategy(name, (ParameterServer(device),)) for name in names))
+
+
+class TestValuesLiveWhereTheStrategySays:
+    def test_a_server_holds_its_shards_and_their_slots(self):
+        session = session_on("table", "Adam", FOUR_WORKERS)
+        step = session.realize(_all_on(FOUR_WORKERS, "node0/cpu:2", [each.name for each in session.model.variables]))
+        held = [each.block for each in step._servers.values()] + [each.rows for each in step._sparse.values()]
+        assert len(held) == len(session.model.variables)
+        assert {_device(each) for block in held for each in (block.value, *block.slots)} == {2}
+        assert {len(block.slots) for block in held} == {2}
+
+    def test_every_replica_holds_every_bucket_and_every_gathered_table(self):
+        session = session_on("table", "momentum", FOUR_WORKERS)
+        step = session.realize(ALONE["two rings"](session.model, FOUR_WORKERS))
+        assert not step._servers
+        groups = [bucket.blocks for bucket in step._buckets] + [each.tables for each in step._sparse.values()]
+        assert len(groups) == 3
+        for copies in groups:
+            assert [_device(each.value) for each in copies] == [0, 1, 2, 3]
+            assert [_device(each.slots[0]) for each in copies] == [0, 1, 2, 3]
+
+    def test_shards_of_one_variable_are_spread_over_servers(self):
+        session = session_on("dense", "SGD", FOUR_WORKERS)
+        step = session.realize(ALONE["servers, first axis cut"](session.model, FOUR_WORKERS))
+        kernel = {key: server.block for key, server in step._servers.items() if key[0] == 0}
+        assert [_device(kernel[0, shard].value) for shard in range(3)] == [0, 1, 2]
+        assert [kernel[0, shard].value.shape[0] for shard in range(3)] == [3 * 13, 2 * 13, 2 * 13]
+
+
+def _device(variable: Any) -> int:
+    return tf.DeviceSpec.from_string(variable.device).device_index
+
+
+class TestTheContractRefuses:
+    """Each breaks one thing on purpose; the comparison must notice."""
+
+    def refused(self, way: str, message: str, task: str = "table") -> None:
+        session = session_on(task, "SGD", FOUR_WORKERS)
+        step = session.realize(ALONE[way](session.model, FOUR_WORKERS))
+        with pytest.raises(AssertionError, match=message):
+            trained_alike(step, reference(task, "SGD", 4), BOUNDS["SGD"])
+
+    def test_one_shard_whose_gradient_is_off_by_a_thousandth(self, monkeypatch):
+        split = realize._split_gradient
+
+        def wrong(*arguments: Any) -> dict[Any, Any]:
+            return {key: part * (1.001 if key == (1, 2) else 1.0) for key, part in split(*arguments).items()}
+
+        monkeypatch.setattr(realize, "_split_gradient", wrong)
+        self.refused("servers, first axis cut", r"Variable 'dense/kernel' is off by [1-9.]+e-05, more than 1e-05")
+
+    def test_a_sum_in_place_of_the_mean(self, monkeypatch):
+        mean = ring.ring_mean
+        monkeypatch.setattr(ring, "ring_mean", lambda devices, flat: mean(devices, [each * 4 for each in flat]))
+        self.refused("one ring", r"Loss 1 is .*, but in one process")
+
+    def test_a_gradient_that_one_replica_keeps_to_itself(self, monkeypatch):
+        push = DenseServer.push
+        monkeypatch.setattr(DenseServer, "push", lambda self, names, parts: push(self, names, [parts[0]] * len(parts)))
+        self.refused("one server", r"Loss 1 is .*, but in one process")
+
+    def test_rows_touched_by_several_replicas_that_are_overwritten_in_place_of_summed(self, monkeypatch):
+        def push(self: SparseServer, ids: Any, gradients: Any) -> None:
+            with tf.device(self.rows.device):
+                all_ids, rows = tf.concat(ids, 0), tf.concat(gradients, 0)
+                updated = self.rows.value.sparse_read(all_ids) - 0.1 / len(ids) * rows
+                self.rows.value.scatter_update(tf.IndexedSlices(updated, all_ids))
+
+        monkeypatch.setattr(SparseServer, "push", push)
+        self.refused("one server", r"Loss 1 is .*, but in one process")
+
+    def test_rows_repeated_within_a_batch_that_are_averaged_in_place_of_summed(self, monkeypatch):
+        def mean_by_row(rows: Any, raw_ids: Any, ids: Any) -> Any:
+            places = tf.searchsorted(ids, tf.cast(tf.reshape(raw_ids, [-1]), tf.int64))
+            return tf.math.unsorted_segment_mean(rows, places, tf.size(ids))
+
+        monkeypatch.setattr(replica, "_sum_by_row", mean_by_row)
+        self.refused("one ring", r"Loss 1 is .*, but in one process")
+
+    def test_a_replica_whose_bits_differ_in_the_last_place(self):
+        session = session_on("dense", "SGD", FOUR_WORKERS)
+        step = session.realize(ALONE["one ring"](session.model, FOUR_WORKERS))
+        expected = reference("dense", "SGD", 4)
+        for batches in expected.batches:
+            step.on(batches)
+        block = step._buckets[0].blocks[3].value
+        block.assign(np.nextafter(block.numpy(), np.float32(9)))
+        with pytest.raises(AssertionError, match="Replica 3 holds other bytes of 'dense/kernel'"):
+            trained_alike(step, replace(expected, batches=(), losses=()), 1.0)

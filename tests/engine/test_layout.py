@@ -1,0 +1,70 @@
+"""Where shards lie in their variables, and in which order they are synchronized."""
+
+from __future__ import annotations
+
+from autosync.engine.layout import buckets, on_servers, shards_of
+from autosync.spec import AllReduce, ModelSpec, ParameterServer, Partition, Strategy, VariableStrategy
+from tests.cases import mlp_model, prime_model, scalar_model
+
+
+def _strategy(model: ModelSpec, **decided: VariableStrategy) -> Strategy:
+    variables = (
+        decided.get(each.name.replace("/", "_"), VariableStrategy(each.name, (AllReduce(0),)))
+        for each in model.variables
+    )
+    return Strategy(("node0/cpu:0",), tuple(variables))
+
+
+def test_a_prime_number_of_rows_is_cut_into_uneven_shards_that_cover_it():
+    model = prime_model()
+    servers = tuple(ParameterServer(f"node0/cpu:{index}") for index in range(4))
+    cut = VariableStrategy("user/embedding", servers, Partition(0, 4))
+    shards = shards_of(_strategy(model, user_embedding=cut), model)[0]
+    assert [each.size for each in shards] == [34_624, 34_623, 34_623, 34_623]
+    assert [each.start for each in shards] == [0, 34_624, 69_247, 103_870]
+    assert shards[-1].start + shards[-1].size == 138_493
+    assert [each.elements for each in shards] == [each.size * 16 for each in shards]
+    assert [each.shape for each in shards][:2] == [(34_624, 16), (34_623, 16)]
+
+
+def test_a_cut_along_the_last_axis_keeps_the_rows_whole():
+    model = prime_model()
+    cut = VariableStrategy("dense/kernel", (AllReduce(0),) * 3, Partition(1, 3))
+    shards = shards_of(_strategy(model, dense_kernel=cut), model)[1]
+    assert [each.shape for each in shards] == [(16, 2640), (16, 2640), (16, 2639)]
+    assert [each.start for each in shards] == [0, 2640, 5280]
+
+
+def test_a_scalar_is_one_shard_of_one_element():
+    model = scalar_model()
+    for (shard,) in shards_of(_strategy(model), model):
+        assert (shard.shape, shard.elements) == ((), 1)
+
+
+def test_buckets_hold_shards_by_readiness_and_start_in_the_order_they_fill():
+    model = mlp_model((4, 5, 6, 7))
+    names = [each.name for each in model.variables]  # ready from last to first
+    groups = dict(zip(names, [0, 1, 0, 1, 2, 2], strict=True))
+    strategy = Strategy(("node0/cpu:0",), tuple(VariableStrategy(name, (AllReduce(groups[name]),)) for name in names))
+    shards = [shard for of_variable in shards_of(strategy, model) for shard in of_variable]
+    filled = buckets(shards)
+    assert [[each.variable.name for each in bucket] for bucket in filled] == [
+        ["dense_2/bias", "dense_2/kernel"],
+        ["dense_1/bias", "dense_0/bias"],
+        ["dense_1/kernel", "dense_0/kernel"],
+    ]
+    assert on_servers(shards) == ()
+
+
+def test_a_sparse_all_reduce_is_in_no_bucket_and_servers_come_by_readiness():
+    model = prime_model()
+    onto = VariableStrategy("dense/kernel", (ParameterServer("node0/cpu:0"),) * 2, Partition(0, 2))
+    bias = VariableStrategy("dense/bias", (ParameterServer("node0/cpu:0"),))
+    strategy = _strategy(model, dense_kernel=onto, dense_bias=bias)
+    shards = [shard for of_variable in shards_of(strategy, model) for shard in of_variable]
+    assert buckets(shards) == ()
+    assert [(each.variable.name, each.index) for each in on_servers(shards)] == [
+        ("dense/bias", 0),
+        ("dense/kernel", 0),
+        ("dense/kernel", 1),
+    ]

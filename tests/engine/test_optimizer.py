@@ -1,0 +1,117 @@
+"""Which optimizers can update a shard by itself, and what is said about the others."""
+
+from __future__ import annotations
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from autosync.engine.optimizer import capture_optimizer
+from autosync.errors import ModelError
+
+o = keras.optimizers
+
+
+def _excluding_biases():
+    optimizer = o.AdamW()
+    optimizer.exclude_from_weight_decay(var_names=["bias"])
+    return optimizer
+
+
+ACCEPTED = {  # optimizer -> (slots, whether a zero gradient changes nothing)
+    "SGD": (lambda: o.SGD(), 0, True),
+    "SGD with weight decay": (lambda: o.SGD(weight_decay=0.1), 0, False),
+    "SGD with clipped values": (lambda: o.SGD(clipvalue=0.5), 0, True),
+    "SGD on a schedule": (lambda: o.SGD(o.schedules.CosineDecay(0.1, 100)), 0, True),
+    "momentum": (lambda: o.SGD(momentum=0.9), 1, False),
+    "Nesterov": (lambda: o.SGD(momentum=0.9, nesterov=True), 1, False),
+    "Adagrad": (lambda: o.Adagrad(), 1, True),
+    "RMSprop": (lambda: o.RMSprop(centered=True, momentum=0.9), 3, False),
+    "Adadelta": (lambda: o.Adadelta(), 2, False),
+    "Adam": (lambda: o.Adam(), 2, False),
+    "AMSGrad": (lambda: o.Adam(amsgrad=True), 3, False),
+    "AdamW": (lambda: o.AdamW(), 2, False),
+    "Adamax": (lambda: o.Adamax(), 2, False),
+    "Nadam": (lambda: o.Nadam(), 2, False),
+    "Ftrl": (lambda: o.Ftrl(), 2, False),
+    "Lion": (lambda: o.Lion(), 1, False),
+}
+
+
+@pytest.mark.parametrize("name", ACCEPTED)
+def test_an_elementwise_optimizer_updates_a_flat_piece_as_keras_updates_the_whole(name):
+    make, slots, rows_suffice = ACCEPTED[name]
+    captured = capture_optimizer(make(), "float32")
+    assert (len(captured.slot_starts), captured.rows_suffice) == (slots, rows_suffice)
+    generator = np.random.default_rng(3)
+    start = generator.normal(size=(4, 5)).astype(np.float32)
+    whole, optimizer = keras.Variable(start), make()
+    optimizer.build([whole])
+    update = captured.update.callable()
+    piece = tf.constant(start.ravel()[7:])
+    state = [tf.fill([13], each) for each in captured.slot_starts]
+    pairs = zip(captured.scalar_starts, captured.scalar_dtypes, strict=True)
+    state += [tf.cast(each, dtype) for each, dtype in pairs]
+    for _ in range(3):
+        gradient = generator.normal(size=(4, 5)).astype(np.float32)
+        optimizer.apply([tf.constant(gradient)])
+        piece, *state = update(piece, tf.constant(gradient.ravel()[7:]), *state)
+    np.testing.assert_allclose(piece.numpy(), whole.numpy().ravel()[7:], rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
+def test_other_dtypes_are_captured_as_well(dtype):
+    captured = capture_optimizer(o.Adam(), dtype)
+    value, *_ = captured.update.callable()(
+        tf.ones([3], dtype),
+        tf.ones([3], dtype),
+        *[tf.zeros([3], dtype)] * 2,
+        tf.constant(0, tf.int64),
+        tf.constant(0.5),
+    )
+    assert value.dtype == dtype
+    np.testing.assert_allclose(tf.cast(value, "float32"), 0.5, rtol=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: o.SGD(clipnorm=1e6), r"must leave clipnorm unset, but SGD sets it: it clips a variable's gradient by"),
+        (
+            lambda: o.Adam(global_clipnorm=1e6),
+            r"must leave global_clipnorm unset, but Adam sets it: it clips by the norm",
+        ),
+        (
+            lambda: o.SGD(gradient_accumulation_steps=4),
+            r"must leave gradient_accumulation_steps unset, but SGD sets it: it puts updates off",
+        ),
+        (lambda: o.SGD(loss_scale_factor=8.0), r"must leave loss_scale_factor unset, .* the loss is not scaled here\."),
+        (lambda: o.SGD(use_ema=True), r"must leave use_ema unset, .* nobody would read the averages\."),
+        (lambda: o.Lamb(), r"of an element by Lamb depends on other elements \(a norm, say\), .*; use an elementwise"),
+        (lambda: o.Muon(), r"of an element by Muon depends on other elements"),
+        (lambda: o.Adafactor(), r"state of a variable's shape, or scalars, but Adafactor keeps other; use an element"),
+        (
+            _excluding_biases,
+            r"excludes some variables from weight decay, .*; remove the exclusion or the weight decay\.",
+        ),
+        (
+            lambda: o.LossScaleOptimizer(o.SGD()),
+            r"LossScaleOptimizer wraps another optimizer; give the inner optimizer",
+        ),
+        (lambda: "adam", r"must be a Keras 3 optimizer, not str\."),
+    ],
+)
+def test_what_no_shard_can_do_by_itself_is_refused_in_one_sentence(make, message):
+    with pytest.raises(ModelError, match=message):
+        capture_optimizer(make(), "float32")
+
+
+def test_an_update_rule_that_cannot_be_traced_says_why():
+    class Peeking(o.SGD):
+        def update_step(self, gradient, variable, learning_rate):
+            if float(gradient[0]) > 0:
+                super().update_step(gradient, variable, learning_rate)
+
+    with pytest.raises(ModelError, match=r"The update rule of Peeking cannot be captured: "):
+        capture_optimizer(Peeking(), "float32")

@@ -1,0 +1,102 @@
+"""Which bytes cross between devices in a traced step: what the strategy says, and nothing else."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+import pytest
+import tensorflow as tf
+
+from autosync.engine.realize import Step
+from autosync.engine.session import Session
+from autosync.spec import AllReduce, ParameterServer, Strategy, VariableStrategy
+from tests.cases import local_cluster, star_cluster
+from tests.contracts.parity import session_on
+
+FOUR_WORKERS = local_cluster(4)
+TWO_BY_TWO = star_cluster(nodes=2, workers=2)
+
+
+def _crossing(step: Step) -> list[tuple[int, int, Any]]:
+    """Every float tensor that one device makes and another reads, once a reader, without the replicas' losses."""
+    graph = step._own_batches.get_concrete_function().graph
+    crossing = {}
+    for operation in graph.get_operations():
+        for tensor in operation.inputs:
+            source, target = _device(tensor.op), _device(operation)
+            if (
+                tensor.dtype.is_floating
+                and tensor.shape.rank != 0
+                and None not in (source, target)
+                and source != target
+            ):
+                crossing[tensor.name, target] = (source, target, tensor)
+    return list(crossing.values())
+
+
+def _device(operation: Any) -> int | None:
+    return tf.DeviceSpec.from_string(operation.device).device_index if operation.device else None
+
+
+def _bytes_crossing(step: Step) -> dict[tuple[int, int], int]:
+    """Bytes by (source, target) device."""
+    found: dict[tuple[int, int], int] = defaultdict(int)
+    for source, target, tensor in _crossing(step):
+        found[source, target] += tensor.shape.num_elements() * tensor.dtype.size
+    return dict(found)
+
+
+def _step(session: Session, synchronizer: Any) -> Step:
+    replicas = tuple(str(each) for each in session.cluster.replica_devices)
+    variables = tuple(VariableStrategy(each.name, (synchronizer,)) for each in session.model.variables)
+    return session.realize(Strategy(replicas, variables))
+
+
+@pytest.fixture(scope="module")
+def model_bytes():
+    return sum(each.bytes for each in session_on("dense", "SGD", FOUR_WORKERS).model.variables)
+
+
+def test_a_ring_sends_two_n_minus_one_nths_of_the_bytes_to_the_next_replica_only(model_bytes):
+    step = _step(session_on("dense", "SGD", FOUR_WORKERS), AllReduce(0))
+    crossing = _bytes_crossing(step)
+    assert set(crossing) == {(0, 1), (1, 2), (2, 3), (3, 0)}
+    assert sum(crossing.values()) == 2 * 3 * model_bytes
+    for sent in crossing.values():
+        assert abs(sent - 2 * 3 / 4 * model_bytes) <= 2 * 4  # chunks differ by one element
+
+
+def test_a_server_sends_every_value_to_each_other_replica_and_gets_every_gradient(model_bytes):
+    step = _step(session_on("dense", "SGD", FOUR_WORKERS), ParameterServer("node0/cpu:2"))
+    others = {pair for replica in (0, 1, 3) for pair in ((2, replica), (replica, 2))}
+    assert _bytes_crossing(step) == dict.fromkeys(others, model_bytes)
+
+
+def test_with_local_copies_values_and_gradients_cross_to_another_node_once(model_bytes):
+    session = session_on("dense", "SGD", TWO_BY_TWO)
+    on_home, to_node, within_node = ((0, 1), (1, 0)), ((0, 2), (2, 0)), ((2, 3), (3, 2))
+    copied = _bytes_crossing(_step(session, ParameterServer("node0/cpu:0", local_copy=True)))
+    assert copied == dict.fromkeys((*on_home, *to_node, *within_node), model_bytes)
+    plain = _bytes_crossing(_step(session, ParameterServer("node0/cpu:0")))
+    # values go straight to each replica; gradients are still added up on the node first
+    assert plain == dict.fromkeys((*on_home, *to_node, (0, 3), (3, 2)), model_bytes)
+
+
+@pytest.mark.parametrize("synchronizer", [ParameterServer("node0/cpu:1"), AllReduce(0)])
+def test_a_sparse_table_never_travels_whole(synchronizer):
+    session = session_on("two inputs", "Adam", FOUR_WORKERS)
+    rows, width = session.model.by_name["embedding/embeddings"].shape
+    crossing = [tensor for _, _, tensor in _crossing(_step(session, synchronizer))]
+    assert any(tensor.shape.rank == 2 and tensor.shape[-1] == width for tensor in crossing)
+    assert not [tensor for tensor in crossing if tensor.shape.is_fully_defined() and tensor.shape[0] >= rows]
+
+
+def test_a_bucket_starts_as_soon_as_its_last_gradient_is_ready():
+    """The reduction of the last layer's bucket must not wait for the first layer's gradient."""
+    session = session_on("dense", "SGD", FOUR_WORKERS)
+    assert session.model.by_name["dense_2/bias"].ready_order < session.model.by_name["dense/kernel"].ready_order
+    step = _step(session, AllReduce(0))
+    assert [shard.variable.ready_order for shard in step._buckets[0].shards] == list(
+        range(len(session.model.variables))
+    )

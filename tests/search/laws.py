@@ -1,0 +1,114 @@
+"""Made-up laws of step time: a truth to search on, and a simulator that knows the truth's shape but not its numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import final
+
+import numpy as np
+import numpy.typing as npt
+
+from autosync.search import Proposal
+from autosync.space import SearchSpace
+from autosync.spec import (
+    AllReduce,
+    ClusterSpec,
+    ModelSpec,
+    RuntimeRecord,
+    Strategy,
+    TimingProtocol,
+    shard_sizes,
+)
+
+__all__ = ["StepLaw", "rough_simulator", "timed", "truth"]
+
+Floats = npt.NDArray[np.float64]
+
+
+@final
+@dataclass
+class StepLaw:
+    """Step seconds = compute + the busiest server's bytes + its messages + ring bytes + ring starts, each at a price.
+
+    `interaction` (seconds) is charged in proportion to server times ring traffic; a `StepLaw` that is fit never knows
+    it. It satisfies `Simulator`: `fit` scales all prices by one number.
+    """
+
+    compute_seconds: float
+    byte_seconds: float
+    message_seconds: float
+    ring_byte_seconds: float
+    ring_seconds: float
+    interaction: float = 0.0
+    scale: float = 1.0
+
+    def seconds(self, model: ModelSpec, strategy: Strategy) -> float:
+        sent: dict[str, float] = {}
+        messages: dict[str, int] = {}
+        rings: dict[int, float] = {}
+        for each in strategy.variables:
+            variable = model.by_name[each.variable]
+            rows = variable.shape[each.partition.axis] if each.partition else 1
+            sizes = shard_sizes(rows, len(each.shards))
+            for size, shard in zip(sizes, each.shards, strict=True):
+                gradient_bytes = variable.bytes * size / rows
+                if isinstance(shard, AllReduce):
+                    rings[shard.group] = rings.get(shard.group, 0.0) + gradient_bytes
+                else:
+                    touched = (variable.rows_per_step or 1.0) / variable.shape[0] if variable.sparse else 1.0
+                    sent[shard.device] = sent.get(shard.device, 0.0) + gradient_bytes * touched
+                    messages[shard.device] = messages.get(shard.device, 0) + 1
+        replicas = len(strategy.replicas)
+        server = max(
+            (
+                2 * replicas * (self.byte_seconds * sent[name] + self.message_seconds * messages[name])
+                for name in sent
+            ),
+            default=0.0,
+        )
+        ring = 2 * self.ring_byte_seconds * sum(rings.values()) + 2 * replicas * self.ring_seconds * len(rings)
+        together = self.interaction * sum(sent.values()) * sum(rings.values()) / sum(v.bytes for v in model.variables) ** 2
+        return self.scale * (self.compute_seconds + max(server, ring) + 0.3 * min(server, ring) + together)
+
+    def predict(self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy]) -> Floats:  # noqa: ARG002
+        return np.log([self.seconds(model, each) for each in strategies])
+
+    def fit(self, records: Sequence[RuntimeRecord]) -> None:
+        known = replace(self, scale=1.0)
+        errors = [
+            np.log(record.median_seconds / known.seconds(record.model, record.strategy))
+            for record in records
+            if record.median_seconds is not None
+        ]
+        if errors:
+            self.scale = float(np.exp(np.median(errors)))
+
+
+def truth() -> StepLaw:
+    return StepLaw(0.05, 1.2e-8, 2e-4, 3e-8, 4e-4, interaction=0.05)
+
+
+def rough_simulator() -> StepLaw:
+    """The truth's shape with every number off by a factor of up to two, and no interaction."""
+    return StepLaw(0.03, 2e-8, 1e-4, 2e-8, 8e-4)
+
+
+def timed(space: SearchSpace, proposal: Proposal, law: StepLaw, number: int = 0, noise: float = 0.0) -> RuntimeRecord:
+    """The record of a trial that takes what the law says, give or take `noise` (relative, drawn from the digest)."""
+    rng = np.random.default_rng(int(proposal.strategy.digest, 16))
+    seconds = law.seconds(space.model, proposal.strategy) * np.exp(noise * rng.standard_normal(5))
+    return RuntimeRecord(
+        model=space.model,
+        cluster=space.cluster,
+        strategy=proposal.strategy,
+        protocol=TimingProtocol(warmup_steps=0, timed_steps=5),
+        outcome="ok",
+        purpose="search",
+        label=proposal.label,
+        run="law",
+        seed=number,
+        started_at=float(number),
+        step_seconds=tuple(seconds.tolist()),
+        predicted_seconds=proposal.predicted_seconds,
+    )
