@@ -28,5 +28,5 @@ class Environment:
                 versions[package] = metadata.version(package)
             except metadata.PackageNotFoundError:
                 continue
-        host = f"{platform.node()} ({platform.machine()}, {os.cpu_count()} cores, {platform.system()} {platform.release()})"
-        return cls(host, versions)
+        system = f"{platform.system()} {platform.release()}"
+        return cls(f"{platform.node()} ({platform.machine()}, {os.cpu_count()} cores, {system})", versions)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from dataclasses import dataclass
+from typing import Any
 
 import ray
 
@@ -26,9 +27,9 @@ def start_ray(start: RayStart) -> str:
     """Connect this process to Ray; what was done, in a sentence."""
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     os.environ.setdefault("RAY_TRAIN_V2_ENABLED", "0")
-    quiet = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": True}
+    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": True}
     if start.address is not None or os.environ.get("RAY_ADDRESS"):
-        context = ray.init(address=start.address, **quiet)
+        context: Any = ray.init(address=start.address, **quiet)
         return f"Joined the Ray cluster at {context.address_info['address']}."
     cores = os.cpu_count() or 1
     # Worker processes share this machine's cores, so Ray is told of a slot for each and of the true count beside.
@@ -46,8 +47,7 @@ def start_ray(start: RayStart) -> str:
 
 def cpus_per_worker(cluster: ClusterSpec) -> float:
     """CPUs to ask of Ray for each worker: one, or an even share of a node that has fewer than its workers."""
-    free = {str(node["NodeManagerAddress"]): node["Resources"].get("CPU", 1.0) for node in ray.nodes() if node["Alive"]}
+    nodes = ray.nodes()  # type: ignore[no-untyped-call]
+    free = {str(node["NodeManagerAddress"]): node["Resources"].get("CPU", 1.0) for node in nodes if node["Alive"]}
     shares = [free.get(node.address, 1.0) / (node.workers + 1) for node in cluster.nodes]
     return min(1.0, int(min(shares) * 100) / 100) or 0.01
-
-

@@ -38,7 +38,9 @@ def probed(cluster: ClusterSpec, time_transfer: Callable[[str, str], Transfer]) 
             timed = time_transfer(str(node.cpu_devices[0]), str(following.cpu_devices[0]))
             measured[node.name, "switch"] = timed
             measured["switch", following.name] = timed
-    return replace(cluster, links=tuple(_with(link, measured.get((link.source, link.target))) for link in cluster.links))
+    return replace(
+        cluster, links=tuple(_with(link, measured.get((link.source, link.target))) for link in cluster.links)
+    )
 
 
 def _with(link: Link, timed: Transfer | None) -> Link:

@@ -45,6 +45,7 @@ class ClientProcess:
     def __init__(self, import_paths: tuple[str, ...]) -> None:
         """`import_paths` are added to the module search path, so that a user's model can be imported."""
         quiet_tensorflow()
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""  # this node's GPUs belong to its worker; TensorFlow would take them all
         sys.path[:0] = [path for path in import_paths if path not in sys.path]
         self._captured: Any = None
         self._session: Any = None

@@ -23,10 +23,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class SetSettings:
-    """How a set of workers is started: cores asked of Ray for each, and how long starting may take."""
+    """How a set of workers is started: cores asked of Ray for each, and how long starting may take.
+
+    A process that does not say its pid within `answer_seconds` counts as hung. `import_paths` are where the client
+    looks for a user's model.
+    """
 
     cpus_per_worker: float = 1.0
     start_timeout_seconds: float = 180.0
+    answer_seconds: float = 10.0
     import_paths: tuple[str, ...] = ()
 
 
@@ -38,15 +43,22 @@ class WorkerSet:
     """
 
     def __init__(self, cluster: ClusterSpec, settings: SetSettings, name: str) -> None:
-        """Start all processes (they import TensorFlow side by side). Raises `ClusterError` when they cannot be placed."""
+        """Start all processes; TensorFlow is loaded side by side. Raises `ClusterError` when they cannot be placed."""
         self.cluster = cluster
         self.settings = settings
         self._group = self._place(name)
-        options = {"num_cpus": 0, "max_restarts": 0}
         workers = [(node, worker) for node in cluster.nodes for worker in range(node.workers)]
-        self.client = self._actor(ClientProcess, 0, f"{name}-client", options).remote(settings.import_paths)
+        self.client = self._actor(ClientProcess, 0, name=f"{name}-client", num_cpus=0, num_gpus=0).remote(
+            settings.import_paths
+        )
         self.workers = [
-            self._actor(WorkerProcess, index, f"{name}-worker-{node.name}-{worker}", options).remote(node.address)
+            self._actor(
+                WorkerProcess,
+                index,
+                name=f"{name}-worker-{node.name}-{worker}",
+                num_cpus=settings.cpus_per_worker,
+                num_gpus=node.gpus,
+            ).remote(node.address)
             for index, (node, worker) in enumerate(workers)
         ]
         self._addresses: list[str] = []
@@ -79,15 +91,21 @@ class WorkerSet:
         """Run one trial in the client. Raises Ray's `GetTimeoutError` or `RayActorError` when it hangs or dies."""
         return ray.get(self.client.run.remote(request), timeout=timeout_seconds)
 
-    def missing(self) -> str | None:
-        """A sentence naming a process that has died, or None while all answer."""
-        names = {"the client": self.client} | {f"worker {i} on {n}": w for i, (n, w) in enumerate(self._named_workers())}
-        for name, actor in names.items():
-            try:
-                ray.get(actor.pid.remote(), timeout=10)
-            except (RayActorError, GetTimeoutError):
-                return f"{name[0].upper()}{name[1:]} has died or does not answer."
-        return None
+    def missing(self, busy_client: bool = False) -> str | None:
+        """A sentence naming the processes that have died or hang, or None while all answer.
+
+        A `busy_client`, whose answer would have to wait for a trial, is not asked.
+        """
+        actors = {f"worker {index} on {node}": each for index, (node, each) in enumerate(self._named_workers())}
+        if not busy_client:
+            actors["the client"] = self.client
+        asked = {name: actor.pid.remote() for name, actor in actors.items()}
+        ray.wait(list(asked.values()), num_returns=len(asked), timeout=self.settings.answer_seconds)
+        faults = [f"{name} {fault}" for name, reference in asked.items() if (fault := _fault(reference))]
+        if not faults:
+            return None
+        sentence = ", ".join(faults)
+        return f"{sentence[0].upper()}{sentence[1:]}."
 
     def pids(self) -> dict[str, int]:
         """Process ids of the client and the workers, by role."""
@@ -113,25 +131,31 @@ class WorkerSet:
         group = placement_group(bundles, strategy="PACK", name=name)
         if not group.wait(timeout_seconds=60):
             remove_placement_group(group)
-            have = ray.available_resources()
+            have = ray.available_resources()  # type: ignore[no-untyped-call]
             raise ClusterError(
-                f"{len(bundles)} workers of {self.settings.cpus_per_worker:g} CPUs each must be placed, but the cluster "
-                f"has {have.get('CPU', 0):g} CPUs and {have.get('GPU', 0):g} GPUs free; use fewer --workers or end other jobs."
+                f"{len(bundles)} workers of {self.settings.cpus_per_worker:g} CPUs each must be placed, but the "
+                f"cluster has {have.get('CPU', 0):g} CPUs and {have.get('GPU', 0):g} GPUs free; use fewer --workers "
+                "or end other jobs."
             )
         return group
 
-    def _actor(self, process: type, bundle: int, name: str, options: dict[str, Any]) -> Any:
-        own = {"num_cpus": self.settings.cpus_per_worker} if process is WorkerProcess else {}
-        gpus = self.cluster.nodes[0].gpus if process is WorkerProcess else 0
-        strategy = PlacementGroupSchedulingStrategy(self._group, placement_group_bundle_index=bundle)
-        remote = ray.remote(process)
-        return remote.options(
-            **(options | own | {"num_gpus": gpus}), name=name, scheduling_strategy=strategy, get_if_exists=False
-        )
+    def _actor(self, process: type, bundle: int, **options: Any) -> Any:
+        placed = PlacementGroupSchedulingStrategy(self._group, placement_group_bundle_index=bundle)
+        return ray.remote(process).options(**options, max_restarts=0, scheduling_strategy=placed)
 
     def _get(self, reference: Any, what: str) -> Any:
         """The answer, with our own errors as they were raised and Ray's as a `ClusterError`."""
         return _answered(lambda: ray.get(reference, timeout=self.settings.start_timeout_seconds), what)
+
+
+def _fault(reference: Any) -> str:
+    try:
+        ray.get(reference, timeout=0)
+    except GetTimeoutError:
+        return "does not answer"
+    except RayActorError:
+        return "has died"
+    return ""
 
 
 def _answered(get: Callable[[], T], what: str) -> T:

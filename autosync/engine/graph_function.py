@@ -36,10 +36,11 @@ class GraphFunction:
         import tensorflow as tf
 
         concrete = tf.function(function, autograph=False).get_concrete_function(*specs)
-        captured = [tensor.name for tensor in concrete.captured_inputs]
+        captured = concrete.captured_inputs
         if captured:
+            first = f"a {captured[0].dtype.name} tensor of shape {tuple(captured[0].shape)}"
             raise ModelError(
-                f"A captured function must get all its tensors as arguments, but it reads {captured[0]} "
+                f"A captured function must get all its tensors as arguments, but it reads {first} "
                 f"({len(captured)} in all) from outside; keep constants as NumPy arrays and state in Keras variables."
             )
         traced = cls(

@@ -110,16 +110,18 @@ def _functional_twin(optimizer: Any) -> Any:
     """A fresh optimizer with the same settings whose updates work on tensors.
 
     Keras writes updates to TensorFlow variables through `tf.distribute`, and refuses `stateless_apply`. Its
-    back-end-neutral methods do it without: the twin's class puts those first again.
+    back-end-neutral methods do it without. The twin puts those before TensorFlow's, but after the optimizer's own:
+    Nadam, for one, extends them.
     """
     lineage = {cls.__name__: cls for cls in type(optimizer).__mro__}
-    specific, neutral = lineage.get("TFOptimizer"), lineage.get("BaseOptimizer")
-    if specific is None or neutral is None:
+    root, specific, neutral = (lineage.get(name) for name in ("Optimizer", "TFOptimizer", "BaseOptimizer"))
+    if root is None or specific is None or neutral is None:
         raise ModelError(f"An optimizer must be a Keras 3 optimizer, not {type(optimizer).__name__}.")
     methods = {name: neutral.__dict__[name] for name in specific.__dict__ if name in neutral.__dict__}
     for name in ("__init__", "__module__", "__doc__", "add_variable_from_reference"):
         methods.pop(name, None)
-    twin_class: Any = type(type(optimizer).__name__, (type(optimizer),), methods)
+    without_tensorflow = type(root.__name__, (root,), methods)
+    twin_class: Any = type(type(optimizer).__name__, (type(optimizer), without_tensorflow), {})
     return twin_class.from_config(optimizer.get_config())
 
 

@@ -12,7 +12,7 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
-from autosync.cost.protocol import Simulator
+from autosync.cost import Restorable, Simulator
 from autosync.search.acquisition import Pool, Residuals, best_batch
 from autosync.search.breeding import BreedingOptions, breed
 from autosync.search.decisions import DecisionCoder
@@ -46,8 +46,8 @@ class GuidedOptions:
 class GuidedSearch:
     """The simulator is refit on all records at the start of a round, so that a round's cost is shared by its picks.
 
-    The searcher owns `simulator` and calls its `fit`. After `restore` the simulator is fit on the records it had been
-    fit on; proposals continue exactly if its predictions depend on the records of its last fit alone.
+    The searcher owns `simulator` and calls its `fit`. A `Restorable` simulator's state is part of the searcher's;
+    another one is fit again by `restore`, on the records of its last fit, and must depend on those alone.
     """
 
     name = "guided"
@@ -82,7 +82,13 @@ class GuidedSearch:
         return self._ledger.pending()
 
     def state(self) -> dict[str, Any]:
-        own = {"queue": [each.to_json() for each in self._queue], "round": self._round, "fitted": self._fitted}
+        own: dict[str, Any] = {
+            "queue": [each.to_json() for each in self._queue],
+            "round": self._round,
+            "fitted": self._fitted,
+        }
+        if isinstance(self._simulator, Restorable):
+            own["simulator"] = self._simulator.state()
         return self._ledger.state(self.name, self._seed, **own)
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -90,7 +96,9 @@ class GuidedSearch:
         self._queue = deque(Proposal.from_json(each) for each in required(state, "queue", list, "A searcher's state"))
         self._round = required(state, "round", int, "A searcher's state")
         self._fitted = required(state, "fitted", int, "A searcher's state")
-        if self._fitted:
+        if isinstance(self._simulator, Restorable):
+            self._simulator.restore(required(state, "simulator", dict, "A searcher's state"))
+        elif self._fitted:
             self._simulator.fit(self._ledger.records[: self._fitted])
 
     def _seed_proposal(self) -> Proposal | None:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TypeVar, final
 
 import numpy as np
+import numpy.typing as npt
 from scipy.stats import norm
 from scipy.stats import t as student
 
@@ -94,7 +95,8 @@ def judge(
 def speedup_interval(baseline: Steps, candidate: Steps, generator: np.random.Generator) -> tuple[float, float]:
     """95 % interval of median(baseline) / median(candidate), paired by round; see the head of the module."""
     rounds = len(baseline)
-    logs = np.array([_resampled_log_speedup(baseline, candidate, generator) for _ in range(RESAMPLES)])
+    turns = generator.integers(0, rounds, (RESAMPLES, rounds))
+    logs = _log_medians(baseline, turns, generator) - _log_medians(candidate, turns, generator)
     error = float(logs.std(ddof=1))
     if rounds > 1:
         margin = float(student.ppf((1 + CONFIDENCE) / 2, rounds - 1)) * error * math.sqrt(rounds / (rounds - 1))
@@ -104,13 +106,17 @@ def speedup_interval(baseline: Steps, candidate: Steps, generator: np.random.Gen
     return math.exp(centre - margin), math.exp(centre + margin)
 
 
-def _resampled_log_speedup(baseline: Steps, candidate: Steps, generator: np.random.Generator) -> float:
-    turns = generator.integers(0, len(baseline), len(baseline))
-    slow, fast = (
-        np.concatenate([generator.choice(np.asarray(steps[turn]), len(steps[turn])) for turn in turns])
-        for steps in (baseline, candidate)
-    )
-    return math.log(float(np.median(slow)) / float(np.median(fast)))
+def _log_medians(steps: Steps, turns: npt.NDArray[np.int64], generator: np.random.Generator) -> npt.NDArray[np.float64]:
+    """Log medians of resampled steps, float64 (resamples,); `turns`, (resamples, rounds), are the rounds drawn.
+
+    Every drawn round gives as many steps as the longest one has, so that rounds weigh the same.
+    """
+    longest = max(len(each) for each in steps)
+    padded = np.array([[*each, *[0.0] * (longest - len(each))] for each in steps])
+    lengths = np.array([len(each) for each in steps])[turns][..., None]
+    drawn = (generator.random((*turns.shape, longest)) * lengths).astype(np.int64)
+    chosen = padded[turns[..., None], drawn].reshape(len(turns), -1)
+    return np.asarray(np.log(np.median(chosen, axis=1)))
 
 
 def _speedup(baseline: Steps, candidate: Steps) -> float:

@@ -31,7 +31,7 @@ __all__ = ["main"]
 @click.option("--steps", "timed_steps", default=40, help="Steps timed in each trial.")
 @click.option("--trial-time-limit", "trial_time_limit_seconds", default=300.0, help="Seconds a trial may take.")
 @click.option("--stop-factor", default=2.0, help="A trial this much slower than the best is stopped early.")
-@click.option("--rounds", default=3, help="Times the finalists are measured again, in turns.")
+@click.option("--rounds", default=6, help="Times the finalists are measured again, in turns.")
 @click.option("--address", help="Ray cluster to join.  [default: $RAY_ADDRESS, or a local one is started]")
 def main(out: Path | None, **given: Any) -> None:
     """Find the fastest gradient-synchronization strategy for a model on this cluster, by measuring."""

@@ -40,6 +40,9 @@ from trials.worker_set import SetSettings
 
 __all__ = ["make_searcher", "tune"]
 
+PLAIN_WIDTH = 120
+"""Columns where output does not go to a terminal."""
+
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as shells have it."""
 
@@ -49,7 +52,7 @@ def tune(options: TuneOptions) -> int:
 
     Raises `AutosyncError` for what the user can put right.
     """
-    console = Console(highlight=False)
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
     _check_cheap_things(options)
     directory = RunDirectory.open(options)
     store = RecordStore.create(options.data)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from autosync.search import interleaved
-from autosync.spec import RuntimeRecord
+from autosync.spec import RuntimeRecord, TimingProtocol
 from trials.request import TrialRequest
 
 __all__ = ["CANDIDATES", "finalists", "remeasure", "seconds_for_finals"]
@@ -33,9 +34,10 @@ def remeasure(
     """Time the finalists again, `rounds` times in turns, each to its end; the records by round."""
     turns: list[list[RuntimeRecord]] = [[] for _ in range(rounds)]
     for turn, finalist in interleaved(chosen, rounds):
+        protocol = _shorter(finalist.protocol)
         request = TrialRequest(
             strategy=finalist.strategy,
-            protocol=finalist.protocol,
+            protocol=protocol,
             purpose="remeasure",
             label=finalist.label,
             run=finalist.run,
@@ -48,6 +50,15 @@ def remeasure(
     return turns
 
 
+def _shorter(protocol: TimingProtocol) -> TimingProtocol:
+    """Half the steps a turn: more turns tell more about drift between trials than more steps in each."""
+    return replace(
+        protocol,
+        warmup_steps=math.ceil(protocol.warmup_steps / 2),
+        timed_steps=math.ceil(protocol.timed_steps / 2),
+    )
+
+
 def seconds_for_finals(records: Sequence[RuntimeRecord], rounds: int) -> float:
     """What the finals would take if held now, so that a time budget can leave room for them."""
-    return rounds * sum(each.total_seconds for each in finalists(records))
+    return rounds * sum((each.setup_seconds + each.total_seconds) / 2 for each in finalists(records))

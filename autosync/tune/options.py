@@ -41,7 +41,7 @@ class TuneOptions(BaseModel):
     timed_steps: int = Field(40, ge=1)
     trial_time_limit_seconds: float = Field(300.0, gt=0)
     stop_factor: float = Field(2.0, gt=1)
-    rounds: int = Field(3, ge=1)
+    rounds: int = Field(6, ge=1)
     address: str | None = None
 
     @classmethod

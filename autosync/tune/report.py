@@ -59,12 +59,12 @@ def _rows(outcome: Outcome) -> list[_Row]:
 
 
 def outcome_table(outcome: Outcome) -> Table:
-    """Median step, its 95 % interval and the speed-up over the best baseline, finalists (re-measured in turns) first."""
+    """Median step, its 95 % interval and the speed-up over the best baseline; finalists, re-measured, come first."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for title, justify in (("strategy", "left"), ("", "left"), ("median", "right"), ("95 % interval", "right")):
-        table.add_column(title, justify=justify, no_wrap=True)  # type: ignore[arg-type]
-    table.add_column("speed-up", justify="right", no_wrap=True)
-    table.add_column("", no_wrap=True)
+    table.add_column("strategy", min_width=22, overflow="ellipsis", no_wrap=True)
+    for title, width in (("", 8), ("median", 9), ("95 % interval", 13), ("speed-up", 8)):
+        table.add_column(title, justify="right" if title else "left", min_width=width, no_wrap=True)
+    table.add_column("steps", no_wrap=True)
     rows = _rows(outcome)
     measured = [row for row in rows if row.purpose == "baseline" and row.steps]
     final = [row for row in measured if row.remeasured] or measured
@@ -86,10 +86,8 @@ def outcome_table(outcome: Outcome) -> Table:
 
 def _remark(row: _Row) -> str:
     if row.remeasured:
-        return f"re-measured, {len(row.steps)} steps"
-    return {"ok": f"{len(row.steps)} steps", "stopped": f"stopped after {len(row.steps)} steps"}.get(
-        row.outcome, row.outcome
-    )
+        return f"{len(row.steps)} in turns"
+    return {"ok": f"{len(row.steps)}", "stopped": f"stopped at {len(row.steps)}"}.get(row.outcome, row.outcome)
 
 
 def verdict_in_words(verdict: Verdict) -> str:

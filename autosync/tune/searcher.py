@@ -37,7 +37,7 @@ class TuneSearcher(Searcher):
         """Tune may name our own metric; another one, or a space of Tune's own, is refused with False."""
         return metric in (None, METRIC) and mode in (None, "min") and not config
 
-    def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
+    def suggest(self, trial_id: str) -> Any:
         request = None if self.failure else self._campaign.next_request()
         if request is None:
             return Searcher.FINISHED

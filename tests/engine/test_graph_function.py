@@ -23,7 +23,7 @@ def test_a_traced_function_runs_from_its_bytes_alone():
 def test_a_tensor_from_outside_is_refused():
     outside, more = tf.constant([1.0, 2.0, 3.0]), tf.Variable([1.0, 2.0, 3.0])
     with pytest.raises(
-        ModelError, match=r"must get all its tensors as arguments, but it reads .* \(2 in all\) from outs"
+        ModelError, match=r"as arguments, but it reads a float32 tensor of shape \(3,\) \(2 in all\) from outside; keep"
     ):
         GraphFunction.trace(lambda a, b: [a + outside, b + more], PAIR)
 

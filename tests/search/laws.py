@@ -61,14 +61,13 @@ class StepLaw:
                     messages[shard.device] = messages.get(shard.device, 0) + 1
         replicas = len(strategy.replicas)
         server = max(
-            (
-                2 * replicas * (self.byte_seconds * sent[name] + self.message_seconds * messages[name])
-                for name in sent
-            ),
+            (2 * replicas * (self.byte_seconds * sent[name] + self.message_seconds * messages[name]) for name in sent),
             default=0.0,
         )
         ring = 2 * self.ring_byte_seconds * sum(rings.values()) + 2 * replicas * self.ring_seconds * len(rings)
-        together = self.interaction * sum(sent.values()) * sum(rings.values()) / sum(v.bytes for v in model.variables) ** 2
+        together = (
+            self.interaction * sum(sent.values()) * sum(rings.values()) / sum(v.bytes for v in model.variables) ** 2
+        )
         return self.scale * (self.compute_seconds + max(server, ring) + 0.3 * min(server, ring) + together)
 
     def predict(self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy]) -> Floats:  # noqa: ARG002

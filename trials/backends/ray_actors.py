@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 from dataclasses import dataclass, field
 from typing import Any, final
@@ -13,14 +14,12 @@ from autosync.errors import AutosyncError, TrialError
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord
 from trials.clock import Clock, WallClock
 from trials.environment import Environment
+from trials.reasons import reason_of
 from trials.request import TrialRequest
 from trials.run import Stage
 from trials.worker_set import SetSettings, WorkerSet
 
 __all__ = ["RayBackend", "RaySettings", "Supervisor"]
-
-GRACE_SECONDS = 30.0
-"""How long past its own time limit a trial may take before its processes are ended."""
 
 ATTEMPTS = 3
 """How often in a row a new set of workers is tried before trials are given up."""
@@ -28,11 +27,15 @@ ATTEMPTS = 3
 
 @dataclass(frozen=True)
 class RaySettings:
-    """How trials run on Ray: the set of workers, the clock, and whether links are measured first."""
+    """How trials run on Ray: the set of workers, the clock, and whether links are measured first.
+
+    `grace_seconds` is how long past its own time limit a trial may take before its processes are ended.
+    """
 
     workers: SetSettings = field(default_factory=SetSettings)
     clock: Clock = field(default_factory=WallClock)
     probe: bool = True
+    grace_seconds: float = 30.0
 
 
 @final
@@ -76,15 +79,16 @@ class Supervisor:
         clock = self._settings.clock
         started_at, begin = clock.timestamp(), clock.now()
         workers = self._living()
-        limit = wanted.protocol.time_limit_seconds + GRACE_SECONDS
+        limit = wanted.protocol.time_limit_seconds + self._settings.grace_seconds
         try:
             record = workers.run(request, limit)
         except GetTimeoutError:
+            outcome, reason = "timed_out", f"The trial hung for {limit:g} s, and its processes were ended."
+            reason = _because(workers.missing(busy_client=True), reason)
             self.close()
-            outcome, reason = "timed_out", f"The trial hung for {limit:g} s; its processes were ended and started anew."
         except RayActorError:
             self.close()
-            outcome, reason = "failed", "The client process died during the trial; a new set of workers was started."
+            outcome, reason = "failed", "The client process died during the trial."
         except RayTaskError as error:
             self.close()
             outcome, reason = "failed", f"The client failed outside the strategy: {error.cause!r}"
@@ -109,7 +113,7 @@ class Supervisor:
         if missing is None:
             return reason
         self.close()
-        return f"{missing} ({reason})"
+        return _because(missing, reason)
 
     def _living(self) -> WorkerSet:
         """The set of workers, started anew if the last one was lost. Raises `TrialError` when that keeps failing."""
@@ -118,16 +122,22 @@ class Supervisor:
             attempt += 1
             if attempt > ATTEMPTS:
                 raise TrialError(f"A new set of workers could not be started in {ATTEMPTS} attempts; the last: {last}")
-            fresh = self._new_set()
             try:
-                fresh.load(self._captured)
-                fresh.connect()
-                fresh.open_session(self._cluster, self._settings.clock)
-                self._set = fresh
-            except AutosyncError as error:
-                last = str(error)
-                fresh.close()
+                self._set = self._refilled(self._new_set())
+            except (AutosyncError, RayTaskError) as error:
+                last = reason_of(error)
         return self._set
+
+    def _refilled(self, fresh: WorkerSet) -> WorkerSet:
+        """`fresh` with the captured model on it; it is closed when that fails."""
+        try:
+            fresh.load(self._captured)
+            fresh.connect()
+            fresh.open_session(self._cluster, self._settings.clock)
+        except BaseException:
+            fresh.close()
+            raise
+        return fresh
 
     def _new_set(self) -> WorkerSet:
         self._generation += 1
@@ -143,7 +153,7 @@ class RayBackend:
 
         Raises `ModelError` when the model cannot be captured, and `ClusterError` when workers cannot be started.
         """
-        supervised = ray.remote(Supervisor).options(num_cpus=0, max_restarts=0)
+        supervised: Any = ray.remote(Supervisor).options(num_cpus=0, max_restarts=0)
         self._actor = supervised.remote(cluster.to_json(), settings)
         try:
             described = _unwrapped(self._actor.start.remote(model))
@@ -171,11 +181,13 @@ class RayBackend:
 
     def close(self) -> None:
         """End every process. Twice is fine."""
-        try:
+        with contextlib.suppress(RayActorError, GetTimeoutError):
             ray.get(self._actor.close.remote(), timeout=30)
-        except (RayActorError, GetTimeoutError):
-            pass
         ray.kill(self._actor, no_restart=True)
+
+
+def _because(missing: str | None, reason: str) -> str:
+    return f"{missing} ({reason})" if missing else reason
 
 
 def _unwrapped(reference: Any) -> Any:
@@ -188,4 +200,3 @@ def _unwrapped(reference: Any) -> Any:
         raise
     except RayActorError as error:
         raise TrialError(f"The process that supervises trials died: {str(error).strip().splitlines()[0]}") from None
-

@@ -1,0 +1,169 @@
+"""Capturing: deterministic to the bit, complete in its bytes, and clear about what it changes or refuses."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from autosync.engine.capture import capture
+from autosync.engine.captured import CapturedModel
+from autosync.engine.task import TrainingTask
+from autosync.errors import ModelError
+from tests.contracts.parity import captured_task
+from tests.contracts.tasks import OPTIMIZERS, build
+from tests.engine.worker_processes import REPOSITORY, quiet
+
+DIGESTS = """
+import hashlib, sys
+from autosync.engine.capture import capture
+from autosync.engine.zoo import build_task
+from tests.contracts.tasks import OPTIMIZERS, build
+tasks = [build("recurrent", OPTIMIZERS["Adam"]()), build_task("mlp")]
+for task in tasks:
+    captured = capture(task)
+    sys.stdout.write(f"{captured.spec.digest} {hashlib.sha256(captured.to_bytes()).hexdigest()}\\n")
+"""
+
+
+def test_two_processes_capture_the_same_digest_and_the_same_bytes():
+    runs = [
+        subprocess.run([sys.executable, "-c", DIGESTS], cwd=REPOSITORY, env=quiet(), capture_output=True, text=True)
+        for _ in range(2)
+    ]
+    assert runs[0].returncode == 0, runs[0].stderr[-2000:]
+    assert len(set(runs[0].stdout.split())) == 4
+    assert runs[0].stdout == runs[1].stdout
+
+
+def test_a_captured_model_survives_its_bytes():
+    captured = captured_task("pooled", "Adam")
+    again = CapturedModel.from_bytes(captured.to_bytes())
+    assert again.to_bytes() == captured.to_bytes()
+    assert again.spec == captured.spec
+    assert (again.gradient, again.batch, again.lookups) == (captured.gradient, captured.batch, captured.lookups)
+    assert (again.optimizers, again.lookup_of, again.seeds) == (captured.optimizers, captured.lookup_of, captured.seeds)
+    for one, other in zip(again.initial_values, captured.initial_values, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("data", [b"", b"not an archive", b"PK\x05\x06" + bytes(18)])
+def test_other_bytes_are_refused(data):
+    with pytest.raises(ModelError, match="A captured model must be an archive written by autosync, but: "):
+        CapturedModel.from_bytes(data)
+
+
+def test_a_truncated_archive_is_refused():
+    data = captured_task("dense", "SGD").to_bytes()
+    with pytest.raises(ModelError, match="A captured model must be an archive written by autosync, but: "):
+        CapturedModel.from_bytes(data[: len(data) // 2])
+
+
+def test_gradients_of_the_last_layer_are_ready_first():
+    spec = captured_task("dense", "SGD").spec
+    layers = [each.name.split("/")[0] for each in sorted(spec.variables, key=lambda each: each.ready_order)]
+    assert list(dict.fromkeys(layers)) == ["dense_2", "__scale", "dense_1", "dense"]
+    assert sorted(each.ready_order for each in spec.variables) == list(range(len(spec.variables)))
+
+
+def test_a_variable_without_a_path_to_the_loss_is_state_and_noted():
+    captured = captured_task("idle", "SGD")
+    assert [each.name for each in captured.spec.variables] == ["dense/kernel", "dense/bias", "used/kernel", "used/bias"]
+    assert captured.state_names[:2] == ("idle/kernel", "idle/bias")
+    assert "Variable 'idle/kernel' has no path to the loss and is not trained." in captured.notes
+
+
+def test_batch_norm_statistics_are_state_of_each_replica_and_noted():
+    captured = captured_task("normalized", "SGD")
+    assert captured.state_names == ("batch_normalization/moving_mean", "batch_normalization/moving_variance")
+    assert captured.notes == ("Batch-norm statistics are kept per replica and are not synchronized.",)
+
+
+def test_dropout_seeds_are_known_as_seeds():
+    features = keras.Input(batch_shape=(4, 6))
+    model = keras.Model(features, keras.layers.Dropout(0.5)(keras.layers.Dense(3)(features)))
+    captured = capture(_task(model, lambda seed: (tf.random.stateless_normal((4, 6), seed), tf.zeros((4, 3)))))
+    assert captured.seeds == (True,)
+
+
+def test_rows_a_step_are_the_distinct_ones_of_all_lookups_of_a_table():
+    captured = captured_task("two inputs", "SGD")
+    batch = captured.batch.callable()
+    distinct = []
+    for seed in range(4):
+        first, second, _ = batch(tf.constant([seed, 0]))
+        distinct.append(len({*first.numpy().ravel(), *second.numpy().ravel()}))
+    assert captured.lookup_of == (0, 0)
+    assert captured.spec.by_name["embedding/embeddings"].rows_per_step == np.mean(distinct)
+    assert max(distinct) < 5 * 6  # some id comes twice
+
+
+def test_slots_and_settings_of_the_optimizer_are_in_the_spec():
+    spec = captured_task("dense", "Adam").spec
+    assert spec.slots == 2
+    assert spec.optimizer.startswith("Adam {")
+    assert '"learning_rate": 0.009999999776482582' in spec.optimizer
+    assert captured_task("dense", "SGD").spec.digest != spec.digest
+
+
+def test_variables_of_two_dtypes_get_an_optimizer_each():
+    assert list(captured_task("two dtypes", "Adam").optimizers) == ["float32", "float64"]
+
+
+def _task(model, batch, loss=lambda y, z: tf.reduce_mean(tf.square(y - z))):
+    return TrainingTask("mine", model, loss, keras.optimizers.SGD(0.1), 4, batch)
+
+
+def _batch(seed):
+    return tf.random.stateless_normal((4, 6), seed), tf.zeros((4, 3))
+
+
+def _sequential(*layers):
+    model = keras.Sequential([keras.Input(batch_shape=(4, 6)), *layers])
+    return _task(model, _batch)
+
+
+def test_a_constrained_variable_is_refused():
+    task = _sequential(keras.layers.Dense(3, kernel_constraint=keras.constraints.MaxNorm(1.0)))
+    with pytest.raises(
+        ModelError, match=r"'.*/kernel' has a constraint, which cannot hold shard by shard; remove it\."
+    ):
+        capture(task)
+
+
+def test_a_loss_that_depends_on_nothing_is_refused():
+    task = replace(_sequential(keras.layers.Dense(3)), loss=lambda y, _: tf.reduce_sum(y))
+    with pytest.raises(ModelError, match=r"The loss of model 'mine' depends on none of its trainable variables; check"):
+        capture(task)
+
+
+def test_a_model_that_cannot_run_as_a_graph_is_refused_with_its_own_words():
+    task = _sequential(keras.layers.Dense(3))
+    with pytest.raises(
+        ModelError, match=r"'mine' and its loss must run as a TensorFlow graph, but AttributeError: .*nons"
+    ):
+        capture(replace(task, loss=lambda _, z: z.nonsense))
+
+
+def test_a_batch_that_closes_over_a_tensor_is_refused():
+    outside = tf.ones((4, 6))
+    task = replace(_sequential(keras.layers.Dense(3)), batch=lambda _: (outside, tf.zeros((4, 3))))
+    with pytest.raises(ModelError, match=r"must get all its tensors as arguments, .* keep constants as NumPy arrays"):
+        capture(task)
+
+
+def test_a_layer_may_have_a_private_class():
+    assert "__scale/factor" in captured_task("table", "SGD").spec.by_name
+
+
+def test_capturing_leaves_the_model_as_it_was():
+    task = build("table", OPTIMIZERS["SGD"]())
+    before = [each.numpy() for each in task.model.variables]
+    capture(task)
+    for one, other in zip(before, task.model.variables, strict=True):
+        np.testing.assert_array_equal(one, other.numpy())

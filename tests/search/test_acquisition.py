@@ -1,0 +1,104 @@
+"""The correction of the simulator by what was measured, and the batch picked with it."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from autosync.search.acquisition import Pool, Residuals, best_batch, expected_improvement
+from autosync.search.decisions import DecisionCoder
+from search_spaces.default import SPACE
+from tests.cases import bert_like_model, star_cluster
+from tests.search.laws import rough_simulator, truth
+
+MODEL, CLUSTER = bert_like_model(2), star_cluster()
+SPACE_HERE = SPACE.bind(MODEL, CLUSTER)
+CODER = DecisionCoder(MODEL)
+
+
+def sampled(count: int, seed: int = 0) -> list:
+    rng = random.Random(seed)
+    return [SPACE_HERE.sample(rng) for _ in range(count)]
+
+
+def pool_of(strategies: list) -> Pool:
+    return Pool(CODER.decisions(strategies), rough_simulator().predict(MODEL, CLUSTER, strategies))
+
+
+def truth_of(strategies: list) -> np.ndarray:
+    return truth().predict(MODEL, CLUSTER, strategies)
+
+
+def residuals_of(strategies: list) -> Residuals:
+    return Residuals(CODER, pool_of(strategies), truth_of(strategies))
+
+
+def test_a_strategy_is_wholly_like_itself_and_partly_like_its_mutant():
+    (strategy,) = sampled(1)
+    mutant = SPACE_HERE.mutate(strategy, random.Random(1))
+    likeness = CODER.kernel(CODER.decisions([strategy]), CODER.decisions([strategy, mutant, *sampled(5, 9)]), 0.3)[0]
+    assert likeness[0] == pytest.approx(1.0)
+    assert likeness[2:].max() < likeness[1] < 1.0
+
+
+def test_renumbering_buckets_changes_no_decision():
+    (strategy,) = sampled(1)
+    assert (CODER.decisions([strategy]).codes == CODER.decisions([strategy.with_groups_renumbered()]).codes).all()
+
+
+def test_the_kernel_is_positive_definite():
+    decisions = CODER.decisions(sampled(60))
+    assert np.linalg.eigvalsh(CODER.kernel(decisions, decisions, 0.3)).min() > -1e-9
+
+
+def test_the_correction_agrees_with_measurements_where_they_were_made():
+    strategies = sampled(30)
+    residuals = residuals_of(strategies)
+    error_before = np.abs(pool_of(strategies).forecast - truth_of(strategies)).mean()
+    error_after = np.abs(residuals.expected(pool_of(strategies)) - truth_of(strategies)).mean()
+    assert error_after < 0.3 * error_before
+
+
+def test_the_correction_carries_over_to_strategies_never_measured():
+    residuals, others = residuals_of(sampled(60)), sampled(60, seed=5)
+    error_before = np.abs(pool_of(others).forecast - truth_of(others)).mean()
+    error_after = np.abs(residuals.expected(pool_of(others)) - truth_of(others)).mean()
+    assert error_after < 0.5 * error_before
+
+
+def test_without_measurements_the_forecast_stands():
+    strategies = sampled(5)
+    residuals = residuals_of([])
+    assert residuals.expected(pool_of(strategies)) == pytest.approx(pool_of(strategies).forecast)
+    assert best_batch(residuals, pool_of(strategies), pool_of([]), 1) == [int(pool_of(strategies).forecast.argmin())]
+
+
+@pytest.mark.parametrize("measured", [1, 2, 3])
+def test_a_few_measurements_are_enough_to_go_on(measured: int):
+    picks = best_batch(residuals_of(sampled(measured)), pool_of(sampled(8, 3)), pool_of([]), 4)
+    assert len(set(picks)) == 4
+
+
+def test_a_batch_holds_different_candidates_and_no_more_than_there_are():
+    picks = best_batch(residuals_of(sampled(20)), pool_of(sampled(3, 3)), pool_of([]), 4)
+    assert sorted(picks) == [0, 1, 2]
+
+
+def test_believing_a_strategy_takes_uncertainty_from_it_and_from_its_like_as_a_measurement_would():
+    measured, extra, others = sampled(10), sampled(1, 7), sampled(20, 8)
+    residuals = residuals_of(measured)
+    uncertainty = residuals.uncertainty(CODER.decisions([*others, *extra]))
+    before = uncertainty.variances.copy()
+    uncertainty.believe(len(others))
+    points = CODER.decisions([*measured, *extra])
+    kernel = CODER.kernel(points, points, residuals.length) + residuals.noise * np.eye(11)
+    cross = CODER.kernel(points, CODER.decisions([*others, *extra]), residuals.length)
+    assert uncertainty.variances == pytest.approx(1 - (cross * np.linalg.solve(kernel, cross)).sum(0))
+    assert (uncertainty.variances < before).all()
+
+
+def test_expected_improvement_of_worked_examples():
+    gains = expected_improvement(np.array([0.0, -1.0, 9.0]), np.array([1.0, 1e-9, 0.1]), 0.0)
+    assert gains == pytest.approx([1 / np.sqrt(2 * np.pi), 1.0, 0.0])

@@ -1,0 +1,84 @@
+"""The command `python -m trials`: time one strategy by hand."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from autosync.errors import AutosyncError, SpecError
+from autosync.spec import Strategy, TimingProtocol, canonical_json, check_strategy, parse_json
+from trials.opening import KINDS, Choice, check_model_name, opened
+from trials.request import TrialRequest
+from trials.summary import cluster_lines, record_lines
+
+__all__ = ["command", "main"]
+
+NOT_TIMED, REFUSED, INTERRUPTED = 1, 2, 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; its exit status. What was asked wrongly is one sentence on stderr."""
+    try:
+        return int(command.main(arguments, prog_name="python -m trials", standalone_mode=False) or 0)
+    except click.ClickException as error:
+        return _refused(error.format_message())
+    except AutosyncError as error:
+        return _refused(str(error))
+    except click.Abort:
+        click.echo("Interrupted; the trial was ended and left no record.", err=True)
+        return INTERRUPTED
+
+
+@click.command(context_settings={"show_default": True, "max_content_width": 110})
+@click.option("--model", required=True, help="A zoo model such as bert, or your own as package.module:function.")
+@click.option("--strategy", "file", required=True, type=Path, help="The strategy to time, a JSON file.")
+@click.option("--backend", "kind", default="ray", type=click.Choice(KINDS), help="Ray actors, or this process alone.")
+@click.option("--workers", type=click.IntRange(1), help="Worker processes.  [default: 4, or one a node of a cluster]")
+@click.option("--address", help="Ray cluster to join.  [default: $RAY_ADDRESS, or a local one is started]")
+@click.option("--warmup", "warmup_steps", default=10, help="Steps thrown away before timing.")
+@click.option("--steps", "timed_steps", default=40, help="Steps timed.")
+@click.option("--time-limit", "time_limit_seconds", default=300.0, help="Seconds the trial may take.")
+@click.option("--seed", default=0, help="A number for the record; batches are the same whatever it is.")
+@click.option("--json", "as_json", is_flag=True, help="Print the record as JSON, and nothing else.")
+def command(file: Path, seed: int, as_json: bool, **given: Any) -> int:
+    """Time one strategy. The exit status is 0 when it was timed, 1 when its trial failed, 2 when it cannot be run."""
+    timing = {name: given.pop(name) for name in ("warmup_steps", "timed_steps", "time_limit_seconds")}
+    choice = Choice(**given)
+    check_model_name(choice.model)
+    request = TrialRequest(_strategy(file), TimingProtocol(**timing), label=file.stem, seed=seed)
+    return _time(choice, request, as_json)
+
+
+def _time(choice: Choice, request: TrialRequest, as_json: bool) -> int:
+    with opened(choice) as ready:
+        backend = ready.backend
+        if not as_json:
+            _print([*ready.notes, *cluster_lines(backend.cluster)])
+        check_strategy(request.strategy, backend.model, backend.cluster)
+        record = backend.run(request)
+    _print([canonical_json(record.to_json())] if as_json else record_lines(record))
+    return 0 if record.outcome == "ok" else NOT_TIMED
+
+
+def _strategy(file: Path) -> Strategy:
+    """The strategy in `file`, which `Strategy.to_json` wrote. Raises `SpecError`."""
+    try:
+        text = file.read_bytes()
+    except OSError as error:
+        raise SpecError(f"Strategy file {str(file)!r} cannot be read: {error.strerror}.") from None
+    return Strategy.from_json(parse_json(text, f"Strategy file {str(file)!r}"))
+
+
+def _print(lines: Iterable[str]) -> None:
+    for line in lines:
+        click.echo(line)
+    sys.stdout.flush()
+
+
+def _refused(sentence: str) -> int:
+    click.echo(f"trials: {sentence}", err=True)
+    return REFUSED

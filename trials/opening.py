@@ -1,0 +1,103 @@
+"""Opening a back end for one model: on Ray's cluster, or in this very process."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from autosync.engine.zoo import ALIASES, MODELS, build_task, resolve_name
+from autosync.spec import ClusterSpec
+from trials.backends.base import Backend
+from trials.discovery import WORKERS_OF_A_SINGLE_NODE, cluster_from_ray_nodes, local_cluster
+from trials.processes import quiet_tensorflow
+
+__all__ = ["KINDS", "Choice", "Opened", "check_model_name", "opened"]
+
+KINDS = ("ray", "local")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which model to time, and where. `workers` is None for as many as the cluster has by default."""
+
+    model: str
+    kind: str = "ray"
+    workers: int | None = None
+    address: str | None = None
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A back end ready to run trials, and what was found out on the way, a line each."""
+
+    backend: Backend
+    notes: tuple[str, ...]
+
+
+def check_model_name(name: str) -> None:
+    """Raise `ModelError`, listing the names there are, for one that is neither known nor a user's function.
+
+    Loads nothing: a user's function is only called when its model is captured.
+    """
+    if ":" not in name and name not in MODELS and name not in ALIASES:
+        build_task(name)
+
+
+@contextmanager
+def opened(choice: Choice) -> Iterator[Opened]:
+    """The back end that `choice` asks for; every process it started is ended in the end.
+
+    Raises `ModelError` or `ClusterError`.
+    """
+    ready = _on_ray(choice) if choice.kind == "ray" else _in_this_process(choice)
+    try:
+        yield ready
+    finally:
+        ready.backend.close()
+
+
+def _on_ray(choice: Choice) -> Opened:
+    import ray
+
+    from trials.backends.ray_actors import RayBackend, RaySettings
+    from trials.local_ray import RayStart, cpus_per_worker, start_ray
+    from trials.worker_set import SetSettings
+
+    joined = start_ray(RayStart(choice.address, choice.workers, dashboard=False))
+    cluster = cluster_from_ray_nodes(ray.nodes(), choice.workers)  # type: ignore[no-untyped-call]
+    settings = SetSettings(cpus_per_worker(cluster), import_paths=(os.getcwd(), _source()))
+    backend = RayBackend(choice.model, cluster, RaySettings(settings))
+    return Opened(backend, (joined, _model_line(choice.model, cluster), *backend.notes))
+
+
+def _in_this_process(choice: Choice) -> Opened:
+    quiet_tensorflow()
+    from autosync.engine.capture import capture
+    from autosync.engine.servers import use_logical_devices
+    from trials.backends.local import LocalBackend
+
+    cluster = local_cluster(WORKERS_OF_A_SINGLE_NODE if choice.workers is None else choice.workers)
+    use_logical_devices(len(cluster.server_devices))  # before capturing, which uses TensorFlow
+    captured = capture(build_task(choice.model))
+    backend = LocalBackend(captured.to_bytes(), cluster)
+    where = "Every worker is a logical device of this process, so links are its memory."
+    return Opened(backend, (where, _model_line(choice.model, cluster), *captured.notes))
+
+
+def _model_line(name: str, cluster: ClusterSpec) -> str:
+    """Which model `name` is on this cluster, and why."""
+    gpus = sum(node.gpus for node in cluster.nodes)
+    full_name = resolve_name(name, gpus)
+    about = MODELS.get(full_name, "your own")
+    if name not in ALIASES:
+        return f"Model {full_name}: {about}"
+    found = f"{gpus} GPU(s)" if gpus else "no GPU"
+    return f"Model {full_name}: {about} (picked for {name!r} because the cluster has {found})"
+
+
+def _source() -> str:
+    """Where this package was imported from, so that worker processes import the same."""
+    return str(Path(__file__).resolve().parents[1])

@@ -1,0 +1,53 @@
+"""A cluster and a record in words, for whoever times a strategy by hand."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+
+from autosync.spec import ClusterSpec, RuntimeRecord
+
+__all__ = ["cluster_lines", "record_lines"]
+
+
+def cluster_lines(cluster: ClusterSpec) -> Iterator[str]:
+    """A line for every node, then one for every link with where its figures come from."""
+    for node in cluster.nodes:
+        gpus = f", {node.gpus} GPU(s)" if node.gpus else ""
+        yield f"Node {node.name} at {node.address}: {node.workers} worker(s), {node.cores:g} core(s){gpus}"
+    for link in cluster.links:
+        rate, latency = link.gbit_per_s, link.latency_us
+        yield (
+            f"Link {link.source} -> {link.target}: {rate.value:.3g} Gbit/s ({rate.source}), "
+            f"{latency.value:.3g} us ({latency.source})"
+        )
+
+
+def record_lines(record: RuntimeRecord) -> Iterator[str]:
+    """What came of a trial and how sure it is; steps timed before a trial ended early are described as well."""
+    protocol = record.protocol
+    yield f"Strategy {record.strategy.digest}: {record.outcome}"
+    if record.reason:
+        yield f"Reason: {record.reason}"
+    yield f"Setup: {record.setup_seconds:.2f} s; the trial in all: {record.total_seconds:.2f} s"
+    if record.step_seconds:
+        yield f"Steps: {len(record.step_seconds)} of {protocol.timed_steps} timed, after {protocol.warmup_steps} warm-up"
+        yield from _step_lines(record.step_seconds)
+    if record.final_loss is not None:
+        yield f"Last loss: {record.final_loss:.4g}"
+
+
+def _step_lines(step_seconds: tuple[float, ...]) -> Iterator[str]:
+    from autosync.search import median_interval  # SciPy, which takes a second to load
+
+    low, high = median_interval(step_seconds)
+    yield f"Median: {_ms(statistics.median(step_seconds))}, 95 % interval {_ms(low)} to {_ms(high)} (order statistics)"
+    spread = statistics.stdev(step_seconds) if len(step_seconds) > 1 else 0.0
+    yield (
+        f"Mean: {_ms(statistics.fmean(step_seconds))}, standard deviation {_ms(spread)}, "
+        f"from {_ms(min(step_seconds))} to {_ms(max(step_seconds))}"
+    )
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1e3:.2f} ms"
