@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 from dataclasses import dataclass
 from typing import Any
 
 import ray
 
+from autosync.errors import ClusterError
 from autosync.spec import ClusterSpec
+from trials.reasons import reason_of
 
 __all__ = ["RayStart", "cpus_per_worker", "start_ray"]
+
+REACH_SECONDS = 10.0
+"""How long a cluster's head may take to accept a connection."""
 
 
 @dataclass(frozen=True)
@@ -24,12 +30,13 @@ class RayStart:
 
 
 def start_ray(start: RayStart) -> str:
-    """Connect this process to Ray; what was done, in a sentence."""
+    """Connect this process to Ray; what was done, in a sentence. Raises `ClusterError` when no cluster answers."""
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     os.environ.setdefault("RAY_TRAIN_V2_ENABLED", "0")
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": True}
-    if start.address is not None or os.environ.get("RAY_ADDRESS"):
-        context: Any = ray.init(address=start.address, **quiet)
+    address = start.address or os.environ.get("RAY_ADDRESS")
+    if address:
+        context: Any = _joined(address, quiet)
         return f"Joined the Ray cluster at {context.address_info['address']}."
     cores = os.cpu_count() or 1
     # Worker processes share this machine's cores, so Ray is told of a slot for each and of the true count beside.
@@ -43,6 +50,20 @@ def start_ray(start: RayStart) -> str:
     )
     board = f" Dashboard: http://{context.dashboard_url}" if context.dashboard_url else ""
     return f"Started a local Ray on {cores} cores.{board}"
+
+
+def _joined(address: str, quiet: dict[str, Any]) -> Any:
+    """Join the cluster at `address`. Ray itself would try for minutes, so a closed port is found out first."""
+    host, colon, port = address.rpartition(":")
+    try:
+        if colon and port.isdecimal() and "/" not in host:
+            socket.create_connection((host, int(port)), timeout=REACH_SECONDS).close()
+        return ray.init(address=address, **quiet)
+    except (OSError, ValueError) as error:
+        raise ClusterError(
+            f"No Ray cluster answers at {address!r} ({reason_of(error)}); check --address and RAY_ADDRESS, or run "
+            "`ray start --head` there."
+        ) from None
 
 
 def cpus_per_worker(cluster: ClusterSpec) -> float:

@@ -25,13 +25,13 @@ def cluster_lines(cluster: ClusterSpec) -> Iterator[str]:
 
 def record_lines(record: RuntimeRecord) -> Iterator[str]:
     """What came of a trial and how sure it is; steps timed before a trial ended early are described as well."""
-    protocol = record.protocol
     yield f"Strategy {record.strategy.digest}: {record.outcome}"
     if record.reason:
         yield f"Reason: {record.reason}"
     yield f"Setup: {record.setup_seconds:.2f} s; the trial in all: {record.total_seconds:.2f} s"
     if record.step_seconds:
-        yield f"Steps: {len(record.step_seconds)} of {protocol.timed_steps} timed, after {protocol.warmup_steps} warm-up"
+        warmup, wanted = record.protocol.warmup_steps, record.protocol.timed_steps
+        yield f"Steps: {len(record.step_seconds)} of {wanted} timed, after {warmup} for warm-up"
         yield from _step_lines(record.step_seconds)
     if record.final_loss is not None:
         yield f"Last loss: {record.final_loss:.4g}"

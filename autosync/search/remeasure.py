@@ -1,11 +1,15 @@
 """Measuring the finalists again, in turns, and the verdict: is the winner faster than the best baseline, or lucky?
 
 Trials of one strategy differ by more than their steps do, since the machine drifts. So finalists take turns (A/B/C/D,
-A/B/C/D, ...), and the two that matter are compared round by round. The uncertainty of log(median baseline / median
-candidate) is estimated by a hierarchical bootstrap: rounds are drawn with replacement, the same for both, and steps
-within each drawn round, for each apart (Davison, Hinkley: "Bootstrap Methods and their Application", 1997, section
-3.8). With R rounds, the bootstrap's standard error is too small by sqrt((R-1)/R), which is put right, and Student's t
-with R-1 degrees of freedom accounts for R being small.
+A/B/C/D, ...), and the two that matter are compared round by round, where drift hits both alike. With b_r and c_r the
+median step seconds of baseline and candidate in round r of R,
+
+    log speedup = 1/R sum_r log(b_r / c_r)
+
+Its standard error is estimated by a hierarchical bootstrap: rounds are drawn with replacement, the same for both, and
+steps within each drawn round, for each apart (Davison, Hinkley: "Bootstrap Methods and their Application", 1997,
+section 3.8). Drawing rounds gives an error too small by sqrt((R-1)/R), which is put right, and Student's t with R-1
+degrees of freedom accounts for R being small.
 """
 
 from __future__ import annotations
@@ -27,6 +31,7 @@ from autosync.spec import RuntimeRecord, Strategy
 __all__ = ["Verdict", "interleaved", "judge"]
 
 T = TypeVar("T")
+Floats = npt.NDArray[np.float64]
 Steps = Sequence[Sequence[float]]
 """Step seconds of one strategy, by round."""
 
@@ -39,9 +44,9 @@ RESAMPLES = 2000
 class Verdict:
     """What the re-measurement says.
 
-    `speedup` is the best baseline's median over the best candidate's (over 1: the candidate is faster), `interval` its
-    95 % interval. `winner` is the candidate only if that interval lies above 1 (`beyond_noise`), else the baseline.
-    `rounds` were compared; `note` states a reservation, or is empty.
+    `speedup` is the best baseline's step time over the best candidate's, paired by round (over 1: the candidate is
+    faster), `interval` its 95 % interval. `winner` is the candidate only if that interval lies above 1
+    (`beyond_noise`), else the baseline. `rounds` were compared; `note` states a reservation, or is empty.
     """
 
     winner: Strategy
@@ -93,11 +98,11 @@ def judge(
 
 
 def speedup_interval(baseline: Steps, candidate: Steps, generator: np.random.Generator) -> tuple[float, float]:
-    """95 % interval of median(baseline) / median(candidate), paired by round; see the head of the module."""
+    """95 % interval of the speedup of `candidate` over `baseline`; see the head of the module."""
     rounds = len(baseline)
     turns = generator.integers(0, rounds, (RESAMPLES, rounds))
     logs = _log_medians(baseline, turns, generator) - _log_medians(candidate, turns, generator)
-    error = float(logs.std(ddof=1))
+    error = float(logs.mean(axis=1).std(ddof=1))
     if rounds > 1:
         margin = float(student.ppf((1 + CONFIDENCE) / 2, rounds - 1)) * error * math.sqrt(rounds / (rounds - 1))
     else:
@@ -106,22 +111,18 @@ def speedup_interval(baseline: Steps, candidate: Steps, generator: np.random.Gen
     return math.exp(centre - margin), math.exp(centre + margin)
 
 
-def _log_medians(steps: Steps, turns: npt.NDArray[np.int64], generator: np.random.Generator) -> npt.NDArray[np.float64]:
-    """Log medians of resampled steps, float64 (resamples,); `turns`, (resamples, rounds), are the rounds drawn.
-
-    Every drawn round gives as many steps as the longest one has, so that rounds weigh the same.
-    """
+def _log_medians(steps: Steps, turns: npt.NDArray[np.int64], generator: np.random.Generator) -> Floats:
+    """Log of the median of resampled steps of each drawn round, float64 (resamples, rounds), the shape of `turns`."""
     longest = max(len(each) for each in steps)
     padded = np.array([[*each, *[0.0] * (longest - len(each))] for each in steps])
     lengths = np.array([len(each) for each in steps])[turns][..., None]
     drawn = (generator.random((*turns.shape, longest)) * lengths).astype(np.int64)
-    chosen = padded[turns[..., None], drawn].reshape(len(turns), -1)
-    return np.asarray(np.log(np.median(chosen, axis=1)))
+    return np.asarray(np.log(np.median(padded[turns[..., None], drawn], axis=-1)))
 
 
 def _speedup(baseline: Steps, candidate: Steps) -> float:
-    slow, fast = (statistics.median(second for turn in steps for second in turn) for steps in (baseline, candidate))
-    return slow / fast
+    pairs = zip(baseline, candidate, strict=True)
+    return statistics.geometric_mean(statistics.median(slow) / statistics.median(fast) for slow, fast in pairs)
 
 
 def _by_strategy(rounds: Sequence[Sequence[RuntimeRecord]]) -> dict[str, dict[int, RuntimeRecord]]:

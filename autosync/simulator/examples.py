@@ -24,6 +24,7 @@ ERROR_OF_ONE_STEP = 0.05
 MEDIAN_OVER_MEAN_ERROR = 1.2533
 """The standard error of a median over that of a mean, for normal errors: sqrt(pi / 2)."""
 LARGEST_NORMALIZED = 3.0
+LEAST_SCALE = 0.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,9 +53,8 @@ class Normalization:
 
     @classmethod
     def of_features(cls, features: torch.Tensor) -> Normalization:
-        """Zero mean and unit deviation on `features` (n, f); a column that never changes is only shifted."""
-        deviation = features.std(dim=0, correction=0)
-        return cls(features.mean(dim=0), torch.where(deviation > 1e-6, deviation, torch.ones_like(deviation)))
+        """Zero mean and unit deviation on `features` (n, f); a column that hardly changes is not blown up to that."""
+        return cls(features.mean(dim=0), features.std(dim=0, correction=0).clamp(min=LEAST_SCALE))
 
     def __call__(self, features: torch.Tensor) -> torch.Tensor:
         normalized = (features - self.mean) / self.scale

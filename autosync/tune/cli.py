@@ -12,7 +12,10 @@ import click
 from autosync.errors import AutosyncError
 from autosync.tune.options import SEARCHERS, SIMULATORS, TuneOptions
 
-__all__ = ["main"]
+__all__ = ["INTERRUPTED", "main"]
+
+INTERRUPTED = 130
+"""Exit status after Ctrl-C, as shells have it."""
 
 
 @click.command(context_settings={"show_default": True, "max_content_width": 110})
@@ -47,6 +50,8 @@ def main(out: Path | None, **given: Any) -> None:
         sys.exit(tune(options))
     except AutosyncError as error:
         _refuse(str(error))
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
 
 
 def _refuse(sentence: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import shlex
 import sys
 import time
 from collections.abc import Callable
@@ -36,6 +37,7 @@ from trials.backends.base import Backend
 from trials.backends.ray_actors import RayBackend, RaySettings
 from trials.discovery import cluster_from_ray_nodes
 from trials.local_ray import RayStart, cpus_per_worker, start_ray
+from trials.opening import check_model_name
 from trials.worker_set import SetSettings
 
 __all__ = ["make_searcher", "tune"]
@@ -43,22 +45,21 @@ __all__ = ["make_searcher", "tune"]
 PLAIN_WIDTH = 120
 """Columns where output does not go to a terminal."""
 
-INTERRUPTED = 130
-"""Exit status after Ctrl-C, as shells have it."""
-
 
 def tune(options: TuneOptions) -> int:
     """Run the search that `options` ask for, and print what it found; the exit status.
 
-    Raises `AutosyncError` for what the user can put right.
+    Raises `AutosyncError` for what the user can put right, and `KeyboardInterrupt` on Ctrl-C, with everything kept,
+    every process ended, and the way to go on printed.
     """
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
+    # Names may hold brackets and colons, which are no markup.
+    console = Console(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
     _check_cheap_things(options)
     directory = RunDirectory.open(options)
     store = RecordStore.create(options.data)
     begin = time.monotonic()
-    console.print(start_ray(RayStart(options.address, options.workers)))
     try:
+        console.print(start_ray(RayStart(options.address, options.workers)))
         backend = _start_backend(options, directory, console)
         try:
             return _search(options, directory, store, backend, console, begin)
@@ -88,6 +89,7 @@ def _make_simulator(options: TuneOptions) -> Simulator:
 
 def _check_cheap_things(options: TuneOptions) -> None:
     """What can be refused before anything is started."""
+    check_model_name(options.model)
     load_space(options.space or default_space(resolve_name(options.model, 0)))
 
 
@@ -179,9 +181,9 @@ def _search(
             run_with_tune(campaign, backend, directory, model.name)
         return _finish(options, directory, store, backend, console, campaign, begin)
     except KeyboardInterrupt:
-        directory.write_state(campaign.state())
+        # The state was saved with the last record; now, the searcher may be in the middle of a proposal.
         _print_interrupted(console, campaign, options)
-        return INTERRUPTED
+        raise
 
 
 def _restore(
@@ -239,7 +241,8 @@ def _finish(
     directory.write_result(outcome_json(outcome, time.monotonic() - begin))
     console.print()
     console.print(outcome_table(outcome))
-    console.print(f"\n[bold]{verdict_in_words(verdict)}[/bold]", soft_wrap=True)
+    console.print()
+    console.print(verdict_in_words(verdict), style="bold", soft_wrap=True)
     for line in summary:
         console.print(f"  {line}", soft_wrap=True)
     console.print(
@@ -258,5 +261,11 @@ def _print_interrupted(console: Console, campaign: Campaign, options: TuneOption
             f"Best so far, not re-measured: {standing.best.label} {standing.best.strategy.digest[:8]} with "
             f"{milliseconds(standing.best.median_seconds)} a step."
         )
-    again = " ".join([*sys.argv[1:], *([] if options.resume else ["--out", str(options.out), "--resume"])])
-    console.print(f"Go on with: python -m autosync.tune {again}", soft_wrap=True)
+    console.print(f"Go on with: python -m autosync.tune {_to_go_on(sys.argv[1:], options.out)}", soft_wrap=True)
+
+
+def _to_go_on(arguments: list[str], out: Path) -> str:
+    """The arguments of the command that goes on with this run."""
+    named = any(each == "--out" or each.startswith("--out=") for each in arguments)
+    more = [*([] if named else ["--out", str(out)]), *([] if "--resume" in arguments else ["--resume"])]
+    return shlex.join([*arguments, *more])

@@ -11,10 +11,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from autosync.errors import AutosyncError
 
-__all__ = ["SEARCHERS", "SIMULATORS", "OptionsError", "TuneOptions"]
+__all__ = ["SEARCHERS", "SIMULATORS", "OptionsError", "TuneOptions", "flag"]
 
 SEARCHERS = ("guided", "evolution", "random")
 SIMULATORS = ("analytic", "linear")
+
+
+LARGEST_SEED = 2**63 - 1
+"""Records keep the seed in 64 bits."""
 
 
 class OptionsError(AutosyncError, ValueError):
@@ -33,7 +37,7 @@ class TuneOptions(BaseModel):
     space: str | None = None
     searcher: str = Field("guided", pattern="|".join(f"^{name}$" for name in SEARCHERS))
     simulator: str = Field("analytic", pattern="|".join(f"^{name}$" for name in SIMULATORS))
-    seed: int = Field(0, ge=0)
+    seed: int = Field(0, ge=0, le=LARGEST_SEED)
     out: Path
     data: Path = Path("data")
     resume: bool = False
@@ -51,7 +55,7 @@ class TuneOptions(BaseModel):
             return cls(**given)
         except ValidationError as error:
             first = error.errors()[0]
-            name = "--" + str(first["loc"][0]).removesuffix("_seconds").replace("_", "-") if first["loc"] else "options"
+            name = flag(str(first["loc"][0])) if first["loc"] else "options"
             rule = first["msg"].replace("Input should", "must").replace("String should", "must")
             if first["type"] == "string_pattern_mismatch":
                 rule = f"must be one of {', '.join(re.findall(r'[a-z]+', first['ctx']['pattern']))}"
@@ -61,3 +65,9 @@ class TuneOptions(BaseModel):
         """What a resumed search must share with the one it goes on from."""
         same = ("model", "workers", "space", "searcher", "simulator", "seed", "warmup_steps", "timed_steps")
         return {name: value for name, value in json.loads(self.model_dump_json()).items() if name in same}
+
+
+def flag(name: str) -> str:
+    """How the option `name` is written on the command line, such as --steps for `timed_steps`."""
+    short = {"warmup_steps": "warmup", "timed_steps": "steps"}.get(name, name.removesuffix("_seconds"))
+    return "--" + short.replace("_", "-")

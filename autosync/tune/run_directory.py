@@ -4,49 +4,51 @@ from __future__ import annotations
 
 import json
 import os
+import uuid
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from autosync.errors import AutosyncError
 from autosync.spec import ClusterSpec, Strategy, parse_json
-from autosync.tune.options import OptionsError, TuneOptions
+from autosync.tune.options import OptionsError, TuneOptions, flag
 
 __all__ = ["RunDirectory"]
 
 
 @dataclass(frozen=True)
 class RunDirectory:
-    """Files of the run called `path.name`. Every file is replaced in one go, so a kill leaves the old or the new."""
+    """Files of one run. Every file is replaced in one go, so a kill leaves the old or the new.
+
+    `name` tells its records from those of all other runs, also of one whose directory was called the same.
+    """
 
     path: Path
+    name: str
 
     @classmethod
     def open(cls, options: TuneOptions) -> RunDirectory:
         """A new directory, or with `resume` the one of a run with the same options. Raises `OptionsError`."""
-        run = cls(options.out)
-        known = run._file("run.json").exists()
+        fresh = cls(options.out, f"{options.out.resolve().name}-{uuid.uuid4().hex[:6]}")
+        known = fresh._file("run.json").exists()
         if options.resume and not known:
             raise OptionsError(f"--resume needs a run to go on from, but {options.out} holds none; leave it out.")
         if known and not options.resume:
             raise OptionsError(f"--out {options.out} holds a run already; add --resume to go on, or name another.")
         if options.resume:
-            before = run._read("run.json")["options"]
-            for name, value in options.identity().items():
-                if before.get(name) != value:
-                    raise OptionsError(
-                        f"--resume goes on with the same options, but --{name.replace('_', '-')} was "
-                        f"{before.get(name)!r} and now is {value!r}."
-                    )
-            return run
+            begun = fresh._read("run.json")
+            _check_same(begun["options"], options)
+            return cls(options.out, begun["name"])
         try:
             options.out.mkdir(parents=True, exist_ok=True)
+            probe = fresh._file(f".probe.{os.getpid()}")
+            probe.touch()
+            probe.unlink()
         except OSError as error:
-            raise OptionsError(f"--out {options.out} cannot be made: {error.strerror}.") from None
-        return run
-
-    @property
-    def name(self) -> str:
-        return self.path.name
+            raise OptionsError(
+                f"--out {options.out} cannot be made or written: {error.strerror}; name another."
+            ) from None
+        return fresh
 
     @property
     def strategy_file(self) -> Path:
@@ -63,7 +65,13 @@ class RunDirectory:
 
     def write_run(self, options: TuneOptions, model_digest: str, cluster: ClusterSpec) -> None:
         self._write(
-            "run.json", {"options": options.identity(), "model_digest": model_digest, "cluster": cluster.to_json()}
+            "run.json",
+            {
+                "name": self.name,
+                "options": options.identity(),
+                "model_digest": model_digest,
+                "cluster": cluster.to_json(),
+            },
         )
 
     def read_run(self) -> tuple[str, ClusterSpec]:
@@ -99,6 +107,22 @@ class RunDirectory:
         self._replace(name, json.dumps(document))
 
     def _replace(self, name: str, text: str) -> None:
+        """Put `text` in place of the file `name`. Raises `AutosyncError` when the disk is full, say."""
         temporary = self._file(f".{name}.{os.getpid()}")
-        temporary.write_text(text)
-        os.replace(temporary, self._file(name))
+        try:
+            temporary.write_text(text)
+            os.replace(temporary, self._file(name))
+        except OSError as error:
+            raise AutosyncError(
+                f"{self._file(name)} cannot be written: {error.strerror}; free the disk, and add --resume to go on."
+            ) from None
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def _check_same(before: dict[str, Any], options: TuneOptions) -> None:
+    for name, value in options.identity().items():
+        if before.get(name) != value:
+            raise OptionsError(
+                f"--resume goes on with the same options, but {flag(name)} was {before.get(name)!r} and now is {value!r}."
+            )

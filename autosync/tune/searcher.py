@@ -8,7 +8,7 @@ from typing import Any, final
 
 from ray.tune.search import Searcher
 
-from autosync.errors import AutosyncError
+from autosync.errors import AutosyncError, TrialError
 from autosync.spec import RuntimeRecord, parse_json
 from autosync.tune.campaign import Campaign
 from trials.request import TrialRequest
@@ -23,8 +23,8 @@ class TuneSearcher(Searcher):
     """Suggests what the campaign asks for, and hands it the records that trials report.
 
     A trial's configuration holds the request as JSON text under `request`; its result the record under `record`.
-    `save` and `restore` keep the searcher's state as JSON. An error that ends the search (a full disk, say) is left in
-    `failure`, since Tune would wrap it in its own.
+    `save` and `restore` keep the searcher's state as JSON. An error that ends the search (a full disk, or a trial that
+    reports a `failure`) is left in `failure`, since Tune would wrap it in its own.
     """
 
     def __init__(self, campaign: Campaign) -> None:
@@ -52,15 +52,17 @@ class TuneSearcher(Searcher):
         request = self._requests.pop(trial_id, None)
         if request is None:
             return
-        text = (result or {}).get("record")
+        text, failure = (result or {}).get("record"), (result or {}).get("failure")
         try:
+            if failure is not None:
+                raise TrialError(failure)
             if text is None or error:
                 # The trial's actor broke, not the strategy: nothing was measured, and the strategy stays pending.
                 self._campaign.lose(request)
             else:
                 self._campaign.finish(RuntimeRecord.from_json(parse_json(text, "A trial's record")))
-        except AutosyncError as failure:
-            self.failure = failure
+        except AutosyncError as ends_search:
+            self.failure = ends_search
 
     def save(self, checkpoint_path: str) -> None:
         Path(checkpoint_path).write_text(json.dumps(self._campaign.state()))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import pkgutil
+import sys
 from importlib import import_module
 
 import search_spaces
@@ -18,7 +20,10 @@ def space_names() -> list[str]:
 
 
 def load_space(name: str) -> Space:
-    """The space called `name`, or the user's own when named as `package.module:CONSTANT`. Raises `SpaceError`."""
+    """The space called `name`, or the user's own when named as `package.module:CONSTANT`. Raises `SpaceError`.
+
+    The current directory can be imported from, as for a model of the user's own.
+    """
     module_name, colon, constant = name.partition(":")
     if not colon:
         if name not in space_names():
@@ -27,10 +32,15 @@ def load_space(name: str) -> Space:
                 f"your own is named as package.module:SPACE."
             )
         module_name, constant = f"search_spaces.{name}", "SPACE"
+    elif os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
     try:
         found = getattr(import_module(module_name), constant)
-    except (ImportError, AttributeError) as error:
-        raise SpaceError(f"The search space {name!r} cannot be loaded: {error}.") from None
+    except SpaceError:
+        raise
+    except Exception as error:  # whatever the user's module raises is what is wrong with it
+        what = str(error).rstrip(".") or type(error).__name__
+        raise SpaceError(f"The search space {name!r} cannot be loaded: {what}.") from None
     if not isinstance(found, Space):
         raise SpaceError(f"{name!r} must be a Space, not {type(found).__name__}.")
     return found

@@ -7,6 +7,7 @@ from typing import Any, final
 
 from ray.tune import Trainable
 
+from autosync.errors import TrialError
 from trials.backends.base import Backend
 from trials.request import TrialRequest
 
@@ -26,8 +27,14 @@ class StrategyTrial(Trainable):
         return True
 
     def step(self) -> dict[str, Any]:
-        """Run the trial. A record that is not timed reports no step time, which Tune shows as NaN."""
-        record = self._backend.run(TrialRequest.from_json(json.loads(self.config["request"])))
+        """Run the trial. A record that is not timed reports no step time, which Tune shows as NaN.
+
+        When no trial can be run any more there is no record, but a `failure` that says why.
+        """
+        try:
+            record = self._backend.run(TrialRequest.from_json(json.loads(self.config["request"])))
+        except TrialError as error:
+            return {"step_seconds": float("nan"), "failure": str(error), "done": True}
         median = record.median_seconds
         return {
             "step_seconds": float("nan") if median is None else median,

@@ -3,7 +3,8 @@
     python -m tests.bench.bench_switch --model bert-mini --rounds 5
 
 Four worker processes on this machine. Strategies take turns (A/B/C/A/B/C...), so that a slow minute of the machine
-meets all of them; shown are medians, with 95 % intervals from the order statistics of a percentile bootstrap.
+meets all of them; shown are medians with 95 % percentile-bootstrap intervals. `switch` is the sum of the
+three before it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -57,11 +59,11 @@ def _client(model: str, rounds: int, addresses: list[str]) -> None:
     print(_table(session.model, found), flush=True)
 
 
-def _switch(session: object, strategy: Strategy) -> tuple[float, ...]:
+def _switch(session: Any, strategy: Strategy) -> tuple[float, ...]:
     """Seconds of each of `PARTS`."""
     times = [time.perf_counter()]
 
-    def timed(action: Callable[[], object]) -> object:
+    def timed(action: Callable[[], Any]) -> Any:
         result = action()
         times.append(time.perf_counter())
         return result

