@@ -68,7 +68,7 @@ def _joined(address: str, quiet: dict[str, Any]) -> Any:
 
 def cpus_per_worker(cluster: ClusterSpec) -> float:
     """CPUs to ask of Ray for each worker: one, or an even share of a node that has fewer than its workers."""
-    nodes = ray.nodes()  # type: ignore[no-untyped-call]
+    nodes = ray.nodes()
     free = {str(node["NodeManagerAddress"]): node["Resources"].get("CPU", 1.0) for node in nodes if node["Alive"]}
     shares = [free.get(node.address, 1.0) / (node.workers + 1) for node in cluster.nodes]
     return min(1.0, int(min(shares) * 100) / 100) or 0.01

@@ -67,7 +67,7 @@ def _on_ray(choice: Choice) -> Opened:
     from trials.worker_set import SetSettings
 
     joined = start_ray(RayStart(choice.address, choice.workers, dashboard=False))
-    cluster = cluster_from_ray_nodes(ray.nodes(), choice.workers)  # type: ignore[no-untyped-call]
+    cluster = cluster_from_ray_nodes(ray.nodes(), choice.workers)
     settings = SetSettings(cpus_per_worker(cluster), import_paths=(os.getcwd(), _source()))
     backend = RayBackend(choice.model, cluster, RaySettings(settings))
     return Opened(backend, (joined, _model_line(choice.model, cluster), *backend.notes))

@@ -131,7 +131,7 @@ class WorkerSet:
         group = placement_group(bundles, strategy="PACK", name=name)
         if not group.wait(timeout_seconds=60):
             remove_placement_group(group)
-            have = ray.available_resources()  # type: ignore[no-untyped-call]
+            have = ray.available_resources()
             raise ClusterError(
                 f"{len(bundles)} workers of {self.settings.cpus_per_worker:g} CPUs each must be placed, but the "
                 f"cluster has {have.get('CPU', 0):g} CPUs and {have.get('GPU', 0):g} GPUs free; use fewer --workers "

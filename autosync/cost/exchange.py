@@ -28,7 +28,7 @@ class Quantities(NamedTuple):
 
 @dataclass(frozen=True)
 class Transfer:
-    """Bytes from one device to another in another process: shares of payload and index bytes, in `messages`."""
+    """Bytes over links from one device to another: shares of payload and index bytes, in `messages`."""
 
     source: str
     target: str

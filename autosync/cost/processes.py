@@ -1,4 +1,4 @@
-"""Which devices share a process, and so exchange tensors without a message."""
+"""Which devices share memory, and so exchange tensors without crossing a link."""
 
 from __future__ import annotations
 
@@ -15,19 +15,22 @@ class Processes:
     """A node's `cpu:k` is its k-th worker process; a node's GPUs belong to its only one."""
 
     node_of: Mapping[str, str]
-    process_of: Mapping[str, tuple[str, int]]
     gateway_of: Mapping[str, str]
+    _host_of: Mapping[str, str]
 
     @classmethod
     def of_cluster(cls, cluster: ClusterSpec) -> Processes:
-        nodes, processes, gateways = {}, {}, {}
+        nodes, gateways, hosts = {}, {}, {}
         for node in cluster.nodes:
             gateways[node.name] = str(node.cpu_devices[0])
             for device in (*node.cpu_devices, *node.gpu_devices):
                 nodes[str(device)] = node.name
-                processes[str(device)] = (node.name, device.index if device.kind == "cpu" else 0)
-        return cls(nodes, processes, gateways)
+                hosts[str(device)] = str(device) if device.kind == "cpu" else gateways[node.name]
+        return cls(nodes, gateways, hosts)
 
     def apart(self, source: str, target: str) -> bool:
-        """Whether a tensor must be sent from `source` to `target`."""
-        return self.process_of[source] != self.process_of[target]
+        """Whether a tensor crosses a link from `source` to `target`.
+
+        A GPU and the CPU of its process count as one place; two GPUs do not, and cross their node's loopback.
+        """
+        return source != target and self._host_of[source] != target and self._host_of[target] != source

@@ -86,8 +86,11 @@ class Projection:
             matrix[PAYLOAD, at.link_bytes.start + number] += transfer.payload
             matrix[INDEX, at.link_bytes.start + number] += transfer.index
             matrix[PIECES, at.link_messages.start + number] += transfer.messages
-        for end in (transfer.source, transfer.target):
-            number = self._node_number[self._device[end].node]
+        ends = self._device[transfer.source], self._device[transfer.target]
+        if ends[0].kind == ends[1].kind == "gpu" and ends[0].node == ends[1].node:
+            return  # within one process: no message to write or read
+        for end in ends:
+            number = self._node_number[end.node]
             matrix[PAYLOAD, at.node_bytes.start + number] += transfer.payload
             matrix[INDEX, at.node_bytes.start + number] += transfer.index
             matrix[PIECES, at.node_messages.start + number] += transfer.messages

@@ -23,7 +23,7 @@ from autosync.errors import SpecError
 from autosync.simulator.checkpoint import CheckpointError, read_checkpoint, write_checkpoint
 from autosync.simulator.examples import Normalization, examples_of
 from autosync.simulator.model import LinearResidual
-from autosync.simulator.train import TrainingSettings, bootstrap_weights, train, training_pairs
+from autosync.simulator.train import TrainingSettings, bootstrap_weights, one_thread, train, training_pairs
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
 
 __all__ = ["LearnedSimulator"]
@@ -85,10 +85,11 @@ class LearnedSimulator:
         examples = raw.with_features(self._normalization(raw.features))
         generator = torch.Generator().manual_seed(self.seed)
         pairs = training_pairs(examples, self.settings, generator)
-        for _ in range(self.settings.members):
-            member = LinearResidual(len(FEATURES))
-            train(member, examples, pairs, bootstrap_weights(len(timed), generator), self.settings)
-            self._members.append(member)
+        with one_thread():
+            for _ in range(self.settings.members):
+                member = LinearResidual(len(FEATURES))
+                train(member, examples, pairs, bootstrap_weights(len(timed), generator), self.settings)
+                self._members.append(member)
 
     def save(self, directory: str | Path) -> None:
         """Write everything learned to `directory`, the base's state too when it is `Restorable`."""

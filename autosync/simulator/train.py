@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 
 import torch
@@ -9,21 +11,34 @@ import torch
 from autosync.simulator.examples import Examples
 from autosync.simulator.loss import Pairs, ranking_loss, regression_loss, told_apart
 
-__all__ = ["TrainingSettings", "bootstrap_weights", "train", "training_pairs"]
+__all__ = ["TrainingSettings", "bootstrap_weights", "one_thread", "train", "training_pairs"]
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let torch use one thread meanwhile: models this small wait for threads, and sums depend on their number."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """`prior_deviation` is how big a parameter may well be: weight decay counts as one record's worth of evidence.
+    """How an ensemble of `members` models is trained, each for `steps` steps of Adam.
 
-    `pairs` bounds the ranked pairs, drawn at random when there are more.
+    `prior_deviation` is how big a parameter may well be, for weight decay; records outweigh it as they get many.
+    `ranking_weight` is the ranking loss' over the regression loss'; `pairs` bounds the ranked pairs, drawn at random
+    when there are more.
     """
 
     members: int = 5
     steps: int = 200
     learning_rate: float = 0.03
-    ranking_weight: float = 1.0
-    prior_deviation: float = 0.1
+    ranking_weight: float = 0.3
+    prior_deviation: float = 0.015
     pairs: int = 20_000
 
     def to_json(self) -> dict[str, float]:

@@ -124,5 +124,6 @@ def _check_same(before: dict[str, Any], options: TuneOptions) -> None:
     for name, value in options.identity().items():
         if before.get(name) != value:
             raise OptionsError(
-                f"--resume goes on with the same options, but {flag(name)} was {before.get(name)!r} and now is {value!r}."
+                f"--resume goes on with the same options, but {flag(name)} was {before.get(name)!r} "
+                f"and now is {value!r}."
             )

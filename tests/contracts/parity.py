@@ -34,8 +34,8 @@ about the learning rate whatever the size. A rounding error e therefore moves it
 epsilon), which is large where an element's terms cancel in every step: if they always cancel to 1/c of their size, e
 is 6e-8 * c of the step. A variable that starts at zero (a bias) consists of such steps, so 1e-5 holds while c stays
 below a hundred. The tasks have a few hundred elements and smooth losses; the worst seen is 4e-7. No bound would hold
-where the true gradient is zero and only rounding is left, as in the bias of attention keys; no task here has one. The same
-holds for other optimizers that divide by the gradient's size (Adagrad, Nadam, AdamW).
+where the true gradient is zero and only rounding is left, as in the bias of attention keys; no task here has one. The
+same holds for other optimizers that divide by the gradient's size (Adagrad, Nadam, AdamW).
 """
 
 Arrays = Mapping[str, npt.NDArray[Any]]

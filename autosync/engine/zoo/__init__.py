@@ -19,9 +19,9 @@ __all__ = ["ALIASES", "MODELS", "build_task", "default_space", "describe", "reso
 MODELS = {
     "bert-base": "BERT-base, masked-language pretraining with tied embeddings; 109 M parameters",
     "bert-classifier": "BERT-base, classification into two classes: sparse embedding gradient; 109 M parameters",
-    "bert-classifier-mini": "BERT of 2 layers for CPUs, classification: sparse embedding gradient; 4.8 M parameters",
+    "bert-classifier-mini": "BERT of 2 layers for CPUs, classification: sparse embedding gradient; 4.3 M parameters",
     "bert-large": "BERT-large, masked-language pretraining with tied embeddings; 335 M parameters",
-    "bert-mini": "BERT of 2 layers for CPUs, masked-language pretraining with tied embeddings; 1.2 M parameters",
+    "bert-mini": "BERT of 2 layers for CPUs, masked-language pretraining with tied embeddings; 0.87 M parameters",
     "densenet121": "DenseNet-121 on ImageNet's sizes; 8.0 M parameters",
     "inceptionv3": "Inception v3 on ImageNet's sizes; 24 M parameters",
     "mlp": "three dense layers for tests; 13 thousand parameters",
@@ -29,11 +29,11 @@ MODELS = {
     "ncf-mini": "neural collaborative filtering for CPUs: four sparse tables; 4.6 M parameters",
     "resnet101": "ResNet-101 on ImageNet's sizes; 45 M parameters",
     "resnet50": "ResNet-50 on ImageNet's sizes; 26 M parameters",
-    "resnet-mini": "a residual network with batch normalization for CPUs; 1.2 M parameters",
+    "resnet-mini": "a residual network with batch normalization for CPUs; 0.84 M parameters",
     "transformer-lm": "decoder-only language model of WMT sizes: sparse input table; 145 M parameters",
-    "transformer-lm-mini": "decoder-only language model for CPUs: sparse input table; 1.9 M parameters",
+    "transformer-lm-mini": "decoder-only language model for CPUs: sparse input table; 1.3 M parameters",
     "vgg16": "VGG-16 on ImageNet's sizes: one dense layer of 103 M; 138 M parameters",
-    "vgg-mini": "a VGG for CPUs: one dense layer of 1 M; 1.3 M parameters",
+    "vgg-mini": "a VGG for CPUs: one dense layer of 0.69 M; 0.85 M parameters",
 }
 
 ALIASES = {

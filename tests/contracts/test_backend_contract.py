@@ -1,0 +1,294 @@
+"""What every back end keeps: a record for whatever happens, the same sequence for the same seed, no process left."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
+import tensorflow  # noqa: F401 - loaded before tests/conftest.py splits this process' CPU into devices
+from ray.util import placement_group_table
+
+from autosync.baselines import BASELINES
+from autosync.engine.capture import capture
+from autosync.engine.zoo import build_task
+from autosync.errors import ModelError
+from autosync.search import EvolutionSearch, GuidedSearch, Proposal, Searcher, run_search
+from autosync.space import SearchSpace
+from autosync.spec import ClusterSpec, RuntimeRecord, TimingProtocol
+from search_spaces.default import SPACE
+from tests import cases
+from tests.search.laws import rough_simulator
+from trials.backends.base import Backend
+from trials.backends.local import LocalBackend
+from trials.backends.ray_actors import RayBackend, RaySettings
+from trials.clock import Clock, FakeClock, WallClock
+from trials.discovery import cluster_from_ray_nodes, local_cluster
+from trials.local_ray import RayStart, cpus_per_worker, start_ray
+from trials.request import TrialRequest
+from trials.worker_set import SetSettings
+
+WORKERS = 2
+SHORT = TimingProtocol(warmup_steps=1, timed_steps=3)
+ENDLESS = TimingProtocol(warmup_steps=0, timed_steps=10**7, time_limit_seconds=1e6)
+GONE_WITHIN_SECONDS = 20.0
+"""How long the operating system may take to end killed processes."""
+
+
+def brisk() -> FakeClock:
+    """A made-up clock on which no trial of this file comes near its time limit."""
+    return FakeClock(base_seconds=1e-6)
+
+
+@pytest.fixture(scope="module")
+def ray_cluster() -> Iterator[ClusterSpec]:
+    """Ray on this machine, whose workers import the same source as this process."""
+    with pytest.MonkeyPatch.context() as patch:
+        source = [str(Path(__file__).resolve().parents[2]), os.environ.get("PYTHONPATH", "")]
+        patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, source)))
+        patch.delenv("RAY_ADDRESS", raising=False)
+        start_ray(RayStart(workers=WORKERS, dashboard=False))
+        yield cluster_from_ray_nodes(ray.nodes(), WORKERS)
+        ray.shutdown()
+
+
+def on_ray(
+    cluster: ClusterSpec,
+    model: str = "mlp",
+    clock: Clock | None = None,
+    import_paths: tuple[str, ...] = (),
+    probe: bool = False,
+) -> RayBackend:
+    workers = SetSettings(cpus_per_worker(cluster), answer_seconds=3.0, import_paths=import_paths)
+    return RayBackend(model, cluster, RaySettings(workers, clock or brisk(), probe=probe, grace_seconds=1.0))
+
+
+def in_this_process() -> LocalBackend:
+    return LocalBackend(capture(build_task("mlp")).to_bytes(), local_cluster(WORKERS), brisk())
+
+
+@pytest.fixture(scope="module", params=["local", "ray"])
+def backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
+    """One line for each implementation."""
+    makers: dict[str, Callable[[], Backend]] = {
+        "local": in_this_process,
+        "ray": lambda: on_ray(request.getfixturevalue("ray_cluster")),
+    }
+    made = makers[request.param]()
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def set_of_workers(ray_cluster: ClusterSpec) -> Iterator[RayBackend]:
+    """Workers on Ray for tests that end some of them."""
+    made = on_ray(ray_cluster)
+    yield made
+    made.close()
+
+
+def wanted(backend: Backend, baseline: str = "parameter_server", protocol: TimingProtocol = SHORT) -> TrialRequest:
+    return TrialRequest(BASELINES[baseline](backend.model, backend.cluster), protocol, label=baseline)
+
+
+def assert_it_still_works(backend: Backend) -> None:
+    record = backend.run(wanted(backend))
+    assert (record.outcome, record.reason) == ("ok", "")
+
+
+def is_alive(pid: int) -> bool:
+    """Whether the process runs or is stopped; what is dead and only waits to be reaped does not count."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state not in "ZX"
+
+
+def left_of(pids: set[int]) -> set[int]:
+    """Those of `pids` that are alive after they had time to end."""
+    deadline = time.monotonic() + GONE_WITHIN_SECONDS
+    while (left := set(filter(is_alive, pids))) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return left
+
+
+def children() -> set[str]:
+    """Process ids of this process' children."""
+    return {pid for file in Path("/proc/self/task").glob("*/children") for pid in file.read_text().split()}
+
+
+def places_held() -> set[str]:
+    """Placement groups that hold resources."""
+    return {key for key, group in placement_group_table().items() if group["state"] != "REMOVED"}
+
+
+class TestContract:
+    """`backend` is each implementation in turn."""
+
+    def test_one_request_gives_its_record(self, backend: Backend) -> None:
+        request = wanted(backend)
+        record = backend.run(request)
+        assert (record.outcome, record.reason) == ("ok", "")
+        assert (record.strategy, record.protocol, record.label) == (request.strategy, SHORT, "parameter_server")
+        assert (record.model, record.cluster) == (backend.model, backend.cluster)
+        assert len(record.step_seconds) == SHORT.timed_steps
+        assert record.final_loss is not None
+        assert record.versions["tensorflow"]
+
+    def test_several_requests_give_their_records_in_turn(self, backend: Backend) -> None:
+        requests = [wanted(backend, name) for name in BASELINES]
+        records = [backend.run(request) for request in requests]
+        assert [record.outcome for record in records] == ["ok"] * len(BASELINES)
+        assert [record.label for record in records] == list(BASELINES)
+        assert [record.strategy for record in records] == [request.strategy for request in requests]
+
+    def test_every_trial_starts_from_the_same_values(self, backend: Backend) -> None:
+        losses = [backend.run(wanted(backend, name)).final_loss for name in ("byteps", "all_reduce_25mb", "byteps")]
+        assert losses[0] == losses[2]
+        assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+
+    def test_a_strategy_that_fails_is_a_record_and_the_next_trial_runs(self, backend: Backend) -> None:
+        misfit = BASELINES["parameter_server"](backend.model, cases.local_cluster(WORKERS + 1))
+        record = backend.run(TrialRequest(misfit, SHORT))
+        assert record.outcome == "failed"
+        assert record.reason.startswith("Replica 'node0/cpu:2' is not in the cluster.")
+        assert_it_still_works(backend)
+
+    def test_a_trial_over_its_time_limit_is_a_record_and_the_next_trial_runs(self, backend: Backend) -> None:
+        record = backend.run(wanted(backend, protocol=TimingProtocol(0, 5, time_limit_seconds=1e-9)))
+        assert record.outcome == "timed_out"
+        assert record.reason == "The trial's 1e-09 s were over after 0 of 5 steps."
+        assert_it_still_works(backend)
+
+    def test_a_trial_slower_than_the_best_is_stopped(self, backend: Backend) -> None:
+        request = TrialRequest(wanted(backend).strategy, TimingProtocol(0, 9), best_median_seconds=1e-12)
+        record = backend.run(request)
+        assert record.outcome == "stopped"
+        assert len(record.step_seconds) == request.protocol.check_after
+
+
+def test_closing_a_local_backend_twice_is_fine_and_it_never_had_a_process() -> None:
+    before = children()
+    backend = in_this_process()
+    assert_it_still_works(backend)
+    assert children() == before
+    backend.close()
+    backend.close()
+
+
+class TestRay:
+    """What only processes can show."""
+
+    def test_after_closing_twice_no_process_is_left_and_no_place_is_held(self, ray_cluster: ClusterSpec) -> None:
+        before = places_held()
+        backend = on_ray(ray_cluster, clock=WallClock(), probe=True)
+        assert {link.gbit_per_s.source for link in backend.cluster.links} == {"measured"}
+        assert_it_still_works(backend)
+        pids = set(backend.pids().values())
+        assert len(pids) == WORKERS + 1
+        assert all(map(is_alive, pids))
+        backend.close()
+        backend.close()
+        assert left_of(pids) == set()
+        assert places_held() == before
+
+    @pytest.mark.parametrize(
+        ("role", "told"),
+        [("worker-1", "Worker 1 on node0 has died. ("), ("client", "The client process died during the trial.")],
+    )
+    def test_a_process_killed_in_mid_trial_is_named_and_the_next_trial_runs_on_new_ones(
+        self, set_of_workers: RayBackend, role: str, told: str
+    ) -> None:
+        record, pids = interrupted(set_of_workers, role, signal.SIGKILL, ENDLESS)
+        assert record.outcome == "failed"
+        assert record.reason.startswith(told)
+        assert record.total_seconds > 0
+        assert_it_still_works(set_of_workers)
+        assert left_of(pids) == set()
+        assert not pids & set(set_of_workers.pids().values())
+
+    def test_a_worker_that_hangs_is_named_and_ended_and_the_next_trial_runs_on_new_ones(
+        self, set_of_workers: RayBackend
+    ) -> None:
+        protocol = TimingProtocol(warmup_steps=0, timed_steps=10**7, time_limit_seconds=4.0)
+        record, pids = interrupted(set_of_workers, "worker-1", signal.SIGSTOP, protocol)
+        assert record.outcome == "timed_out"
+        assert record.reason == (
+            "Worker 1 on node0 does not answer. (The trial hung for 5 s, and its processes were ended.)"
+        )
+        assert left_of(pids) == set()
+        assert_it_still_works(set_of_workers)
+
+    def test_a_worker_killed_between_trials_costs_one_record(self, set_of_workers: RayBackend) -> None:
+        os.kill(set_of_workers.pids()["worker-0"], signal.SIGKILL)
+        record = set_of_workers.run(wanted(set_of_workers))
+        assert record.outcome == "failed"
+        assert record.reason.startswith("Worker 0 on node0 has died.")
+        assert_it_still_works(set_of_workers)
+
+    def test_an_unknown_model_is_an_error_with_the_names_there_are(self, ray_cluster: ClusterSpec) -> None:
+        before = places_held()
+        with pytest.raises(ModelError, match=r"No model is called 'nosuch'. Known: bert, bert-base,"):
+            on_ray(ray_cluster, "nosuch")
+        assert places_held() == before
+
+    def test_a_model_function_that_raises_is_an_error_in_its_own_words(
+        self, ray_cluster: ClusterSpec, tmp_path: Path
+    ) -> None:
+        (tmp_path / "raising_on_ray.py").write_text("def make():\n    raise RuntimeError('no data today')\n")
+        with pytest.raises(ModelError, match=r"'raising_on_ray:make'.* failed: RuntimeError: no data today"):
+            on_ray(ray_cluster, "raising_on_ray:make", import_paths=(str(tmp_path),))
+
+
+def interrupted(
+    backend: RayBackend, role: str, number: signal.Signals, protocol: TimingProtocol
+) -> tuple[RuntimeRecord, set[int]]:
+    """The record of a trial during which process `role` got a signal, and the pids of the set it ran on."""
+    pids = backend.pids()
+    with ThreadPoolExecutor(1) as pool:
+        record: Future[RuntimeRecord] = pool.submit(backend.run, wanted(backend, protocol=protocol))
+        time.sleep(1.0)
+        assert not record.done(), "The trial should still run."
+        os.kill(pids[role], number)
+        return record.result(timeout=120), set(pids.values())
+
+
+SEARCHERS: dict[str, Callable[[SearchSpace, Any], Searcher]] = {
+    "evolution": lambda space, seeds: EvolutionSearch(space, seeds, 1),
+    "guided": lambda space, seeds: GuidedSearch(space, seeds, 1, rough_simulator()),
+}
+
+
+@pytest.mark.parametrize("searcher", SEARCHERS)
+def test_a_search_is_the_same_on_every_backend_with_a_made_up_clock(searcher: str, set_of_workers: RayBackend) -> None:
+    """Strategies, step times to the last bit, losses: nothing depends on what ran the trials, or before them."""
+    local = in_this_process()
+    assert (local.model, local.cluster.digest) == (set_of_workers.model, set_of_workers.cluster.digest)
+    here, there = (searched(searcher, each) for each in (local, set_of_workers))
+    assert [sequence(record) for record in here] == [sequence(record) for record in there]
+    assert [record.outcome for record in here] == ["ok"] * len(here)
+    assert [record.final_loss for record in here] == pytest.approx([record.final_loss for record in there], rel=1e-4)
+    assert len({record.strategy.digest for record in here}) == len(here)
+
+
+def searched(searcher: str, backend: Backend) -> list[RuntimeRecord]:
+    """Ten trials of a search that starts from three baselines."""
+    space = SPACE.bind(backend.model, backend.cluster)
+    names = ("parameter_server", "all_reduce_25mb", "byteps")
+    seeds = [(name, BASELINES[name](backend.model, backend.cluster)) for name in names]
+
+    def evaluate(proposal: Proposal) -> RuntimeRecord:
+        return backend.run(TrialRequest(proposal.strategy, SHORT, purpose="search", label=proposal.label))
+
+    return run_search(SEARCHERS[searcher](space, seeds), evaluate, trials=10)
+
+
+def sequence(record: RuntimeRecord) -> tuple[str, str, tuple[float, ...]]:
+    return record.label, record.strategy.digest, record.step_seconds

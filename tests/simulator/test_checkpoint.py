@@ -1,0 +1,105 @@
+"""A checkpoint is two plain files; whatever is wrong with one is said in a sentence."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from autosync.cost import AnalyticSimulator
+from autosync.simulator import CheckpointError, LearnedSimulator
+from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
+from tests.contracts.test_simulator_contract import CLUSTER, MODEL, records, sampled
+
+
+class Constant:
+    """A base simulator that has nothing to save."""
+
+    def predict(self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy]) -> np.ndarray:  # noqa: ARG002
+        return np.zeros(len(strategies))
+
+    def fit(self, records: Sequence[RuntimeRecord]) -> None:
+        """There is nothing to learn."""
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    learned = LearnedSimulator(AnalyticSimulator())
+    learned.fit(records(5))
+    learned.save(tmp_path / "deep" / "checkpoint")
+    return tmp_path / "deep" / "checkpoint"
+
+
+def edit(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None:
+    document = json.loads((folder / "simulator.json").read_text())
+    change(document)
+    (folder / "simulator.json").write_text(json.dumps(document))
+
+
+def test_a_checkpoint_is_one_json_and_one_safetensors_file(saved: Path) -> None:
+    assert sorted(each.name for each in saved.iterdir()) == ["simulator.json", "simulator.safetensors"]
+    document = json.loads((saved / "simulator.json").read_text())
+    assert document["base"] == LearnedSimulator.load(saved).base.state()
+
+
+def test_a_checkpoint_is_written_over_an_older_one(saved: Path) -> None:
+    newer = LearnedSimulator(AnalyticSimulator())
+    newer.fit(records(10))
+    newer.save(saved)
+    strategies = sampled(MODEL, CLUSTER, 3)
+    found = LearnedSimulator.load(saved).predict_with_spread(MODEL, CLUSTER, strategies)
+    np.testing.assert_array_equal(found, newer.predict_with_spread(MODEL, CLUSTER, strategies))
+
+
+def test_a_restored_simulator_learns_on_as_the_saved_one_would(saved: Path) -> None:
+    strategies = sampled(MODEL, CLUSTER, 3)
+    again, fresh = LearnedSimulator.load(saved), LearnedSimulator(AnalyticSimulator())
+    for each in (again, fresh):
+        each.fit(records(20))
+    expected = fresh.predict(MODEL, CLUSTER, strategies)
+    np.testing.assert_array_equal(again.predict(MODEL, CLUSTER, strategies), expected)
+
+
+def test_a_base_without_state_must_be_handed_over_again(tmp_path: Path) -> None:
+    learned = LearnedSimulator(Constant())
+    learned.fit(records(5))
+    learned.save(tmp_path)
+    with pytest.raises(CheckpointError, match=r"keeps no state of its own; hand that simulator over as base\."):
+        LearnedSimulator.load(tmp_path)
+    strategies = sampled(MODEL, CLUSTER, 3)
+    found = LearnedSimulator.load(tmp_path, Constant()).predict(MODEL, CLUSTER, strategies)
+    np.testing.assert_array_equal(found, learned.predict(MODEL, CLUSTER, strategies))
+
+
+def test_a_missing_checkpoint_says_what_one_is(tmp_path: Path) -> None:
+    with pytest.raises(
+        CheckpointError, match=r"A checkpoint is a folder with simulator\.json and simulator\.safetensors"
+    ):
+        LearnedSimulator.load(tmp_path / "nowhere")
+
+
+def test_tensors_of_another_checkpoint_are_refused(saved: Path) -> None:
+    (saved / "simulator.safetensors").write_bytes(b"other")
+    with pytest.raises(CheckpointError, match=r"is not the file that simulator\.json was written with"):
+        LearnedSimulator.load(saved)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda document: document.update(format="autosync.simulator/9"), "not 'autosync.simulator/9' as this one"),
+        (lambda document: document.update(features_version=0), "knows features of version 0"),
+        (lambda document: document.update(features=["other"]), "fit the simulator anew"),
+        (lambda document: document.update(members=99), r"The checkpoint is damaged \('member\.5\.weight'\)"),
+        (lambda document: document.pop("coefficients"), r"The checkpoint is damaged \('coefficients'\)"),
+        (lambda document: document.update(base={}), r"The checkpoint is damaged \(The state of an AnalyticSimulator"),
+    ],
+)
+def test_a_document_that_cannot_be_used_says_why(saved: Path, change: Callable[[Any], Any], message: str) -> None:
+    edit(saved, change)
+    with pytest.raises(CheckpointError, match=message):
+        LearnedSimulator.load(saved)

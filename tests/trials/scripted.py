@@ -1,0 +1,68 @@
+"""A realizer whose steps follow a script, and the stage it performs on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, final
+
+from autosync.baselines import BASELINES
+from autosync.spec import RuntimeRecord, Strategy, TimingProtocol
+from tests import cases
+from trials.clock import Clock, FakeClock
+from trials.request import TrialRequest
+from trials.run import Stage, run_trial
+
+__all__ = ["Script", "SlowClock", "play", "request"]
+
+
+@final
+@dataclass
+class Script:
+    """Its step gives `losses` one after the other; an exception among them is raised. Counts the steps taken."""
+
+    losses: Sequence[float | Exception]
+    refusal: Exception | None = None
+    steps: int = 0
+
+    def realize(self, strategy: Strategy) -> Callable[[], float]:  # noqa: ARG002
+        if self.refusal is not None:
+            raise self.refusal
+        script: Iterator[float | Exception] = iter(self.losses)
+
+        def step() -> float:
+            self.steps += 1
+            loss = next(script)
+            if isinstance(loss, Exception):
+                raise loss
+            return loss
+
+        return step
+
+
+@final
+@dataclass
+class SlowClock:
+    """Reading n is 2**n - 1 s: every reading takes longer than all before it together."""
+
+    readings: int = 0
+
+    def start_trial(self, strategy_digest: str) -> None: ...
+
+    def now(self) -> float:
+        self.readings += 1
+        return 2.0**self.readings - 1
+
+    def timestamp(self) -> float:
+        return 0.0
+
+
+def request(baseline: str = "parameter_server", workers: int = 2, **changes: Any) -> TrialRequest:
+    """A request to time a baseline of the test model, with 2 warm-up and 6 timed steps."""
+    strategy = BASELINES[baseline](cases.mlp_model(), cases.local_cluster(workers))
+    return replace(TrialRequest(strategy, TimingProtocol(warmup_steps=2, timed_steps=6)), **changes)
+
+
+def play(script: Script, wanted: TrialRequest, clock: Clock | None = None) -> RuntimeRecord:
+    """The record of a trial of `wanted` on two workers."""
+    return run_trial(script, wanted, Stage(cases.mlp_model(), cases.local_cluster(2), clock or FakeClock()))

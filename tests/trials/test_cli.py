@@ -1,0 +1,95 @@
+"""The command `python -m trials`: what it refuses before anything is loaded."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.trials.scripted import request
+from trials.cli import main
+
+REFUSED = 2
+
+
+@pytest.fixture
+def strategy_file(tmp_path: Path) -> Path:
+    file = tmp_path / "strategy.json"
+    file.write_text(json.dumps(request().strategy.to_json() | {"summary": ["Everything on one server."]}))
+    return file
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    """The one line on stderr with which `arguments` are refused."""
+    assert main([str(each) for each in arguments]) == REFUSED
+    told = capsys.readouterr()
+    assert told.out == ""
+    (line,) = told.err.splitlines()
+    return line
+
+
+def test_an_unknown_model_is_refused_with_the_names_there_are(
+    strategy_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("nosuch", "bert-nosuch"):
+        line = refused(capsys, "--model", name, "--strategy", strategy_file)
+        assert line.startswith(f"trials: No model is called {name!r}. Known: bert, bert-base,")
+
+
+def test_a_missing_strategy_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "nosuch.json"
+    line = refused(capsys, "--model", "mlp", "--strategy", file)
+    assert line == f"trials: Strategy file '{file}' cannot be read: No such file or directory."
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (b"not JSON", "must be JSON, but: Expecting value"),
+        (b"\xff\xfe\x00", "must be JSON, but: "),
+        (b"[]", "must be a JSON object, not list."),
+        (b'{"format": "autosync.strategy/9"}', "A strategy file says format 'autosync.strategy/1', but this one says"),
+        (b'{"format": "autosync.strategy/1"}', "A strategy needs the field 'replicas'."),
+        (b'{"format": "autosync.strategy/1", "colour": 1}', "A strategy has the unknown field 'colour'."),
+    ],
+)
+def test_a_broken_strategy_file_is_refused(
+    text: bytes, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "strategy.json"
+    file.write_bytes(text)
+    assert told in refused(capsys, "--model", "mlp", "--strategy", file)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--steps", 0), "A trial has 0 or more warm-up steps and 1 or more timed steps"),
+        (("--time-limit", 0), "A trial's time limit must be positive"),
+        (("--workers", 0), "Invalid value for '--workers': 0 is not in the range"),
+        (("--backend", "cloud"), "Invalid value for '--backend': 'cloud' is not one of 'ray', 'local'."),
+        (("--steps", "many"), "Invalid value for '--steps': 'many' is not a valid integer."),
+        (("--colour", "red"), "--colour"),
+    ],
+)
+def test_an_option_out_of_range_is_refused(
+    options: tuple[object, ...], told: str, strategy_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert told in refused(capsys, "--model", "mlp", "--strategy", strategy_file, *options)
+
+
+def test_model_and_strategy_must_be_given(strategy_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert refused(capsys, "--strategy", strategy_file) == "trials: Missing option '--model'."
+    assert refused(capsys, "--model", "mlp") == "trials: Missing option '--strategy'."
+
+
+def test_a_ray_cluster_that_does_not_answer_is_refused(strategy_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    line = refused(capsys, "--model", "mlp", "--strategy", strategy_file, "--address", "127.0.0.1:1")
+    assert line.startswith("trials: No Ray cluster answers at '127.0.0.1:1' (ConnectionRefusedError:")
+    assert line.endswith("check --address and RAY_ADDRESS, or run `ray start --head` there.")
+
+
+def test_help_is_no_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    assert "--strategy PATH" in capsys.readouterr().out

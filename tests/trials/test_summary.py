@@ -1,0 +1,38 @@
+"""A record and a cluster in words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests import cases
+from tests.trials.scripted import Script, play, request
+from trials.summary import cluster_lines, record_lines
+
+
+def test_a_record_is_told_with_its_median_spread_and_interval() -> None:
+    record = replace(play(Script([0.5] * 9), request()), step_seconds=(0.010, 0.012, 0.011, 0.030, 0.013, 0.012))
+    lines = list(record_lines(record))
+    assert lines[0] == f"Strategy {record.strategy.digest}: ok"
+    assert "Steps: 6 of 6 timed, after 2 for warm-up" in lines
+    assert "Median: 12.00 ms, 95 % interval 10.00 ms to 30.00 ms (order statistics)" in lines
+    assert "Mean: 14.67 ms, standard deviation 7.58 ms, from 10.00 ms to 30.00 ms" in lines
+    assert lines[-1] == "Last loss: 0.5"
+
+
+def test_a_failed_record_is_told_with_its_reason() -> None:
+    lines = list(record_lines(play(Script([RuntimeError("Socket closed")]), request())))
+    assert lines[1] == "Reason: RuntimeError: Socket closed"
+    assert not any(line.startswith(("Median", "Steps", "Last loss")) for line in lines)
+
+
+def test_steps_of_a_trial_that_ended_early_are_told_as_well() -> None:
+    lines = list(record_lines(play(Script([1.0, 1.0, 1.0, 1.0, float("nan")]), request())))
+    assert "Steps: 1 of 6 timed, after 2 for warm-up" in lines
+    assert any(line.startswith("Median: ") for line in lines)
+
+
+def test_a_cluster_is_told_with_its_links_and_where_their_figures_come_from() -> None:
+    lines = list(cluster_lines(cases.gpu_cluster(2, gpus=4)))
+    assert lines[0] == "Node node0 at 10.0.0.1: 1 worker(s), 16 core(s), 4 GPU(s)"
+    assert "Link node0 -> switch: 25 Gbit/s (stated), 50 us (stated)" in lines
+    assert len(lines) == 2 + 6

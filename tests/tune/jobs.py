@@ -1,0 +1,101 @@
+"""The real command in a process of its own, and a look at what it leaves behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+from typing import final
+
+__all__ = ["Job"]
+
+ROOT = Path(__file__).parents[2]
+MARK = "AUTOSYNC_TEST_JOB"
+PATIENCE_SECONDS = 180.0
+LEAVING_SECONDS = 30.0
+"""How long after the command its processes may take to go: Ray ends them without waiting."""
+
+
+@final
+class Job:
+    """`python -m autosync.tune ...` in `directory`; every process it starts can be told by its session or its mark."""
+
+    def __init__(self, directory: Path, *arguments: str) -> None:
+        self._mark = f"{MARK}={uuid.uuid4().hex}"
+        self._stdout, self._stderr = (directory / f"{name}-{uuid.uuid4().hex[:6]}.txt" for name in ("out", "err"))
+        path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+        with self._stdout.open("w") as stdout, self._stderr.open("w") as stderr:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "autosync.tune", *arguments],
+                cwd=directory,
+                env=os.environ | {"PYTHONPATH": path, MARK: self._mark.partition("=")[2]},
+                stdout=stdout,
+                stderr=stderr,
+                start_new_session=True,
+            )
+
+    @property
+    def output(self) -> str:
+        return self._stdout.read_text()
+
+    @property
+    def complaint(self) -> str:
+        """What it wrote to standard error."""
+        return self._stderr.read_text()
+
+    def wait_for(self, text: str) -> None:
+        """Until the command has printed `text`."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while text not in self.output:
+            assert self._process.poll() is None, f"{text!r} never came:\n{self.output}{self.complaint}"
+            assert time.monotonic() < deadline, f"{text!r} did not come in time:\n{self.output}{self.complaint}"
+            time.sleep(0.05)
+
+    def status(self) -> int:
+        """Its exit status, once it has ended."""
+        return self._process.wait(PATIENCE_SECONDS)
+
+    def press_ctrl_c(self) -> None:
+        """As a terminal does: to every process in the foreground, which is the command's group."""
+        os.killpg(self._process.pid, signal.SIGINT)
+
+    def kill_one(self, title: str) -> None:
+        """SIGKILL to the first of its processes whose title begins so."""
+        pid = next(pid for pid in self._processes() if _file(pid, "cmdline").startswith(title.encode()))
+        os.kill(pid, signal.SIGKILL)
+
+    def left_behind(self) -> list[str]:
+        """Command lines of its processes that are still there some time after it has ended."""
+        deadline = time.monotonic() + LEAVING_SECONDS
+        while (alive := self._processes()) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        return [_file(pid, "cmdline").replace(b"\0", b" ").decode() for pid in alive]
+
+    def end(self) -> None:
+        """Kill whatever is left of it."""
+        for pid in self._processes():
+            os.kill(pid, signal.SIGKILL)
+        self._process.wait()
+
+    def _processes(self) -> list[int]:
+        """Living processes of the session, and those that left it but have its environment."""
+        numbers = [int(each) for each in os.listdir("/proc") if each.isdigit()]
+        return [pid for pid in numbers if self._is_ours(pid)]
+
+    def _is_ours(self, pid: int) -> bool:
+        # After the name in brackets: state, parent, group, session.
+        state, _, _, session = (_file(pid, "stat").rpartition(b") ")[2].split() + [b"Z"] * 4)[:4]
+        in_session = session == str(self._process.pid).encode()
+        return state != b"Z" and (in_session or self._mark.encode() in _file(pid, "environ").split(b"\0"))
+
+
+def _file(pid: int, name: str) -> bytes:
+    """A file of a process, empty when the process is gone."""
+    try:
+        return Path(f"/proc/{pid}/{name}").read_bytes()
+    except OSError:
+        return b""

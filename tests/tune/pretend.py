@@ -1,0 +1,81 @@
+"""Searches whose trials take made-up time: a real searcher, the real trial loop, and steps that do nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import final
+
+from autosync.baselines import BASELINES
+from autosync.errors import DatasetError
+from autosync.search import Searcher
+from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy, TimingProtocol
+from autosync.tune.campaign import Campaign, Limits, Store
+from autosync.tune.compose import make_searcher
+from autosync.tune.options import TuneOptions
+from autosync.tune.spaces import load_space
+from tests.cases import mlp_model, star_cluster
+from trials.clock import FakeClock
+from trials.request import TrialRequest
+from trials.run import Stage, run_trial
+
+__all__ = ["CLUSTER", "MODEL", "PROTOCOL", "Kept", "PretendBackend", "campaign", "options", "searcher"]
+
+MODEL, CLUSTER = mlp_model(), star_cluster(2)
+PROTOCOL = TimingProtocol(warmup_steps=1, timed_steps=3, stop_factor=1.5)
+SEEDS = ("parameter_server", "all_reduce_25mb", "all_reduce_per_variable")
+
+
+@final
+class Kept:
+    """A store in memory, full after so many records."""
+
+    def __init__(self, full_after: int | None = None) -> None:
+        self.records: list[RuntimeRecord] = []
+        self._full_after = full_after
+
+    def append(self, record: RuntimeRecord) -> str:
+        if len(self.records) == self._full_after:
+            raise DatasetError("The disk is full.")
+        self.records.append(record)
+        return record.strategy.digest
+
+
+@final
+class PretendBackend:
+    """The trial loop on a made-up clock; strategies in `broken` cannot be realized."""
+
+    model: ModelSpec = MODEL
+    cluster: ClusterSpec = CLUSTER
+
+    def __init__(self, broken: Collection[str] = ()) -> None:
+        self._broken = frozenset(broken)
+        self._stage = Stage(MODEL, CLUSTER, FakeClock())
+
+    def realize(self, strategy: Strategy) -> Callable[[], float]:
+        if strategy.digest in self._broken:
+            raise RuntimeError("this one is broken")
+        return lambda: 0.5
+
+    def run(self, request: TrialRequest) -> RuntimeRecord:
+        return run_trial(self, request, self._stage)
+
+    def close(self) -> None:
+        """There is no process to end."""
+
+
+def options(out: Path = Path("unused"), **given: object) -> TuneOptions:
+    return TuneOptions.create(**({"model": "mlp", "out": out} | given))
+
+
+def searcher(name: str, seed: int = 1) -> Searcher:
+    space = load_space("default").bind(MODEL, CLUSTER)
+    seeds = [(label, BASELINES[label](MODEL, CLUSTER)) for label in SEEDS]
+    return make_searcher(options(searcher=name, seed=seed), space, seeds)
+
+
+def campaign(
+    name: str, limits: Limits, store: Store | None = None, watchers: tuple[Callable[[RuntimeRecord], None], ...] = ()
+) -> Campaign:
+    """A campaign of the searcher called `name`, always with the same seed."""
+    return Campaign(searcher(name), store or Kept(), PROTOCOL, "pretended", 1, limits, watchers)

@@ -1,0 +1,152 @@
+"""The campaign, over any callable that runs trials."""
+
+from __future__ import annotations
+
+import json
+from itertools import count
+
+import pytest
+
+from autosync.errors import DatasetError, TrialError
+from autosync.spec import RuntimeRecord
+from autosync.tune.campaign import MOST_LOST, Campaign, Limits
+from tests.tune.pretend import SEEDS, Kept, PretendBackend, campaign
+from trials.request import TrialRequest
+
+SEARCHERS = ("guided", "evolution", "random")
+
+
+def digests(records: list[RuntimeRecord]) -> list[str]:
+    return [each.strategy.digest for each in records]
+
+
+def sent(search: Campaign) -> TrialRequest:
+    """The next request, of which there is one."""
+    request = search.next_request()
+    assert request is not None
+    return request
+
+
+@pytest.mark.parametrize("name", SEARCHERS)
+def test_each_record_is_stored_told_and_shown_before_the_next_request_leaves(name: str) -> None:
+    store, shown, backend = Kept(), list[RuntimeRecord](), PretendBackend()
+    search = campaign(name, Limits(trials=8), store, (shown.append,))
+
+    def run_trial(request: TrialRequest) -> RuntimeRecord:
+        assert store.records == shown == search.records == answered
+        assert [each.strategy for each in search.searcher.pending()] == [request.strategy]
+        answered.append(backend.run(request))
+        return answered[-1]
+
+    answered: list[RuntimeRecord] = []
+    search.run(run_trial)
+    assert len(answered) == len(store.records) == len(set(digests(store.records))) == 8
+    assert search.searcher.pending() == []
+
+
+def test_baselines_are_timed_first_under_their_names_and_the_others_are_search() -> None:
+    search = campaign("guided", Limits(trials=6))
+    search.run(PretendBackend().run)
+    assert [each.label for each in search.records[:3]] == list(SEEDS)
+    assert [each.purpose for each in search.records] == ["baseline"] * 3 + ["search"] * 3
+    assert {(each.run, each.seed) for each in search.records} == {("pretended", 1)}
+    assert all(each.predicted_seconds is not None for each in search.records)
+
+
+def test_a_request_knows_the_best_median_so_far() -> None:
+    search, backend = campaign("random", Limits(trials=5)), PretendBackend()
+    assert search.best_median_seconds is None
+    best = []
+
+    def run_trial(request: TrialRequest) -> RuntimeRecord:
+        best.append(request.best_median_seconds)
+        return backend.run(request)
+
+    search.run(run_trial)
+    medians = [each.median_seconds for each in search.records]
+    assert best == [None, *(min(filter(None, medians[:number])) for number in range(1, 5))]
+
+
+def test_a_search_ends_when_time_is_up_and_never_has_more_out_than_trials() -> None:
+    ticks = count()
+    search = campaign("random", Limits(trials=100, out_of_time=lambda: next(ticks) >= 4))
+    search.run(PretendBackend().run)
+    assert len(search.records) == 4
+    search = campaign("random", Limits(trials=2))
+    assert search.next_request() is not None
+    assert search.next_request() is not None
+    assert search.next_request() is None
+
+
+def test_a_search_goes_on_after_strategies_that_fail() -> None:
+    usual = campaign("guided", Limits(trials=5))
+    usual.run(PretendBackend().run)
+    search = campaign("guided", Limits(trials=8))
+    search.run(PretendBackend(broken=digests(usual.records)[1:4]).run)
+    assert [each.outcome for each in search.records].count("failed") >= 2
+    assert "this one is broken" in search.records[1].reason
+    assert len(set(digests(search.records))) == 8
+
+
+def test_a_lost_request_is_asked_for_again_before_any_other() -> None:
+    search = campaign("guided", Limits(trials=3))
+    lost = sent(search)
+    search.lose(lost)
+    again = sent(search)
+    assert again == lost
+    search.finish(PretendBackend().run(again))
+    assert sent(search).strategy != lost.strategy
+    assert len(search.records) == 1
+
+
+def test_a_search_gives_up_when_trial_after_trial_is_lost() -> None:
+    search = campaign("guided", Limits(trials=9))
+    for _ in range(MOST_LOST):
+        search.lose(sent(search))
+    with pytest.raises(TrialError, match=f"{MOST_LOST + 1} trials brought no record because the processes that run"):
+        search.lose(sent(search))
+
+
+def test_a_store_that_is_full_ends_the_search_and_the_record_is_not_counted() -> None:
+    search = campaign("random", Limits(trials=9), Kept(full_after=2))
+    with pytest.raises(DatasetError, match="disk is full"):
+        search.run(PretendBackend().run)
+    assert len(search.records) == 2
+    assert len(search.searcher.pending()) == 1
+
+
+@pytest.mark.parametrize("name", SEARCHERS)
+@pytest.mark.parametrize("stop", [0, 2, 5, 7])
+def test_a_search_taken_up_again_goes_on_as_if_never_stopped(name: str, stop: int) -> None:
+    whole = campaign(name, Limits(trials=9))
+    whole.run(PretendBackend().run)
+    first = campaign(name, Limits(trials=stop))
+    first.run(PretendBackend().run)
+    second = campaign(name, Limits(trials=9))
+    second.searcher.restore(json.loads(json.dumps(first.state())))
+    second.take_up(first.records)
+    second.run(PretendBackend().run)
+    assert digests(second.records) == digests(whole.records)
+
+
+def test_a_search_killed_in_mid_trial_times_the_strategy_it_had_out_first() -> None:
+    first = campaign("guided", Limits(trials=9))
+    first.finish(PretendBackend().run(sent(first)))
+    out = sent(first)
+    second = campaign("guided", Limits(trials=9))
+    second.searcher.restore(first.state())
+    second.take_up(first.records)
+    assert sent(second).strategy == out.strategy
+
+
+@pytest.mark.parametrize("name", SEARCHERS)
+def test_a_search_killed_between_storing_a_record_and_saving_its_state_times_nothing_twice(name: str) -> None:
+    first, backend = campaign(name, Limits(trials=9)), PretendBackend()
+    for _ in range(4):
+        state = first.state()
+        first.finish(backend.run(sent(first)))
+    second = campaign(name, Limits(trials=9))
+    second.searcher.restore(state)
+    second.take_up(first.records)
+    second.run(backend.run)
+    assert len(second.records) == len(set(digests(second.records))) == 9

@@ -1,0 +1,114 @@
+"""What the command refuses before anything is started."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import ray
+from click.testing import CliRunner, Result
+
+from autosync.tune.cli import main
+from autosync.tune.options import TuneOptions
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Whatever is refused here must be refused before Ray starts."""
+
+    def started(**_: object) -> None:
+        raise AssertionError("Ray was started")
+
+    monkeypatch.setattr(ray, "init", started)
+    monkeypatch.chdir(tmp_path)
+
+
+def refused(*arguments: str) -> str:
+    """The one sentence on standard error."""
+    result: Result = CliRunner().invoke(main, arguments)
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith("autosync: ")
+    assert result.stderr.endswith(".\n")
+    assert result.stderr.count("\n") == 1
+    return result.stderr.removeprefix("autosync: ").strip()
+
+
+def test_an_unknown_model_is_refused_with_the_known_ones() -> None:
+    assert refused("--model", "nosuch").startswith("No model is called 'nosuch'. Known: bert, bert-base, bert-class")
+
+
+def test_an_unknown_model_is_refused_when_it_begins_like_a_known_one_and_when_a_space_is_named() -> None:
+    assert "No model is called 'mlpx'" in refused("--model", "mlpx")
+    assert "No model is called 'nosuch'" in refused("--model", "nosuch", "--space", "tiny")
+
+
+def test_no_trials_are_refused() -> None:
+    assert refused("--model", "mlp", "--trials", "0") == "--trials must be greater than or equal to 1, not 0."
+
+
+def test_an_unknown_space_is_refused_with_the_known_ones() -> None:
+    sentence = refused("--model", "mlp", "--space", "nosuch")
+    assert sentence.startswith("No search space is called 'nosuch'. Known: bert, cnn, default, ncf, tiny;")
+
+
+def test_resume_without_a_directory_is_refused() -> None:
+    sentence = refused("--model", "mlp", "--resume")
+    assert sentence == "--resume needs --out, the directory of the run to go on with."
+
+
+def test_resume_of_a_directory_without_a_run_is_refused() -> None:
+    sentence = refused("--model", "mlp", "--resume", "--out", "empty")
+    assert sentence == "--resume needs a run to go on from, but empty holds none; leave it out."
+    assert not Path("empty").exists()
+
+
+def test_a_directory_that_holds_a_run_is_refused_without_resume() -> None:
+    Path("run").mkdir()
+    Path("run/run.json").write_text("{}")
+    sentence = refused("--model", "mlp", "--out", "run")
+    assert sentence == "--out run holds a run already; add --resume to go on, or name another."
+
+
+def test_a_data_directory_that_cannot_be_written_is_refused() -> None:
+    Path("data").write_text("a file where the directory should be")
+    sentence = refused("--model", "mlp", "--out", "run", "--data", "data")
+    assert sentence == ("Records cannot be written to data: File exists. Free the disk, or give another directory."), (
+        sentence
+    )
+
+
+def test_a_run_directory_that_cannot_be_made_is_refused() -> None:
+    Path("run").write_text("a file where the directory should be")
+    sentence = refused("--model", "mlp", "--out", "run")
+    assert sentence == "--out run cannot be made or written: File exists; name another."
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs a directory that nobody can write to")
+def test_a_run_directory_that_cannot_be_written_is_refused() -> None:
+    assert "--out /proc/self cannot be made or written: " in refused("--model", "mlp", "--out", "/proc/self")
+
+
+def test_wrong_options_are_refused_without_loading_any_heavy_library() -> None:
+    code = (
+        "import sys\n"
+        "from autosync.tune.cli import main\n"
+        "try:\n"
+        "    main(['--model', 'mlp', '--trials', '0'])\n"
+        "finally:\n"
+        "    print([name for name in ('ray', 'pyarrow', 'torch', 'tensorflow', 'numpy') if name in sys.modules])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (2, "[]\n")
+    assert done.stderr == "autosync: --trials must be greater than or equal to 1, not 0.\n"
+
+
+def test_the_command_has_the_defaults_of_the_options() -> None:
+    defaults = TuneOptions.create(model="mlp", out=Path("run")).model_dump()
+    given = main.make_context("tune", ["--model", "mlp"]).params
+    assert given.keys() == defaults.keys()
+    assert given | {"out": Path("run")} == defaults

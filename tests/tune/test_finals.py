@@ -1,0 +1,68 @@
+"""The finals: who is in them, in which order, under which protocol."""
+
+from __future__ import annotations
+
+from autosync.spec import RuntimeRecord
+from autosync.tune.finals import CANDIDATES, finalists, remeasure, seconds_for_finals
+from tests.tune.pretend import PretendBackend
+from tests.tune.records import found, record
+from trials.request import TrialRequest
+
+
+def trials() -> list[RuntimeRecord]:
+    """Two baselines and six that were found, one of which was stopped and one failed."""
+    seconds = (0.5, 0.1, 0.3, 0.4)
+    searched = [record(each, [time]) for each, time in zip(found(4), seconds, strict=True)]
+    more = found(6)[4:]
+    ended = [record(more[0], [0.01], "stopped"), record(more[1], outcome="failed")]
+    return [record("parameter_server", [0.35]), record("all_reduce_25mb", [0.2]), *searched, *ended]
+
+
+def test_the_best_three_found_and_the_best_baseline_are_finalists_fastest_first() -> None:
+    chosen = finalists(trials())
+    assert [each.median_seconds for each in chosen] == [0.1, 0.2, 0.3, 0.4]
+    assert [each.purpose for each in chosen].count("search") == CANDIDATES
+    assert [each.label for each in chosen if each.purpose == "baseline"] == ["all_reduce_25mb"]
+
+
+def test_without_a_complete_trial_there_are_no_finalists() -> None:
+    assert finalists([each for each in trials() if each.outcome != "ok"]) == []
+    assert [each.label for each in finalists(trials()[:1])] == ["parameter_server"]
+
+
+def test_finalists_take_turns_and_each_record_is_kept_before_the_next_trial() -> None:
+    chosen, kept, backend = finalists(trials())[:3], list[RuntimeRecord](), PretendBackend()
+    order, requests = [], list[TrialRequest]()
+
+    def run_trial(request: TrialRequest) -> RuntimeRecord:
+        assert len(kept) == len(requests)
+        requests.append(request)
+        order.append(request.strategy.digest)
+        return backend.run(request)
+
+    rounds = remeasure(chosen, 4, run_trial, kept.append)
+    assert order == [each.strategy.digest for each in chosen] * 4
+    assert [len(turn) for turn in rounds] == [3] * 4
+    assert [each for turn in rounds for each in turn] == kept
+    assert {each.purpose for each in kept} == {"remeasure"}
+    assert [each.label for each in rounds[0]] == [each.label for each in chosen]
+
+
+def test_a_turn_has_half_the_steps_rounded_up_and_is_never_stopped_early() -> None:
+    chosen, requests = finalists(trials())[:1], list[TrialRequest]()
+
+    def run_trial(request: TrialRequest) -> RuntimeRecord:
+        requests.append(request)
+        return PretendBackend().run(request)
+
+    (turn,) = remeasure(chosen, 1, run_trial, lambda _: None)
+    assert (requests[0].protocol.warmup_steps, requests[0].protocol.timed_steps) == (3, 5)
+    assert requests[0].best_median_seconds is None
+    assert len(turn[0].step_seconds) == 5
+
+
+def test_a_time_budget_leaves_room_for_the_finals_setup_whole_and_steps_halved() -> None:
+    baseline = record("parameter_server", [0.2], total_seconds=2.25)  # 0.25 s of setup, 2 s of steps
+    assert seconds_for_finals([baseline], 6) == 6 * (0.25 + 1.0)
+    assert seconds_for_finals([baseline, record(found(1)[0], [0.1], total_seconds=0.25)], 6) == 6 * (1.25 + 0.25)
+    assert seconds_for_finals([], 6) == 0.0

@@ -1,0 +1,119 @@
+"""Progress on a terminal, and as plain lines elsewhere."""
+
+from __future__ import annotations
+
+import math
+from io import StringIO
+from itertools import count
+
+import pytest
+from rich.console import Console
+
+from autosync.spec import RuntimeRecord
+from autosync.tune.progress import Progress, Standing, duration, milliseconds
+from tests.tune.records import found, record
+
+
+def trials() -> list[RuntimeRecord]:
+    one, two, three = found(3)
+    return [
+        record("parameter_server", [0.2, 0.3, 0.4]),
+        record("byteps", [0.35]),
+        record(one, [0.1], predicted_seconds=0.2),
+        record(two, [0.25], predicted_seconds=0.3),
+        record(three, [0.9], "stopped"),
+        record("all_reduce_25mb", outcome="failed"),
+        record("parallax", outcome="timed_out"),
+    ]
+
+
+def test_the_standing_counts_only_complete_trials_as_best_and_failures_apart_from_stops() -> None:
+    standing, records = Standing.of(trials()), trials()
+    assert standing.best == records[2]
+    assert standing.best_baseline == records[0]
+    assert standing.failed == 2
+    assert standing.rank_agreement == 1.0
+
+
+def test_an_empty_standing_has_no_best_and_no_agreement() -> None:
+    standing = Standing.of([])
+    assert (standing.best, standing.best_baseline, standing.failed) == (None, None, 0)
+    assert math.isnan(standing.rank_agreement)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0 s"),
+        (59.4, "59 s"),
+        (59.6, "1 min 00 s"),
+        (190, "3 min 10 s"),
+        (3599.6, "1 h 00 min"),
+        (3900, "1 h 05 min"),
+    ],
+)
+def test_durations_are_said_as_people_say_them(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+def test_milliseconds_have_one_digit_and_nothing_is_a_dash() -> None:
+    assert (milliseconds(0.01234), milliseconds(None)) == ("12.3 ms", "-")
+
+
+def test_each_trial_is_one_plain_line_when_output_is_no_terminal() -> None:
+    text, ticks = StringIO(), count()
+    with Progress(Console(file=text, width=80), 30, None, lambda: float(next(ticks))) as progress:
+        for each in trials():
+            progress(each)
+    lines = text.getvalue().splitlines()
+    digests = [each.strategy.digest[:8] for each in trials()]
+    assert lines == [
+        f"   1/30  {digests[0]}  parameter_server              300.0 ms  best so far",
+        f"   2/30  {digests[1]}  byteps                        350.0 ms  best 300.0 ms",
+        f"   3/30  {digests[2]}  guided                        100.0 ms  best so far",
+        f"   4/30  {digests[3]}  guided                        250.0 ms  best 100.0 ms",
+        f"   5/30  {digests[4]}  guided                         stopped  it stopped",
+        f"   6/30  {digests[5]}  all_reduce_25mb                 failed  it failed",
+        f"   7/30  {digests[6]}  parallax                     timed_out  it timed_out",
+    ]
+
+
+def test_reasons_with_brackets_are_shown_as_they_are() -> None:
+    text = StringIO()
+    failed = record("byteps", outcome="failed")
+    object.__setattr__(failed, "reason", "shape [3, 4] of [bold]x[/bold]")
+    Progress(Console(file=text, width=80), 1, None, lambda: 0.0)(failed)
+    assert text.getvalue().endswith("failed  shape [3, 4] of [bold]x[/bold]\n")
+
+
+def test_a_resumed_run_counts_on_from_its_earlier_trials() -> None:
+    text = StringIO()
+    progress = Progress(Console(file=text, width=80), 30, None, lambda: 0.0)
+    progress.start_from(trials()[:3])
+    progress(trials()[3])
+    assert text.getvalue().startswith("   4/30")
+    assert text.getvalue().endswith("best 100.0 ms\n")
+
+
+def test_a_terminal_shows_a_live_line_with_the_standing_and_the_time_left() -> None:
+    text, now = StringIO(), [0.0]
+    console = Console(file=text, width=160, force_terminal=True, color_system=None)
+    with Progress(console, 10, 100.0, lambda: now[0]) as progress:
+        for each in trials():
+            now[0] += 10.0
+            progress(each)
+    last = next(line for line in text.getvalue().splitlines() if "trial 7 of 10" in line)
+    for part in ("best 100.0 ms", "best baseline 300.0 ms", "simulator ranks 100% of pairs right", "2 failed"):
+        assert part in last
+    assert "30 s left" in last
+
+
+@pytest.mark.parametrize(("budget", "left"), [(None, "30 s"), (35.0, "15 s"), (5.0, "0 s"), (900.0, "30 s")])
+def test_time_left_is_what_ends_first_the_trials_or_the_budget(budget: float | None, left: str) -> None:
+    text, now = StringIO(), [0.0]
+    console = Console(file=text, width=160, force_terminal=True, color_system=None)
+    with Progress(console, 5, budget, lambda: now[0]) as progress:
+        for each in trials()[:2]:
+            now[0] += 10.0
+            progress(each)
+    assert f"best baseline 300.0 ms  {left} left" in text.getvalue()

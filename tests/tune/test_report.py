@@ -1,0 +1,134 @@
+"""The table, the verdict and the JSON at the end of a run."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from io import StringIO
+
+import numpy as np
+from rich.console import Console
+
+from autosync.search import Verdict, judge
+from autosync.spec import RuntimeRecord
+from autosync.tune.report import Outcome, outcome_json, outcome_table, verdict_in_words
+from tests.tune.pretend import MODEL
+from tests.tune.records import found, record, seed
+
+FOUND, OTHER = found(2)
+BASELINES = {seed(name).digest for name in ("parameter_server", "all_reduce_25mb", "byteps", "all_reduce_per_variable")}
+
+
+def turns(*steps: dict[str, list[float]]) -> list[list[RuntimeRecord]]:
+    """Re-measured rounds of `all_reduce_25mb` and of the strategy that was found."""
+    rounds = []
+    for turn in steps:
+        records = [record("all_reduce_25mb", turn["baseline"])]
+        if "found" in turn:
+            records.append(record(FOUND, turn["found"]))
+        rounds.append([replace(each, purpose="remeasure") for each in records])
+    return rounds
+
+
+def outcome(rounds: list[list[RuntimeRecord]]) -> Outcome:
+    trials = [
+        record("parameter_server", [0.4, 0.5, 0.6]),
+        record("all_reduce_25mb", [0.19, 0.21]),
+        record("byteps", [0.9], "stopped"),
+        record("all_reduce_per_variable", outcome="failed"),
+        record(FOUND, [0.1], predicted_seconds=0.1),
+        record(OTHER, [0.15], predicted_seconds=0.3),
+    ]
+    return Outcome(MODEL, trials, rounds, judge(rounds, BASELINES, np.random.default_rng(0)))
+
+
+FASTER = outcome(turns(*({"baseline": [0.2, 0.201, 0.199], "found": [0.1, 0.101, 0.099]} for _ in range(4))))
+NOISY = outcome(
+    turns(
+        {"baseline": [0.2, 0.1, 0.3], "found": [0.19, 0.1, 0.3]},
+        {"baseline": [0.1, 0.1, 0.3], "found": [0.2, 0.1, 0.3]},
+        {"baseline": [0.3, 0.1, 0.3], "found": [0.15, 0.1, 0.3]},
+    )
+)
+ALONE = outcome(turns({"baseline": [0.2]}, {"baseline": [0.2]}))
+
+
+def text(outcome: Outcome) -> list[list[str]]:
+    """The table as a person sees it, a list of cells a line."""
+    buffer = StringIO()
+    Console(file=buffer, width=120, markup=False).print(outcome_table(outcome))
+    lines = [line.rstrip() for line in buffer.getvalue().splitlines()]
+    return [[cell.strip() for cell in line.split("  ") if cell.strip()] for line in lines]
+
+
+def test_the_table_holds_finalists_first_then_every_baseline_fastest_first() -> None:
+    assert text(FASTER) == [
+        ["strategy", "median", "95 % interval", "speed-up", "steps"],
+        ["> guided", FOUND.digest[:8], "100.0 ms", "99.0 - 101.0", "2.00 x", "12 in turns"],
+        ["all_reduce_25mb", seed("all_reduce_25mb").digest[:8], "200.0 ms", "199.0 - 201.0", "1.00 x", "12 in turns"],
+        ["parameter_server", seed("parameter_server").digest[:8], "500.0 ms", "400.0 - 600.0", "0.40 x", "3"],
+        ["byteps", seed("byteps").digest[:8], "900.0 ms", "900.0 - 900.0", "0.22 x", "stopped at 1"],
+        ["all_reduce_per_variable", seed("all_reduce_per_variable").digest[:8], "-", "failed"],
+    ]
+
+
+def test_the_winner_is_marked_even_when_it_is_not_the_first_line() -> None:
+    marked = [line[0] for line in text(NOISY) if line[0].startswith("> ")]
+    assert marked == ["> all_reduce_25mb"]
+
+
+def test_a_verdict_beyond_noise_names_the_winner_the_speed_up_and_the_interval() -> None:
+    assert FASTER.verdict is not None
+    low, high = FASTER.verdict.interval
+    assert verdict_in_words(FASTER.verdict) == (
+        f"guided {FOUND.digest[:8]} is 2.00 x as fast as the best baseline, all_reduce_25mb "
+        f"(95 % interval {low:.2f} to {high:.2f}, 4 rounds in turns)."
+    )
+
+
+def test_a_verdict_within_noise_returns_the_baseline_and_says_so() -> None:
+    assert NOISY.verdict is not None
+    sentence = verdict_in_words(NOISY.verdict)
+    assert sentence.startswith("No found strategy beats the best baseline beyond the noise (best: 1.")
+    assert sentence.endswith("; all_reduce_25mb is returned.")
+
+
+def test_a_verdict_without_a_candidate_returns_the_baseline_and_says_why() -> None:
+    assert ALONE.verdict is not None
+    assert verdict_in_words(ALONE.verdict) == (
+        "No found strategy could be compared; the best baseline, all_reduce_25mb, is returned. "
+        "No candidate was timed in every round."
+    )
+
+
+def test_a_reservation_of_the_verdict_is_said_with_it() -> None:
+    once = outcome(turns({"baseline": [0.2, 0.201], "found": [0.1, 0.101]}))
+    assert isinstance(once.verdict, Verdict)
+    assert verdict_in_words(once.verdict).endswith(
+        "One round only: the interval knows the noise between steps, not between trials."
+    )
+
+
+def test_the_result_is_json_without_infinities_and_says_what_the_table_says() -> None:
+    for each in (FASTER, NOISY, ALONE, replace(FASTER, rounds=[], verdict=None, trials=FASTER.trials[3:4])):
+        document = outcome_json(each, 12.5)
+        assert json.loads(json.dumps(document, allow_nan=False)) == document
+    document = outcome_json(FASTER, 12.5)
+    assert (document["trials"], document["failed_trials"], document["wall_seconds"]) == (6, 1, 12.5)
+    assert document["simulator_pairwise_accuracy"] == 1.0
+    assert [each["label"] for each in document["strategies"]] == [
+        line[0].removeprefix("> ") for line in text(FASTER)[1:]
+    ]
+    assert document["strategies"][-1] == {
+        "label": "all_reduce_per_variable",
+        "strategy_digest": seed("all_reduce_per_variable").digest,
+        "purpose": "baseline",
+        "outcome": "failed",
+        "remeasured": False,
+        "median_seconds": None,
+        "median_interval_seconds": None,
+        "steps": 0,
+    }
+    assert document["verdict"]["winner"] == FOUND.digest
+    assert document["verdict"]["baseline_label"] == "all_reduce_25mb"
+    assert document["verdict"]["beyond_noise"] is True

@@ -1,0 +1,97 @@
+"""The files of one run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from autosync.baselines import BASELINES
+from autosync.errors import AutosyncError
+from autosync.spec import Strategy
+from autosync.tune.options import OptionsError
+from autosync.tune.run_directory import RunDirectory
+from tests.tune.pretend import CLUSTER, MODEL, options
+
+
+def begun(path: Path) -> RunDirectory:
+    run = RunDirectory.open(options(path))
+    run.write_run(options(path), MODEL.digest, CLUSTER)
+    return run
+
+
+def test_what_a_run_was_asked_and_where_reads_back(tmp_path: Path) -> None:
+    run = begun(tmp_path / "run")
+    assert run.read_run() == (MODEL.digest, CLUSTER)
+    assert run.read_state() is None
+    run.write_state({"format": "any", "drawn": 3})
+    assert run.read_state() == {"format": "any", "drawn": 3}
+
+
+def test_a_resumed_run_has_the_name_it_began_with_and_another_run_of_that_directory_name_has_not(
+    tmp_path: Path,
+) -> None:
+    first, second = begun(tmp_path / "a" / "run"), begun(tmp_path / "b" / "run")
+    assert first.name != second.name
+    assert first.name.startswith("run-")
+    assert RunDirectory.open(options(tmp_path / "a" / "run", resume=True)) == first
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "sentence"),
+    [
+        ("seed", 5, "--seed was 0 and now is 5."),
+        ("timed_steps", 7, "--steps was 40 and now is 7."),
+        ("searcher", "random", "--searcher was 'guided' and now is 'random'."),
+        ("model", "bert", "--model was 'mlp' and now is 'bert'."),
+        ("workers", 3, "--workers was None and now is 3."),
+    ],
+)
+def test_a_run_resumed_with_another_option_is_refused_and_told_which(
+    tmp_path: Path, name: str, value: object, sentence: str
+) -> None:
+    begun(tmp_path)
+    with pytest.raises(OptionsError) as refusal:
+        RunDirectory.open(options(tmp_path, resume=True, **{name: value}))
+    assert str(refusal.value) == f"--resume goes on with the same options, but {sentence}"
+
+
+def test_a_run_may_be_resumed_for_more_trials_and_more_rounds(tmp_path: Path) -> None:
+    begun(tmp_path)
+    assert RunDirectory.open(options(tmp_path, resume=True, trials=900, rounds=20)).path == tmp_path
+
+
+def test_a_file_is_replaced_in_one_go_so_that_a_failed_write_leaves_the_old_one(tmp_path: Path) -> None:
+    run = begun(tmp_path)
+    run.write_result({"trials": 1})
+    with pytest.raises(TypeError):
+        run.write_result({"trials": object()})
+    assert json.loads(run.result_file.read_text()) == {"trials": 1}
+    before = run.result_file.stat().st_ino
+    run.write_result({"trials": 2})
+    assert run.result_file.stat().st_ino != before
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["result.json", "run.json"]
+
+
+def test_a_file_that_cannot_be_written_is_said_so_and_nothing_is_left_behind(tmp_path: Path) -> None:
+    run = begun(tmp_path)
+    (tmp_path / "search.json").mkdir()
+    with pytest.raises(AutosyncError, match=r"search\.json cannot be written: Is a directory; free the disk, and add"):
+        run.write_state({})
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["run.json", "search.json"]
+
+
+@pytest.mark.parametrize("name", ["parameter_server", "byteps", "all_reduce_25mb"])
+def test_a_strategy_file_has_a_line_a_variable_and_reads_back_as_the_strategy(tmp_path: Path, name: str) -> None:
+    run, strategy = begun(tmp_path), BASELINES[name](MODEL, CLUSTER)
+    run.write_strategy(strategy, ['what it "does"', "in words"])
+    text = run.strategy_file.read_text()
+    for variable in MODEL.variables:
+        lines = [line for line in text.splitlines() if f'"{variable.name}"' in line]
+        assert len(lines) == 1
+        assert json.loads(lines[0].strip().rstrip(","))["variable"] == variable.name
+    document = json.loads(text)
+    assert document["summary"] == ['what it "does"', "in words"]
+    assert Strategy.from_json(document) == strategy
+    assert Strategy.from_json(document).digest == strategy.digest

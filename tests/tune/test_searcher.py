@@ -1,0 +1,153 @@
+"""The campaign as a Tune searcher: without a cluster, and one run under Ray Tune itself."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
+from ray.tune import ExperimentAnalysis
+from ray.tune.search import Searcher
+
+from autosync.errors import AutosyncError, DatasetError, TrialError
+from autosync.spec import RuntimeRecord
+from autosync.tune.campaign import MOST_LOST, Campaign, Limits
+from autosync.tune.run_directory import RunDirectory
+from autosync.tune.searcher import METRIC, TuneSearcher
+from autosync.tune.trainable import StrategyTrial
+from autosync.tune.tune_run import run_with_tune
+from tests.tune.pretend import Kept, PretendBackend, campaign, options
+from trials.request import TrialRequest
+
+
+def digests(search: Campaign) -> list[str]:
+    return [each.strategy.digest for each in search.records]
+
+
+def answer(suggested: dict[str, Any], backend: PretendBackend) -> dict[str, Any]:
+    """What the trial reports to Tune."""
+    trial = StrategyTrial.__new__(StrategyTrial)  # as Tune does but for its log files
+    trial.setup({}, backend=backend)
+    trial.reset_config(suggested)
+    return trial.step()
+
+
+def test_a_suggestion_holds_the_request_and_what_tune_should_show() -> None:
+    suggested = TuneSearcher(campaign("guided", Limits(trials=3))).suggest("a")
+    request = TrialRequest.from_json(json.loads(suggested["request"]))
+    assert suggested["label"] == request.label == "parameter_server"
+    assert suggested["strategy"] == request.strategy.digest
+
+
+def test_a_completed_trial_is_stored_and_the_search_ends_after_its_trials() -> None:
+    store, backend = Kept(), PretendBackend()
+    tune = TuneSearcher(campaign("guided", Limits(trials=2), store))
+    for trial in ("a", "b"):
+        tune.on_trial_complete(trial, answer(tune.suggest(trial), backend))
+    assert len(store.records) == 2
+    assert tune.suggest("c") == Searcher.FINISHED
+    tune.on_trial_complete("never suggested", {"record": "{}"})
+    assert tune.failure is None
+
+
+def test_a_trial_that_errors_is_asked_for_again_and_at_last_ends_the_search() -> None:
+    tune = TuneSearcher(campaign("guided", Limits(trials=9)))
+    first = tune.suggest("0")
+    for trial in range(MOST_LOST):
+        tune.on_trial_complete(str(trial), None, error=True)
+        assert tune.suggest(str(trial + 1)) == first
+    tune.on_trial_complete(str(MOST_LOST), None, error=True)
+    assert isinstance(tune.failure, TrialError)
+    assert tune.suggest("last") == Searcher.FINISHED
+
+
+def test_a_full_disk_ends_the_search_and_is_kept_for_the_one_who_runs_it() -> None:
+    tune = TuneSearcher(campaign("guided", Limits(trials=9), Kept(full_after=0)))
+    tune.on_trial_complete("a", answer(tune.suggest("a"), PretendBackend()))
+    assert isinstance(tune.failure, DatasetError)
+    assert tune.suggest("b") == Searcher.FINISHED
+
+
+def test_a_back_end_that_can_run_no_more_ends_the_search_with_its_own_words() -> None:
+    class Lost(PretendBackend):
+        def run(self, request: TrialRequest) -> RuntimeRecord:
+            raise TrialError(f"No worker is left for {request.label}.")
+
+    tune = TuneSearcher(campaign("guided", Limits(trials=9)))
+    tune.on_trial_complete("a", answer(tune.suggest("a"), Lost()))
+    assert isinstance(tune.failure, AutosyncError)
+    assert str(tune.failure) == "No worker is left for parameter_server."
+
+
+def test_a_saved_searcher_restored_goes_on_as_if_never_stopped(tmp_path: Path) -> None:
+    backend = PretendBackend()
+    one = TuneSearcher(campaign("guided", Limits(trials=9)))
+    for trial in range(5):
+        one.on_trial_complete(str(trial), answer(one.suggest(str(trial)), backend))
+    one.save(str(tmp_path / "state.json"))
+    assert json.loads((tmp_path / "state.json").read_text())["searcher"] == "guided"
+    other = TuneSearcher(campaign("guided", Limits(trials=9)))
+    other.restore(str(tmp_path / "state.json"))
+    ours, theirs = (json.loads(each.suggest("next")["request"])["strategy"] for each in (one, other))
+    assert ours == theirs
+
+
+def test_tune_may_name_our_metric_but_neither_another_nor_a_space_of_its_own() -> None:
+    tune = TuneSearcher(campaign("guided", Limits(trials=9)))
+    assert tune.set_search_properties(METRIC, "min", {})
+    assert tune.set_search_properties(None, None, {}, experiment="any")
+    assert not tune.set_search_properties("loss", "min", {})
+    assert not tune.set_search_properties(METRIC, "max", {})
+    assert not tune.set_search_properties(METRIC, "min", {"x": 1})
+
+
+def test_a_trial_that_failed_reports_no_step_time_and_its_reason() -> None:
+    suggested = TuneSearcher(campaign("guided", Limits(trials=9))).suggest("a")
+    reported = answer(suggested, PretendBackend(broken=[suggested["strategy"]]))
+    assert math.isnan(reported["step_seconds"])
+    assert (reported["outcome"], reported["done"]) == ("failed", True)
+    assert "this one is broken" in reported["reason"]
+
+
+@pytest.fixture
+def small_ray() -> Iterator[None]:
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    yield
+    ray.shutdown()
+
+
+@pytest.mark.timeout(200)
+@pytest.mark.usefixtures("small_ray")
+def test_a_search_under_tune_is_the_search_without_it_and_tune_shows_its_results(tmp_path: Path) -> None:
+    plain = campaign("guided", Limits(trials=20))
+    plain.run(PretendBackend().run)
+    broken = digests(plain)[2]
+    plain = campaign("guided", Limits(trials=20))
+    plain.run(PretendBackend([broken]).run)
+
+    directory = RunDirectory.open(options(tmp_path / "run"))
+    search = campaign("guided", Limits(trials=20))
+    run_with_tune(search, PretendBackend([broken]), directory, "mlp")
+    assert search.records == plain.records
+
+    trials = ExperimentAnalysis(str(directory.tune_directory / directory.name)).trials
+    expected = {f"mlp-{each.label}-{each.strategy.digest[:8]}" for each in search.records}
+    assert {str(trial) for trial in trials} == expected
+    shown = {trial.last_result["strategy_digest"]: trial.last_result for trial in trials}
+    for record in search.records:
+        result = shown[record.strategy.digest]
+        assert (result["model"], result["label"], result["outcome"]) == ("mlp", record.label, record.outcome)
+        assert result["step_seconds"] == pytest.approx(record.median_seconds or math.nan, nan_ok=True)
+
+    # A search that has had all its trials is over at once, and one with more goes on in the same directory.
+    run_with_tune(search, PretendBackend([broken]), directory, "mlp")
+    assert len(search.records) == 20
+    more = campaign("guided", Limits(trials=22))
+    more.searcher.restore(search.state())
+    more.take_up(search.records)
+    run_with_tune(more, PretendBackend([broken]), directory, "mlp")
+    assert len(set(digests(more))) == 22

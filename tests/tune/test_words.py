@@ -1,0 +1,74 @@
+"""Strategies, models and clusters in words."""
+
+from __future__ import annotations
+
+import pytest
+
+from autosync.baselines import BASELINES
+from autosync.spec import AllReduce, ParameterServer, Partition, Strategy, VariableStrategy
+from autosync.tune.words import cluster_in_words, megabytes, model_in_words, strategy_in_words
+from tests.cases import gpu_cluster, local_cluster, mlp_model, ncf_like_model, star_cluster
+
+MODEL, CLUSTER = mlp_model(), star_cluster(2)
+SERVERS = tuple(str(device) for device in CLUSTER.server_devices)
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(0, "0 B"), (812, "812 B"), (1000, "1 kB"), (51_100, "51.1 kB"), (4.77e6, "4.77 MB"), (2e9, "2 GB")],
+)
+def test_bytes_are_said_with_three_digits(count: float, text: str) -> None:
+    assert megabytes(count) == text
+
+
+def test_a_model_is_said_with_its_sizes_and_its_sparse_rows() -> None:
+    assert model_in_words(MODEL) == (
+        "mlp: 0.085 M parameters in 6 variables, 340 kB of gradients a replica and step; batch 32 a replica; "
+        "SGD(learning_rate=0.01)."
+    )
+    assert "(4 sparse, 841 rows touched); batch 256 a replica" in model_in_words(ncf_like_model())
+
+
+def test_a_cluster_is_said_with_its_nodes_and_where_each_figure_comes_from() -> None:
+    lines = cluster_in_words(star_cluster(3))
+    assert lines[0] == "3 nodes with 2 cores, 1 worker each."
+    assert "node0 to switch: 0.2 Gbit/s, 50 us (stated)." in lines
+    assert "within node0: 40 Gbit/s, 20 us (stated)." in lines
+    assert cluster_in_words(local_cluster(4))[0] == "1 node with 4 cores, 4 workers."
+    assert cluster_in_words(gpu_cluster())[0] == "2 nodes with 16 cores, 1 worker and 4 GPUs each."
+
+
+def test_every_bucket_server_and_cut_variable_of_a_mixed_strategy_is_named() -> None:
+    server = ParameterServer(SERVERS[0])
+    decisions = (
+        VariableStrategy("dense_0/kernel", (server, ParameterServer(SERVERS[1])), Partition(0, 2)),
+        VariableStrategy("dense_0/bias", (server,)),
+        VariableStrategy("dense_1/kernel", (AllReduce(0),)),
+        VariableStrategy("dense_1/bias", (AllReduce(1),)),
+        VariableStrategy("dense_2/kernel", (AllReduce(1),)),
+        VariableStrategy("dense_2/bias", (AllReduce(1),)),
+    )
+    strategy = Strategy(tuple(str(each) for each in CLUSTER.replica_devices), decisions)
+    assert strategy_in_words(strategy, MODEL) == [
+        "Ring all-reduce in 2 buckets (262 kB, 11.3 kB): "
+        "dense_1/kernel, dense_2/kernel, dense_1/bias and 1 more; 273 kB.",
+        f"Parameter server {SERVERS[0]}: dense_0/kernel, dense_0/bias; 33.8 kB.",
+        f"Parameter server {SERVERS[1]}: dense_0/kernel; 32.8 kB.",
+        "Cut into shards: dense_0/kernel (2 on axis 0); 65.5 kB.",
+    ]
+
+
+def test_sparse_variables_that_are_all_reduced_are_said_to_be_gathered() -> None:
+    model = ncf_like_model()
+    lines = strategy_in_words(BASELINES["all_reduce_per_variable"](model, CLUSTER), model)
+    assert any(
+        line.startswith("Touched rows gathered by every replica: mlp/user, mlp/item, gmf/user and 1") for line in lines
+    )
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_the_words_for_a_baseline_account_for_every_byte(name: str) -> None:
+    lines = strategy_in_words(BASELINES[name](MODEL, CLUSTER), MODEL)
+    units = {"B": 1.0, "kB": 1e3, "MB": 1e6}
+    said = [line.rstrip(".").rsplit("; ", 1)[1].split() for line in lines if not line.startswith("Cut")]
+    assert sum(float(count) * units[unit] for count, unit in said) == pytest.approx(MODEL.gradient_bytes, rel=0.01)
