@@ -6,7 +6,9 @@
     ├── ModelError      a model function, its loss or its batch cannot be captured
     ├── ClusterError    nodes, devices or links are missing or unreachable
     ├── TrialError      a trial could not be run at all (a trial that merely fails is a record)
-    └── DatasetError    a file of records cannot be read or written
+    ├── DatasetError    a file of records cannot be read or written
+    ├── CheckpointError (autosync.simulator)  a learned simulator cannot be saved or loaded
+    └── OptionsError    (autosync.tune)       an option is out of range, or options contradict each other
 
 Every message states the rule, what came, and what to do.
 """

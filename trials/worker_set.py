@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class SetSettings:
-    """How a set of workers is started: cores asked of Ray for each, and how long starting may take.
+    """How a set of workers is started: cores asked of Ray for each, and how long placing and starting may take.
 
     A process that does not say its pid within `answer_seconds` counts as hung. `import_paths` are where the client
     looks for a user's model.
@@ -31,6 +31,7 @@ class SetSettings:
 
     cpus_per_worker: float = 1.0
     start_timeout_seconds: float = 180.0
+    place_timeout_seconds: float = 60.0
     answer_seconds: float = 10.0
     import_paths: tuple[str, ...] = ()
 
@@ -129,7 +130,7 @@ class WorkerSet:
                 bundle = {"CPU": self.settings.cpus_per_worker, f"node:{node.address}": 0.001}
                 bundles.append(bundle | ({"GPU": float(node.gpus)} if node.gpus else {}))
         group = placement_group(bundles, strategy="PACK", name=name)
-        if not group.wait(timeout_seconds=60):
+        if not group.wait(timeout_seconds=self.settings.place_timeout_seconds):
             remove_placement_group(group)
             have = ray.available_resources()
             raise ClusterError(

@@ -151,7 +151,8 @@ class VariableStrategy:
 class Strategy:
     """How a set of replicas synchronizes every variable of a model. `variables` are in graph order.
 
-    Two strategies that make the same decisions have one `digest`, whatever their group numbers and order.
+    Two strategies that make the same decisions have one `digest`, whatever their group numbers and the order in which
+    variables are listed. The order of `replicas` is a decision: rings follow it.
     """
 
     replicas: tuple[str, ...]
@@ -170,7 +171,7 @@ class Strategy:
         ordered = sorted(self.variables, key=lambda each: each.variable)
         canonical = replace(self, variables=tuple(ordered)).with_groups_renumbered()
         return digest(
-            {"replicas": sorted(self.replicas), "variables": [each.to_json() for each in canonical.variables]}
+            {"replicas": list(self.replicas), "variables": [each.to_json() for each in canonical.variables]}
         )
 
     @cached_property

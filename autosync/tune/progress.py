@@ -121,15 +121,17 @@ class Progress:
         if standing.best_baseline:
             parts.append(f"best baseline {milliseconds(standing.best_baseline.median_seconds)}")
         if not math.isnan(standing.rank_agreement):
-            parts.append(f"simulator ranks {standing.rank_agreement:.0%} of pairs right")
+            parts.append(f"{standing.rank_agreement:.0%} ranked right")
         if standing.failed:
             parts.append(f"{standing.failed} failed")
         if (left := self._seconds_left()) is not None:
             parts.append(f"{duration(left)} left")
         grid = Table.grid(padding=(0, 1))
+        for _ in range(3):
+            grid.add_column(no_wrap=True)
         grid.add_row(
             f"trial {count} of {self._trials}",
-            ProgressBar(total=self._trials, completed=count, width=20),
+            ProgressBar(total=self._trials, completed=count, width=12),
             "  ".join(parts),
         )
         return grid

@@ -18,7 +18,7 @@ from ray.util import placement_group_table
 from autosync.baselines import BASELINES
 from autosync.engine.capture import capture
 from autosync.engine.zoo import build_task
-from autosync.errors import ModelError
+from autosync.errors import ClusterError, ModelError
 from autosync.search import EvolutionSearch, GuidedSearch, Proposal, Searcher, run_search
 from autosync.space import SearchSpace
 from autosync.spec import ClusterSpec, RuntimeRecord, TimingProtocol
@@ -53,7 +53,7 @@ def ray_cluster() -> Iterator[ClusterSpec]:
         source = [str(Path(__file__).resolve().parents[2]), os.environ.get("PYTHONPATH", "")]
         patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, source)))
         patch.delenv("RAY_ADDRESS", raising=False)
-        start_ray(RayStart(workers=WORKERS, dashboard=False))
+        start_ray(RayStart(workers=3 * WORKERS, dashboard=False))
         yield cluster_from_ray_nodes(ray.nodes(), WORKERS)
         ray.shutdown()
 
@@ -74,20 +74,18 @@ def in_this_process() -> LocalBackend:
 
 
 @pytest.fixture(scope="module", params=["local", "ray"])
-def backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
+def backend(request: pytest.FixtureRequest) -> Backend:
     """One line for each implementation."""
     makers: dict[str, Callable[[], Backend]] = {
         "local": in_this_process,
-        "ray": lambda: on_ray(request.getfixturevalue("ray_cluster")),
+        "ray": lambda: request.getfixturevalue("set_of_workers"),
     }
-    made = makers[request.param]()
-    yield made
-    made.close()
+    return makers[request.param]()
 
 
 @pytest.fixture(scope="module")
 def set_of_workers(ray_cluster: ClusterSpec) -> Iterator[RayBackend]:
-    """Workers on Ray for tests that end some of them."""
+    """The one back end on Ray that most tests share, those that end its workers too: it must not matter."""
     made = on_ray(ray_cluster)
     yield made
     made.close()
@@ -217,26 +215,26 @@ class TestRay:
     def test_a_worker_that_hangs_is_named_and_ended_and_the_next_trial_runs_on_new_ones(
         self, set_of_workers: RayBackend
     ) -> None:
-        protocol = TimingProtocol(warmup_steps=0, timed_steps=10**7, time_limit_seconds=4.0)
+        protocol = TimingProtocol(warmup_steps=0, timed_steps=10**7, time_limit_seconds=2.0)
         record, pids = interrupted(set_of_workers, "worker-1", signal.SIGSTOP, protocol)
         assert record.outcome == "timed_out"
         assert record.reason == (
-            "Worker 1 on node0 does not answer. (The trial hung for 5 s, and its processes were ended.)"
+            "Worker 1 on node0 does not answer. (The trial hung for 3 s, and its processes were ended.)"
         )
         assert left_of(pids) == set()
-        assert_it_still_works(set_of_workers)
-
-    def test_a_worker_killed_between_trials_costs_one_record(self, set_of_workers: RayBackend) -> None:
-        os.kill(set_of_workers.pids()["worker-0"], signal.SIGKILL)
-        record = set_of_workers.run(wanted(set_of_workers))
-        assert record.outcome == "failed"
-        assert record.reason.startswith("Worker 0 on node0 has died.")
         assert_it_still_works(set_of_workers)
 
     def test_an_unknown_model_is_an_error_with_the_names_there_are(self, ray_cluster: ClusterSpec) -> None:
         before = places_held()
         with pytest.raises(ModelError, match=r"No model is called 'nosuch'. Known: bert, bert-base,"):
             on_ray(ray_cluster, "nosuch")
+        assert places_held() == before
+
+    def test_workers_that_find_no_place_are_an_error_that_says_what_is_free(self, ray_cluster: ClusterSpec) -> None:
+        before = places_held()
+        workers = SetSettings(cpus_per_worker=1000.0, place_timeout_seconds=1.0)
+        with pytest.raises(ClusterError, match=r"2 workers of 1000 CPUs each must be placed, but the cluster has "):
+            RayBackend("mlp", ray_cluster, RaySettings(workers))
         assert places_held() == before
 
     def test_a_model_function_that_raises_is_an_error_in_its_own_words(

@@ -51,7 +51,7 @@ def test_a_strategy_comes_back_from_json_as_it_was(strategy: Strategy):
 
 
 @given(strategies(), st.integers(0, 10**9))
-def test_renumbering_groups_and_reordering_does_not_change_the_digest(strategy: Strategy, seed: int):
+def test_renumbering_groups_and_reordering_variables_does_not_change_the_digest(strategy: Strategy, seed: int):
     rng = random.Random(seed)
     numbers = rng.sample(range(100), 6)
     regrouped = tuple(
@@ -63,8 +63,13 @@ def test_renumbering_groups_and_reordering_does_not_change_the_digest(strategy: 
         )
         for each in strategy.variables
     )
-    other = Strategy(strategy.replicas[::-1], tuple(rng.sample(regrouped, len(regrouped))))
+    other = Strategy(strategy.replicas, tuple(rng.sample(regrouped, len(regrouped))))
     assert other.digest == strategy.digest
+
+
+@given(strategies())
+def test_the_order_of_replicas_is_a_decision_because_rings_follow_it(strategy: Strategy):
+    assert replace(strategy, replicas=strategy.replicas[::-1]).digest != strategy.digest
 
 
 @given(strategies(), strategies())

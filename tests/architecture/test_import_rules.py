@@ -1,0 +1,95 @@
+"""Who may import whom: the rules in pyproject.toml hold, name what exists, and would notice."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.architecture.source_tree import PACKAGES, ROOT, project
+
+ROOMS = {
+    *(f"autosync.{path.stem}" for path in (ROOT / "autosync").iterdir() if not path.name.startswith("_")),
+    "search_spaces",
+    "trials",
+}
+
+MAY = {
+    "TensorFlow stays in the engine": {"autosync.engine"},
+    "torch stays in the simulator": {"autosync.simulator"},
+    "pyarrow stays in the dataset": {"autosync.dataset"},
+    "Ray stays in tune, trials and the Ray Data reader": {"autosync.tune", "trials", "autosync.dataset"},
+}
+"""The rooms that a rule about a framework leaves out."""
+
+VIOLATIONS = {
+    "Data flows one way through the rooms": ("autosync/spec/codec.py", "from autosync.space import space"),
+    "TensorFlow stays in the engine": ("autosync/search/loop.py", "import tensorflow"),
+    "torch stays in the simulator": ("autosync/search/loop.py", "import torch"),
+    "pyarrow stays in the dataset": ("autosync/cost/ring.py", "import pyarrow"),
+    "Ray stays in tune, trials and the Ray Data reader": ("autosync/search/loop.py", "import ray"),
+    "The nouns need the standard library only": ("autosync/spec/codec.py", "import numpy"),
+    "Declared spaces import the language of spaces only": ("search_spaces/tiny.py", "import autosync.spec"),
+}
+"""For every rule a line that breaks it."""
+
+
+def rules() -> dict[str, dict[str, Any]]:
+    return {rule["name"]: rule for rule in project()["tool"]["importlinter"]["contracts"]}
+
+
+def checked(folder: Path) -> tuple[int, dict[str, str]]:
+    """Exit status of import-linter on the source in `folder`, and what it says of each rule."""
+    environment = os.environ | {"PYTHONPATH": str(folder), "COLUMNS": "200"}
+    command = [sys.executable, "-c", "from importlinter.cli import lint_imports_command; lint_imports_command()"]
+    done = subprocess.run(
+        [*command, "--no-cache"], cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    said = {name: re.search(rf"^{re.escape(name)} (KEPT|BROKEN)", done.stdout, re.MULTILINE) for name in rules()}
+    return done.returncode, {name: found[1] if found else done.stdout for name, found in said.items()}
+
+
+def test_every_rule_is_kept() -> None:
+    status, said = checked(ROOT)
+    assert said == dict.fromkeys(rules(), "KEPT")
+    assert status == 0
+
+
+def test_every_rule_notices_a_line_that_breaks_it(tmp_path: Path) -> None:
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    for package in PACKAGES:
+        shutil.copytree(ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
+    for file, line in VIOLATIONS.values():
+        with (tmp_path / file).open("a", encoding="utf-8") as source:
+            source.write(f"\n{line}\n")
+    status, said = checked(tmp_path)
+    assert said == dict.fromkeys(rules(), "BROKEN")
+    assert status != 0
+
+
+def test_there_is_a_violation_for_every_rule() -> None:
+    assert set(VIOLATIONS) == set(rules())
+
+
+def test_every_room_has_its_layer() -> None:
+    layers = rules()["Data flows one way through the rooms"]["layers"]
+    assert {room for layer in layers for room in layer.split(" | ")} == ROOMS
+
+
+@pytest.mark.parametrize("name", MAY)
+def test_a_rule_about_a_framework_binds_every_other_room(name: str) -> None:
+    rule = rules()[name]
+    assert set(rule["source_modules"]) == ROOMS - MAY[name]
+
+
+def test_rules_name_only_what_exists() -> None:
+    for rule in rules().values():
+        for name in [*rule.get("source_modules", ()), *rule.get("forbidden_modules", ())]:
+            assert importlib.util.find_spec(name) is not None, f"Rule {rule['name']!r} names {name!r}."

@@ -1,0 +1,143 @@
+"""Habits that every source file keeps."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.source_tree import PACKAGES, imports, modules, parsed
+
+SOURCE = modules(*PACKAGES)
+EVERYTHING = modules(*PACKAGES, "tests")
+LONGEST_FILE = 400
+EMPTY_NAMES = {"utils", "util", "helpers", "helper", "common", "misc"}
+PICKLES = {"pickle", "cloudpickle", "dill", "joblib", "shelve", "marshal"}
+
+
+def exported(tree: ast.Module) -> list[str] | None:
+    """What `__all__` lists, or None when there is none."""
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "__all__" for t in node.targets):
+            return list(ast.literal_eval(node.value))
+    return None
+
+
+def bound(tree: ast.Module) -> Iterator[str]:
+    """Names that the module's top level binds."""
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            yield from ((each.asname or each.name).partition(".")[0] for each in node.names)
+        elif isinstance(node, ast.Assign):
+            yield from (each.id for target in node.targets for each in ast.walk(target) if isinstance(each, ast.Name))
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            yield node.target.id
+
+
+def defines_something_public(tree: ast.Module) -> bool:
+    kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+    return any(isinstance(node, kinds) and not node.name.startswith("_") for node in tree.body)
+
+
+def in_order(names: list[str]) -> list[str]:
+    """Constants, then classes, then functions, each by name: the order that ruff's RUF022 asks for."""
+    return sorted(names, key=lambda name: (not name.isupper(), not name[0].isupper(), name))
+
+
+def faults_of_exports(tree: ast.Module) -> list[str]:
+    names = exported(tree)
+    if names is None:
+        return ["defines something public but has no __all__"] if defines_something_public(tree) else []
+    faults = [f"__all__ names {name}, which does not exist" for name in names if name not in set(bound(tree))]
+    if names != in_order(names):
+        faults.append(f"__all__ is not sorted; it should be {in_order(names)}")
+    return faults
+
+
+def pickles(tree: ast.Module) -> list[str]:
+    """Where `tree` could read or write a pickle."""
+    found = [f"imports {name}" for name in imports(tree) if name.partition(".")[0] in PICKLES or name == "torch.load"]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.keyword) and node.arg == "allow_pickle":
+            if not (isinstance(node.value, ast.Constant) and node.value.value is False):
+                found.append("allows pickle")
+        elif isinstance(node, ast.Attribute) and ast.unparse(node) in ("torch.load", "torch.save"):
+            found.append(f"calls {ast.unparse(node)}")
+    return found
+
+
+def test_the_files_are_found() -> None:
+    assert {Path("autosync/spec/strategy.py"), Path("search_spaces/tiny.py"), Path("trials/run.py")} <= set(SOURCE)
+    assert Path("tests/architecture/test_source_files.py") in EVERYTHING
+
+
+@pytest.mark.parametrize("module", SOURCE, ids=str)
+def test_a_module_says_what_lives_in_it_and_lists_what_it_offers(module: Path) -> None:
+    tree = parsed(module)
+    assert (ast.get_docstring(tree) or "").strip()
+    assert faults_of_exports(tree) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "fault"),
+    [
+        ("def f(): ...", "defines something public but has no __all__"),
+        ("__all__ = ['b', 'a']\na = b = 1", "__all__ is not sorted; it should be ['a', 'b']"),
+        ("__all__ = ['a', 'B', 'CC']\na = B = CC = 1", "__all__ is not sorted; it should be ['CC', 'B', 'a']"),
+        ("__all__ = ['a']", "__all__ names a, which does not exist"),
+    ],
+)
+def test_wrong_exports_are_found_out(source: str, fault: str) -> None:
+    assert faults_of_exports(ast.parse(source)) == [fault]
+
+
+def test_right_exports_are_let_pass() -> None:
+    source = "from a import B\n__all__ = ['C_C', 'B', 'd']\nC_C: int = 1\ndef d(): ...\ndef _e(): ..."
+    assert faults_of_exports(ast.parse(source)) == []
+
+
+@pytest.mark.parametrize("module", EVERYTHING, ids=str)
+def test_no_file_is_too_long_or_named_after_nothing(module: Path) -> None:
+    lines = len((Path(__file__).parents[2] / module).read_text(encoding="utf-8").splitlines())
+    assert lines <= LONGEST_FILE
+    assert module.stem not in EMPTY_NAMES
+
+
+@pytest.mark.parametrize("module", SOURCE, ids=str)
+def test_nothing_is_pickled(module: Path) -> None:
+    assert pickles(parsed(module)) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import pickle",
+        "from joblib import load",
+        "def f():\n    from cloudpickle import dumps",
+        "np.load(file, allow_pickle=True)",
+        "np.load(file, allow_pickle=anything)",
+        "import torch\ntorch.load(file)",
+        "from torch import load",
+    ],
+)
+def test_a_pickle_is_found_out(source: str) -> None:
+    assert len(pickles(ast.parse(source))) == 1
+
+
+@pytest.mark.parametrize(
+    "module", [module for module in modules("search_spaces") if module.stem != "__init__"], ids=str
+)
+def test_a_declared_space_is_inert(module: Path) -> None:
+    """A docstring, imports, and one constant."""
+    docstring, *rest = parsed(module).body
+    *imported, constant = rest
+    assert isinstance(docstring, ast.Expr)
+    assert all(isinstance(node, ast.ImportFrom) for node in imported)
+    assert isinstance(constant, ast.Assign)
+    assert ast.unparse(constant.targets[0]) == "SPACE"
+    computed = ast.IfExp | ast.Lambda | ast.ListComp | ast.GeneratorExp | ast.DictComp | ast.SetComp
+    assert not any(isinstance(node, computed) for node in ast.walk(constant))

@@ -1,0 +1,31 @@
+"""What is installed: the library, the spaces and the trials, and nothing of the tests."""
+
+from __future__ import annotations
+
+
+from setuptools import find_packages
+
+from tests.architecture.source_tree import PACKAGES, ROOT, modules, project
+
+
+def packages() -> list[str]:
+    """Packages that setuptools would put into the wheel."""
+    return find_packages(str(ROOT), include=project()["tool"]["setuptools"]["packages"]["find"]["include"])
+
+
+def test_the_wheel_holds_every_package_of_the_source() -> None:
+    folders = {".".join(file.parent.parts) for file in modules(*PACKAGES)}
+    assert set(packages()) == folders
+    assert set(PACKAGES) <= folders
+
+
+def test_the_wheel_holds_no_tests() -> None:
+    assert [name for name in packages() if name.split(".")[0] not in PACKAGES] == []
+    assert "tests" in find_packages(str(ROOT))
+
+
+def test_commands_named_in_the_project_exist() -> None:
+    for target in project()["project"].get("scripts", {}).values():
+        module, _, function = target.partition(":")
+        source = (ROOT / module.replace(".", "/")).with_suffix(".py").read_text(encoding="utf-8")
+        assert f"\ndef {function}(" in source
