@@ -45,7 +45,7 @@ def defines_something_public(tree: ast.Module) -> bool:
 
 def in_order(names: list[str]) -> list[str]:
     """Constants, then classes, then functions, each by name: the order that ruff's RUF022 asks for."""
-    return sorted(names, key=lambda name: (not name.isupper(), not name[0].isupper(), name))
+    return sorted(names, key=lambda name: (len(name) == 1 or not name.isupper(), not name[0].isupper(), name))
 
 
 def faults_of_exports(tree: ast.Module) -> list[str]:

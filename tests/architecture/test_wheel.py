@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from setuptools import find_packages
 
 from tests.architecture.source_tree import PACKAGES, ROOT, modules, project
