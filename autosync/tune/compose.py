@@ -26,6 +26,7 @@ from autosync.space import SearchSpace
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy, TimingProtocol, strategy_faults
 from autosync.tune.campaign import Campaign, Limits
 from autosync.tune.finals import finalists, remeasure, seconds_for_finals
+from autosync.tune.interruption import ctrl_c_waits
 from autosync.tune.options import TuneOptions
 from autosync.tune.progress import Progress, Standing, duration, milliseconds
 from autosync.tune.report import Outcome, outcome_json, outcome_table, verdict_in_words
@@ -59,15 +60,17 @@ def tune(options: TuneOptions) -> int:
     store = RecordStore.create(options.data)
     begin = time.monotonic()
     try:
-        console.print(start_ray(RayStart(options.address, options.workers)))
+        with ctrl_c_waits():
+            console.print(start_ray(RayStart(options.address, options.workers)))
         backend = _start_backend(options, directory, console)
         try:
             return _search(options, directory, store, backend, console, begin)
         finally:
             backend.close()
     finally:
-        ray.shutdown()
-        store.compact()
+        with ctrl_c_waits():
+            ray.shutdown()
+            store.compact()
 
 
 def make_searcher(options: TuneOptions, space: SearchSpace, seeds: list[tuple[str, Strategy]]) -> Searcher:

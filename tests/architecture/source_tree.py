@@ -42,4 +42,5 @@ def imports(tree: ast.AST) -> Iterator[str]:
 @cache
 def project() -> dict[str, Any]:
     """What pyproject.toml says."""
-    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    document: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    return document

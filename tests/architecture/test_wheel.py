@@ -9,7 +9,7 @@ from tests.architecture.source_tree import PACKAGES, ROOT, modules, project
 
 def packages() -> list[str]:
     """Packages that setuptools would put into the wheel."""
-    return find_packages(str(ROOT), include=project()["tool"]["setuptools"]["packages"]["find"]["include"])
+    return list(find_packages(str(ROOT), include=project()["tool"]["setuptools"]["packages"]["find"]["include"]))
 
 
 def test_the_wheel_holds_every_package_of_the_source() -> None:

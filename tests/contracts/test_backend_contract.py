@@ -18,7 +18,7 @@ from ray.util import placement_group_table
 from autosync.baselines import BASELINES
 from autosync.engine.capture import capture
 from autosync.engine.zoo import build_task
-from autosync.errors import ClusterError, ModelError
+from autosync.errors import ClusterError, ModelError, TrialError
 from autosync.search import EvolutionSearch, GuidedSearch, Proposal, Searcher, run_search
 from autosync.space import SearchSpace
 from autosync.spec import ClusterSpec, RuntimeRecord, TimingProtocol
@@ -183,6 +183,20 @@ def test_closing_a_local_backend_twice_is_fine_and_it_never_had_a_process() -> N
 
 class TestRay:
     """What only processes can show."""
+
+    def test_closing_in_mid_trial_ends_the_trial_and_every_process(self, ray_cluster: ClusterSpec) -> None:
+        before = places_held()
+        backend = on_ray(ray_cluster)
+        pids = set(backend.pids().values())
+        with ThreadPoolExecutor(1) as pool:
+            record = pool.submit(backend.run, wanted(backend, protocol=ENDLESS))
+            time.sleep(1.0)
+            assert not record.done(), "The trial should still run."
+            backend.close()
+            with pytest.raises(TrialError, match=r"The process that supervises trials died"):
+                record.result(timeout=60)
+        assert left_of(pids) == set()
+        assert places_held() == before
 
     def test_after_closing_twice_no_process_is_left_and_no_place_is_held(self, ray_cluster: ClusterSpec) -> None:
         before = places_held()

@@ -9,6 +9,7 @@ from typing import Any, final
 
 import ray
 from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError
+from ray.util.placement_group import get_placement_group, placement_group_table, remove_placement_group
 
 from autosync.errors import AutosyncError, TrialError
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord
@@ -20,6 +21,9 @@ from trials.run import Stage
 from trials.worker_set import SetSettings, WorkerSet
 
 __all__ = ["RayBackend", "RaySettings", "Supervisor"]
+
+CLOSE_SECONDS = 3.0
+"""How long a supervisor may take to close its workers; one that is in mid-trial is ended, and they end with it."""
 
 ATTEMPTS = 3
 """How often in a row a new set of workers is tried before trials are given up."""
@@ -42,11 +46,11 @@ class RaySettings:
 class Supervisor:
     """Owns one set of workers: runs trials on it, ends it when it hangs, and starts it anew when it loses a process."""
 
-    def __init__(self, cluster: dict[str, Any], settings: RaySettings) -> None:
-        """`start` comes next; what it raises could not be told from a constructor."""
+    def __init__(self, cluster: dict[str, Any], settings: RaySettings, name: str) -> None:
+        """`start` comes next; what it raises could not be told from a constructor. Actors are named after `name`."""
         self._settings = settings
         self._cluster = ClusterSpec.from_json(cluster)
-        self._name = f"autosync-{uuid.uuid4().hex[:6]}"
+        self._name = name
         self._generation = 0
         self._set: WorkerSet | None = None
 
@@ -153,12 +157,13 @@ class RayBackend:
 
         Raises `ModelError` when the model cannot be captured, and `ClusterError` when workers cannot be started.
         """
+        self._name = f"autosync-{uuid.uuid4().hex[:6]}"
         supervised: Any = ray.remote(Supervisor).options(num_cpus=0, max_restarts=0)
-        self._actor = supervised.remote(cluster.to_json(), settings)
+        self._actor = supervised.remote(cluster.to_json(), settings, self._name)
         try:
             described = _unwrapped(self._actor.start.remote(model))
         except BaseException:
-            ray.kill(self._actor, no_restart=True)
+            self.close()
             raise
         self.notes: tuple[str, ...] = tuple(described["notes"])
         self._model = ModelSpec.from_json(described["spec"])
@@ -180,10 +185,22 @@ class RayBackend:
         return dict(_unwrapped(self._actor.pids.remote()))
 
     def close(self) -> None:
-        """End every process. Twice is fine."""
+        """End every process, in mid-trial too. Twice is fine."""
         with contextlib.suppress(RayActorError, GetTimeoutError):
-            ray.get(self._actor.close.remote(), timeout=30)
+            ray.get(self._actor.close.remote(), timeout=CLOSE_SECONDS)
         ray.kill(self._actor, no_restart=True)
+        _give_back(self._name)
+
+
+def _give_back(name: str) -> None:
+    """Free the places of all sets called `name`-1, `name`-2, ...
+
+    Ray itself frees those of a supervisor that was ended only when the whole program ends.
+    """
+    for group in placement_group_table().values():
+        if group["name"].startswith(f"{name}-") and group["state"] != "REMOVED":
+            with contextlib.suppress(ValueError):  # it was given back meanwhile
+                remove_placement_group(get_placement_group(group["name"]))
 
 
 def _because(missing: str | None, reason: str) -> str:

@@ -1,0 +1,37 @@
+"""Ctrl-C at a better moment."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+__all__ = ["ctrl_c_waits"]
+
+
+@contextmanager
+def ctrl_c_waits() -> Iterator[None]:
+    """Ctrl-C takes effect at the end of the block, and a second one at once.
+
+    For blocks of a few seconds that leave processes behind when they are cut off, such as starting Ray.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # Python gives Ctrl-C to the main thread alone
+        return
+    pressed = False
+
+    def note(_number: int, _frame: FrameType | None) -> None:
+        nonlocal pressed
+        if pressed:
+            raise KeyboardInterrupt
+        pressed = True
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if pressed:
+        raise KeyboardInterrupt
