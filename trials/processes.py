@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from typing import Any, final
@@ -95,6 +96,9 @@ class ClientProcess:
         spec = ClusterSpec.from_json(cluster)
         self._session = Session(self._captured, spec, Placement.on_workers(spec))
         self._stage = Stage(self._captured.spec, spec, clock, Environment.here())
+        # What is loaded by now stays; without this, collecting garbage among it stalls the tracing of steps.
+        gc.collect()
+        gc.freeze()
 
     def run(self, request: dict[str, Any]) -> dict[str, Any]:
         """Run one trial; the record as JSON."""

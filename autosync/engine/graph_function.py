@@ -57,4 +57,22 @@ class GraphFunction:
         graph_def = tf.compat.v1.GraphDef.FromString(self.graph)
         wrapped = tf.compat.v1.wrap_function(lambda: tf.graph_util.import_graph_def(graph_def, name=""), [])
         element = wrapped.graph.as_graph_element
-        return wrapped.prune([element(name) for name in self.inputs], [element(name) for name in self.outputs])
+        whole = wrapped.prune([element(name) for name in self.inputs], [element(name) for name in self.outputs])
+        is_stateful = any(operation.op_def.is_stateful for operation in whole.graph.get_operations())
+        call = tf.raw_ops.StatefulPartitionedCall if is_stateful else tf.raw_ops.PartitionedCall
+        return lambda *inputs: whole(*inputs) if tf.executing_eagerly() else _embedded(call, whole, inputs)
+
+
+def _embedded(call: Callable[..., Any], function: Any, inputs: Sequence[Any]) -> list[Any]:
+    """A `call` of `function` as one op of the graph being built.
+
+    Calling it as Python does would look for a signature with names first, which costs milliseconds a call; a step has
+    hundreds.
+    """
+    import tensorflow as tf
+
+    function.add_to_graph(tf.compat.v1.get_default_graph())
+    outputs = call(args=list(inputs), Tout=[each.dtype for each in function.outputs], f=function)
+    for output, known in zip(outputs, function.outputs, strict=True):
+        output.set_shape(known.shape)
+    return list(outputs)

@@ -180,12 +180,12 @@ class Step:
         import tensorflow as tf
 
         names = list(self.strategy.replicas)
-        flat: list[dict[Key, Any]] = [{} for _ in names]
+        held: list[dict[Key, Any]] = [{} for _ in names]
         for key, server in self._servers.items():
-            for of_replica, value in zip(flat, server.pull(names), strict=True):
+            for of_replica, value in zip(held, server.pull(names), strict=True):
                 of_replica[key] = value
         for bucket in self._buckets:
-            for of_replica, parts in zip(flat, bucket.pull(), strict=True):
+            for of_replica, parts in zip(held, bucket.pull(), strict=True):
                 of_replica.update(zip(map(_key, bucket.shards), parts, strict=True))
         values: list[list[Any]] = [[] for _ in names]
         for shards in self._layout:
@@ -194,9 +194,9 @@ class Step:
                 for of_values, each in zip(values, rows, strict=True):
                     of_values.append(each)
                 continue
-            for device, of_replica, of_values in zip(self._devices, flat, values, strict=True):
+            for device, of_replica, of_values in zip(self._devices, held, values, strict=True):
                 with tf.device(device):
-                    parts = [tf.reshape(of_replica[_key(shard)], shard.shape) for shard in shards]
+                    parts = [of_replica[_key(shard)] for shard in shards]
                     of_values.append(tf.concat(parts, shards[0].axis) if len(parts) > 1 else parts[0])
         return values
 
@@ -250,12 +250,12 @@ def _key(shard: Shard) -> Key:
 
 
 def _split_gradient(shards: Sequence[Shard], gradient: Any, device: str) -> dict[Key, Any]:
-    """A dense gradient's flat pieces, by shard."""
+    """A dense gradient's pieces, by shard."""
     import tensorflow as tf
 
     with tf.device(device):
         pieces = tf.split(gradient, [shard.size for shard in shards], shards[0].axis) if len(shards) > 1 else [gradient]
-        return {_key(shard): tf.reshape(piece, [-1]) for shard, piece in zip(shards, pieces, strict=True)}
+        return {_key(shard): piece for shard, piece in zip(shards, pieces, strict=True)}
 
 
 def _split_ids(shards: Sequence[Shard], ids: Any, device: str) -> list[Any]:

@@ -119,7 +119,8 @@ class VariableStrategy:
         wanted = self.partition.shards if self.partition else 1
         if len(self.shards) != wanted:
             raise SpecError(
-                f"Variable {self.variable!r} has {wanted} shard(s) but {len(self.shards)} synchronizer(s); give one each."
+                f"Variable {self.variable!r} has {wanted} shard(s) but {len(self.shards)} synchronizer(s); "
+                "give one each."
             )
 
     def to_json(self) -> dict[str, Any]:

@@ -28,7 +28,10 @@ def strategy_faults(strategy: Strategy, model: ModelSpec, cluster: ClusterSpec) 
             yield f"Replica {name!r} is not in the cluster. Replicas can run on: {', '.join(sorted(replicas))}."
     for variable in model.variables:
         if variable.name not in strategy.by_name:
-            yield f"Variable {variable.name!r} has no synchronizer; it would train differently on every replica. Add it."
+            yield (
+                f"Variable {variable.name!r} has no synchronizer; "
+                "it would train differently on every replica. Add it."
+            )
     servers = {str(device) for device in cluster.server_devices}
     for each in strategy.variables:
         if each.variable not in model.by_name:

@@ -8,6 +8,7 @@ import shlex
 import sys
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,7 +27,7 @@ from autosync.space import SearchSpace
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy, TimingProtocol, strategy_faults
 from autosync.tune.campaign import Campaign, Limits
 from autosync.tune.finals import finalists, remeasure, seconds_for_finals
-from autosync.tune.interruption import ctrl_c_waits
+from autosync.tune.interruption import ctrl_c_is_ignored, ctrl_c_waits
 from autosync.tune.options import TuneOptions
 from autosync.tune.progress import Progress, Standing, duration, milliseconds
 from autosync.tune.report import Outcome, outcome_json, outcome_table, verdict_in_words
@@ -60,7 +61,8 @@ def tune(options: TuneOptions) -> int:
     store = RecordStore.create(options.data)
     begin = time.monotonic()
     try:
-        with ctrl_c_waits():
+        starts_here = not (options.address or os.environ.get("RAY_ADDRESS"))
+        with ctrl_c_is_ignored() if starts_here else nullcontext():
             console.print(start_ray(RayStart(options.address, options.workers)))
         backend = _start_backend(options, directory, console)
         try:

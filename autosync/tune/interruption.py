@@ -8,17 +8,34 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-__all__ = ["ctrl_c_waits"]
+__all__ = ["ctrl_c_is_ignored", "ctrl_c_waits"]
+
+
+@contextmanager
+def ctrl_c_is_ignored() -> Iterator[None]:
+    """No Ctrl-C in the block, and none ever for processes that are started in it.
+
+    A terminal sends Ctrl-C to all of them alike. Ray's would die one by one before they can be ended in order, and
+    some would stay.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # Python lets the main thread alone decide on signals
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager
 def ctrl_c_waits() -> Iterator[None]:
     """Ctrl-C takes effect at the end of the block, and a second one at once.
 
-    For blocks of a few seconds that leave processes behind when they are cut off, such as starting Ray.
+    For blocks of a few seconds that leave processes behind when they are cut off, such as shutting Ray down.
     """
     if threading.current_thread() is not threading.main_thread():
-        yield  # Python gives Ctrl-C to the main thread alone
+        yield
         return
     pressed = False
 

@@ -103,7 +103,7 @@ def test_a_terminal_shows_a_live_line_with_the_standing_and_the_time_left() -> N
             now[0] += 10.0
             progress(each)
     last = next(line for line in text.getvalue().splitlines() if "trial 7 of 10" in line)
-    for part in ("best 100.0 ms", "best baseline 300.0 ms", "simulator ranks 100% of pairs right", "2 failed"):
+    for part in ("best 100.0 ms", "best baseline 300.0 ms", "100% ranked right", "2 failed"):
         assert part in last
     assert "30 s left" in last
 

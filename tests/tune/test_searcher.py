@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
 import pytest
 import ray
@@ -20,7 +20,8 @@ from autosync.tune.run_directory import RunDirectory
 from autosync.tune.searcher import METRIC, TuneSearcher
 from autosync.tune.trainable import StrategyTrial
 from autosync.tune.tune_run import run_with_tune
-from tests.tune.pretend import Kept, PretendBackend, campaign, options
+from tests.tune.pretend import CLUSTER, MODEL, Kept, PretendBackend, campaign, options
+from trials.backends.base import Backend
 from trials.request import TrialRequest
 
 
@@ -28,7 +29,20 @@ def digests(search: Campaign) -> list[str]:
     return [each.strategy.digest for each in search.records]
 
 
-def answer(suggested: dict[str, Any], backend: PretendBackend) -> dict[str, Any]:
+@final
+class LostBackend:
+    """One that can run no trial any more."""
+
+    model, cluster = MODEL, CLUSTER
+
+    def run(self, request: TrialRequest) -> RuntimeRecord:
+        raise TrialError(f"No worker is left for {request.label}.")
+
+    def close(self) -> None:
+        """There is no process to end."""
+
+
+def answer(suggested: dict[str, Any], backend: Backend) -> dict[str, Any]:
     """What the trial reports to Tune."""
     trial = StrategyTrial.__new__(StrategyTrial)  # as Tune does but for its log files
     trial.setup({}, backend=backend)
@@ -73,12 +87,8 @@ def test_a_full_disk_ends_the_search_and_is_kept_for_the_one_who_runs_it() -> No
 
 
 def test_a_back_end_that_can_run_no_more_ends_the_search_with_its_own_words() -> None:
-    class Lost(PretendBackend):
-        def run(self, request: TrialRequest) -> RuntimeRecord:
-            raise TrialError(f"No worker is left for {request.label}.")
-
     tune = TuneSearcher(campaign("guided", Limits(trials=9)))
-    tune.on_trial_complete("a", answer(tune.suggest("a"), Lost()))
+    tune.on_trial_complete("a", answer(tune.suggest("a"), LostBackend()))
     assert isinstance(tune.failure, AutosyncError)
     assert str(tune.failure) == "No worker is left for parameter_server."
 

@@ -28,10 +28,11 @@ class DenseServer:
             self.block = Block(scalars, tf.reshape(initial, [-1]))
 
     def pull(self, replicas: Sequence[str]) -> list[Any]:
-        """The flat value for every replica. It crosses to another node once a replica, or once with a local copy."""
+        """The shard's value for every replica. It crosses to another node once a replica, or once with a local copy."""
         import tensorflow as tf
 
-        value = self.block.read()
+        with tf.device(self.block.device):
+            value = tf.reshape(self.block.read(), self.shard.shape)
         home = self.placement.node(self.synchronizer.device)
         copies: dict[str, Any] = {}
         pulled = []
@@ -47,7 +48,7 @@ class DenseServer:
         return pulled
 
     def push(self, replicas: Sequence[str], gradients: Sequence[Any]) -> None:
-        """Sum the replicas' flat gradients, first on each other node, then on the server, and apply the mean."""
+        """Sum the replicas' gradients, first on each other node, then on the server, and apply the mean."""
         import tensorflow as tf
 
         home = self.placement.node(self.synchronizer.device)
@@ -62,7 +63,7 @@ class DenseServer:
             arriving += parts
         with tf.device(self.block.device):
             total = tf.add_n(arriving) if len(arriving) > 1 else arriving[0]
-            self.block.apply(total * (1.0 / len(replicas)))
+            self.block.apply(tf.reshape(total * (1.0 / len(replicas)), [-1]))
 
 
 @final

@@ -65,24 +65,26 @@ class RingBucket:
                 self.blocks.append(Block(each, tf.concat([tf.reshape(value, [-1]) for value in values], 0)))
 
     def pull(self) -> list[list[Any]]:
-        """For every replica the flat value of every shard, read from its own block."""
+        """For every replica the value of every shard, read from its own block."""
         import tensorflow as tf
 
         pulled = []
         for block in self.blocks:
             with tf.device(block.device):
-                pulled.append(tf.split(block.read(), [shard.elements for shard in self.shards]))
+                parts = tf.split(block.read(), [shard.elements for shard in self.shards])
+                pulled.append([tf.reshape(part, shard.shape) for shard, part in zip(self.shards, parts, strict=True)])
         return pulled
 
     def push(self, gradients: Sequence[Sequence[Any]]) -> None:
-        """All-reduce the replicas' flat shard gradients (`gradients[r][s]`) and update every replica's block."""
+        """All-reduce the replicas' shard gradients (`gradients[r][s]`) and update every replica's block."""
         import tensorflow as tf
 
         devices = [block.device for block in self.blocks]
         flat = []
         for device, parts in zip(devices, gradients, strict=True):
             with tf.device(device):
-                flat.append(tf.concat(list(parts), 0) if len(parts) > 1 else parts[0])
+                pieces = [tf.reshape(part, [-1]) for part in parts]
+                flat.append(tf.concat(pieces, 0) if len(pieces) > 1 else pieces[0])
         for block, chunks in zip(self.blocks, ring_mean(devices, flat), strict=True):
             with tf.device(block.device):
                 block.apply(tf.concat(chunks, 0) if len(chunks) > 1 else chunks[0])
