@@ -14,7 +14,7 @@ from trials.backends.base import Backend
 from trials.discovery import WORKERS_OF_A_SINGLE_NODE, cluster_from_ray_nodes, local_cluster
 from trials.processes import quiet_tensorflow
 
-__all__ = ["KINDS", "Choice", "Opened", "check_model_name", "opened"]
+__all__ = ["KINDS", "Choice", "Opened", "check_model_name", "opened", "opened_on_ray"]
 
 KINDS = ("ray", "local")
 
@@ -62,15 +62,23 @@ def opened(choice: Choice) -> Iterator[Opened]:
 def _on_ray(choice: Choice) -> Opened:
     import ray
 
-    from trials.backends.ray_actors import RayBackend, RaySettings
-    from trials.local_ray import RayStart, cpus_per_worker, start_ray
-    from trials.worker_set import SetSettings
+    from trials.local_ray import RayStart, start_ray
 
     joined = start_ray(RayStart(choice.address, choice.workers, dashboard=False))
-    cluster = cluster_from_ray_nodes(ray.nodes(), choice.workers)
-    settings = SetSettings(cpus_per_worker(cluster), import_paths=(os.getcwd(), _source()))
-    backend = RayBackend(choice.model, cluster, RaySettings(settings))
-    return Opened(backend, (joined, _model_line(choice.model, cluster), *backend.notes))
+    ready = opened_on_ray(choice, cluster_from_ray_nodes(ray.nodes(), choice.workers))
+    return Opened(ready.backend, (joined, *ready.notes))
+
+
+def opened_on_ray(choice: Choice, cluster: ClusterSpec, probe: bool = True) -> Opened:
+    """A back end on the Ray that this process has joined; the links of `cluster` are measured first if `probe`."""
+    from trials.backends.ray_actors import RayBackend, RaySettings
+    from trials.local_ray import cpus_per_worker
+    from trials.worker_set import SetSettings
+
+    name = resolve_name(choice.model, sum(node.gpus for node in cluster.nodes))
+    workers = SetSettings(cpus_per_worker(cluster), import_paths=(os.getcwd(), _source()))
+    backend = RayBackend(name, cluster, RaySettings(workers, probe=probe))
+    return Opened(backend, (_model_line(choice.model, cluster), *backend.notes))
 
 
 def _in_this_process(choice: Choice) -> Opened:

@@ -171,9 +171,7 @@ class Strategy:
     def digest(self) -> str:
         ordered = sorted(self.variables, key=lambda each: each.variable)
         canonical = replace(self, variables=tuple(ordered)).with_groups_renumbered()
-        return digest(
-            {"replicas": list(self.replicas), "variables": [each.to_json() for each in canonical.variables]}
-        )
+        return digest({"replicas": list(self.replicas), "variables": [each.to_json() for each in canonical.variables]})
 
     @cached_property
     def by_name(self) -> dict[str, VariableStrategy]:

@@ -29,8 +29,7 @@ def strategy_faults(strategy: Strategy, model: ModelSpec, cluster: ClusterSpec) 
     for variable in model.variables:
         if variable.name not in strategy.by_name:
             yield (
-                f"Variable {variable.name!r} has no synchronizer; "
-                "it would train differently on every replica. Add it."
+                f"Variable {variable.name!r} has no synchronizer; it would train differently on every replica. Add it."
             )
     servers = {str(device) for device in cluster.server_devices}
     for each in strategy.variables:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import math
 import os
-import shlex
 import sys
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
-from pathlib import Path
 
-import numpy as np
 import ray
 from rich.console import Console
 
@@ -20,27 +17,27 @@ from autosync.baselines import BASELINES
 from autosync.cost import AnalyticSimulator
 from autosync.cost.protocol import Simulator
 from autosync.dataset import RecordStore
-from autosync.engine.zoo import ALIASES, default_space, resolve_name
+from autosync.engine.zoo import default_space, resolve_name
 from autosync.errors import AutosyncError, ClusterError
-from autosync.search import EvolutionSearch, GuidedSearch, RandomSearch, Searcher, judge
+from autosync.search import EvolutionSearch, GuidedSearch, RandomSearch, Searcher
 from autosync.space import SearchSpace
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy, TimingProtocol, strategy_faults
 from autosync.tune.campaign import Campaign, Limits
-from autosync.tune.finals import finalists, remeasure, seconds_for_finals
+from autosync.tune.ending import finish, print_interrupted
+from autosync.tune.finals import seconds_for_finals
 from autosync.tune.interruption import ctrl_c_is_ignored, ctrl_c_waits
+from autosync.tune.job import Job
 from autosync.tune.options import TuneOptions
-from autosync.tune.progress import Progress, Standing, duration, milliseconds
-from autosync.tune.report import Outcome, outcome_json, outcome_table, verdict_in_words
+from autosync.tune.progress import Progress
 from autosync.tune.run_directory import RunDirectory
 from autosync.tune.spaces import load_space
 from autosync.tune.tune_run import run_with_tune
-from autosync.tune.words import cluster_in_words, model_in_words, strategy_in_words
+from autosync.tune.words import model_in_words
 from trials.backends.base import Backend
-from trials.backends.ray_actors import RayBackend, RaySettings
 from trials.discovery import cluster_from_ray_nodes
-from trials.local_ray import RayStart, cpus_per_worker, start_ray
-from trials.opening import check_model_name
-from trials.worker_set import SetSettings
+from trials.local_ray import RayStart, start_ray
+from trials.opening import Choice, check_model_name, opened_on_ray
+from trials.summary import cluster_lines
 
 __all__ = ["make_searcher", "tune"]
 
@@ -64,9 +61,9 @@ def tune(options: TuneOptions) -> int:
         starts_here = not (options.address or os.environ.get("RAY_ADDRESS"))
         with ctrl_c_is_ignored() if starts_here else nullcontext():
             console.print(start_ray(RayStart(options.address, options.workers)))
-        backend = _start_backend(options, directory, console)
+        backend = _open_backend(options, directory, console)
         try:
-            return _search(options, directory, store, backend, console, begin)
+            return _search(Job(options, directory, store, backend, console, begin))
         finally:
             backend.close()
     finally:
@@ -98,31 +95,21 @@ def _check_cheap_things(options: TuneOptions) -> None:
     load_space(options.space or default_space(resolve_name(options.model, 0)))
 
 
-def _start_backend(options: TuneOptions, directory: RunDirectory, console: Console) -> RayBackend:
-    live = cluster_from_ray_nodes(ray.nodes(), options.workers)
-    name = resolve_name(options.model, sum(node.gpus for node in live.nodes))
-    if options.model in ALIASES:
-        small, large = ALIASES[options.model]
-        console.print(f"{options.model} is {name} here: {small} on CPUs, {large} on GPUs.")
-    cluster = _as_before(directory.read_run()[1], live) if options.resume else live
-    settings = RaySettings(
-        workers=SetSettings(cpus_per_worker(cluster), import_paths=(os.getcwd(), *_own_source())),
-        probe=not options.resume,
-    )
+def _open_backend(options: TuneOptions, directory: RunDirectory, console: Console) -> Backend:
+    """Workers with the model captured, on a measured cluster; for a resumed run the cluster as it was measured then."""
+    cluster = cluster_from_ray_nodes(ray.nodes(), options.workers)
+    if options.resume:
+        digest, stored = directory.read_run()
+        cluster = _as_before(stored, cluster)
     workers = len(cluster.server_devices)
-    console.print(f"Starting {workers} worker process{'es' * (workers > 1)} and capturing {name} ...")
-    backend = RayBackend(name, cluster, settings)
-    console.print(model_in_words(backend.model))
-    for line in (*backend.notes, *cluster_in_words(backend.cluster)):
-        console.print(f"  {line}")
-    if options.resume and backend.model.digest != directory.read_run()[0]:
+    console.print(f"Starting {workers} worker process{'es' * (workers > 1)} and capturing {options.model} ...")
+    ready = opened_on_ray(Choice(options.model, workers=options.workers), cluster, probe=not options.resume)
+    if options.resume and ready.backend.model.digest != digest:
+        ready.backend.close()
         raise AutosyncError("--resume needs the same model, but it has changed since the run began; start a new run.")
-    return backend
-
-
-def _own_source() -> tuple[str, ...]:
-    """Where autosync was imported from, so that workers on this machine import the same."""
-    return (str(Path(__file__).resolve().parents[2]),)
+    for line in (*ready.notes, model_in_words(ready.backend.model), *cluster_lines(ready.backend.cluster)):
+        console.print(line, soft_wrap=True)
+    return ready.backend
 
 
 def _as_before(stored: ClusterSpec, live: ClusterSpec) -> ClusterSpec:
@@ -147,60 +134,46 @@ def _seeds(model: ModelSpec, cluster: ClusterSpec) -> list[tuple[str, Strategy]]
     return list(seeds.values())
 
 
-def _search(
-    options: TuneOptions,
-    directory: RunDirectory,
-    store: RecordStore,
-    backend: Backend,
-    console: Console,
-    begin: float,
-) -> int:
-    model, cluster = backend.model, backend.cluster
+def _search(job: Job) -> int:
+    """The whole search, from the first trial to the verdict; the exit status."""
+    options, model, cluster = job.options, job.backend.model, job.backend.cluster
     space = load_space(options.space or default_space(model.name)).bind(model, cluster)
     seeds = _seeds(model, cluster)
-    console.print(
+    job.console.print(
         f"Space {space.name}: 10^{space.log10_size:.1f} strategies. "
         f"{len(seeds)} of {len(BASELINES)} hand-written ones differ here and are timed first."
     )
     searcher = make_searcher(options, space, seeds)
-    earlier = _restore(options, directory, store, searcher)
-    directory.write_run(options, model.digest, cluster)
-    progress = Progress(console, options.trials, options.time_budget_seconds, time.monotonic)
+    earlier = _restore(job, searcher)
+    job.directory.write_run(options, model.digest, cluster)
+    progress = Progress(job.console, options.trials, options.time_budget_seconds, time.monotonic)
 
     def save_state(_: RuntimeRecord) -> None:
-        directory.write_state(campaign.state())
+        job.directory.write_state(campaign.state())
 
-    campaign = Campaign(
-        searcher,
-        store,
-        _protocol(options),
-        directory.name,
-        options.seed,
-        _limits(options, begin, lambda: campaign.records),
-        (save_state, progress),
-    )
+    limits = _limits(job, lambda: campaign.records)
+    watchers = (save_state, progress)
+    campaign = Campaign(searcher, job.store, _protocol(options), job.directory.name, options.seed, limits, watchers)
     campaign.take_up(earlier)
     progress.start_from(earlier)
     try:
         with progress:
-            run_with_tune(campaign, backend, directory, model.name)
-        return _finish(options, directory, store, backend, console, campaign, begin)
+            run_with_tune(campaign, job.backend, job.directory, model.name)
+        return finish(job, campaign.records)
     except KeyboardInterrupt:
         # The state was saved with the last record; now, the searcher may be in the middle of a proposal.
-        _print_interrupted(console, campaign, options)
+        print_interrupted(job, campaign.records, sys.argv[1:])
         raise
 
 
-def _restore(
-    options: TuneOptions, directory: RunDirectory, store: RecordStore, searcher: Searcher
-) -> list[RuntimeRecord]:
+def _restore(job: Job, searcher: Searcher) -> list[RuntimeRecord]:
     """The run's earlier trials, with the searcher set to where it stood."""
-    if not options.resume:
+    if not job.options.resume:
         return []
-    state = directory.read_state()
+    state = job.directory.read_state()
     if state is not None:
         searcher.restore(state)
-    return [each for each in store.read(run=directory.name) if each.purpose in ("baseline", "search")]
+    return [each for each in job.store.read(run=job.directory.name) if each.purpose in ("baseline", "search")]
 
 
 def _protocol(options: TuneOptions) -> TimingProtocol:
@@ -212,65 +185,9 @@ def _protocol(options: TuneOptions) -> TimingProtocol:
     )
 
 
-def _limits(options: TuneOptions, begin: float, records: Callable[[], list[RuntimeRecord]]) -> Limits:
+def _limits(job: Job, records: Callable[[], list[RuntimeRecord]]) -> Limits:
     """A time budget is for the whole run: what has gone by, and what the finals will take, count too."""
-
-    def out_of_time() -> bool:
-        gone = time.monotonic() - begin
-        return gone + seconds_for_finals(records(), options.rounds) >= (options.time_budget_seconds or math.inf)
-
-    return Limits(options.trials, out_of_time)
-
-
-def _finish(
-    options: TuneOptions,
-    directory: RunDirectory,
-    store: RecordStore,
-    backend: Backend,
-    console: Console,
-    campaign: Campaign,
-    begin: float,
-) -> int:
-    """Measure the finalists again, write the winner and the result, and print them."""
-    chosen = finalists(campaign.records)
-    if not chosen:
-        console.print("No trial succeeded, so there is no strategy to return; the reasons stand above.")
-        return 1
-    console.print(f"Measuring the {len(chosen)} finalists again, {options.rounds} times in turns ...")
-    rounds = remeasure(chosen, options.rounds, backend.run, store.append)
-    baselines = {each.strategy.digest for each in campaign.records if each.purpose == "baseline"}
-    verdict = judge(rounds, baselines, np.random.default_rng(options.seed))
-    outcome = Outcome(backend.model, campaign.records, rounds, verdict)
-    summary = strategy_in_words(verdict.winner, backend.model)
-    directory.write_strategy(verdict.winner, summary)
-    directory.write_result(outcome_json(outcome, time.monotonic() - begin))
-    console.print()
-    console.print(outcome_table(outcome))
-    console.print()
-    console.print(verdict_in_words(verdict), style="bold", soft_wrap=True)
-    for line in summary:
-        console.print(f"  {line}", soft_wrap=True)
-    console.print(
-        f"\n{len(campaign.records)} trials in {duration(time.monotonic() - begin)}. Strategy: {directory.strategy_file}"
-        f"  Result: {directory.result_file}  Records: {options.data}",
-        soft_wrap=True,
+    budget = job.options.time_budget_seconds or math.inf
+    return Limits(
+        job.options.trials, lambda: job.seconds_gone + seconds_for_finals(records(), job.options.rounds) >= budget
     )
-    return 0
-
-
-def _print_interrupted(console: Console, campaign: Campaign, options: TuneOptions) -> None:
-    standing = Standing.of(campaign.records)
-    console.print(f"\nStopped after {len(campaign.records)} trials; all of them are kept in {options.data}.")
-    if standing.best is not None:
-        console.print(
-            f"Best so far, not re-measured: {standing.best.label} {standing.best.strategy.digest[:8]} with "
-            f"{milliseconds(standing.best.median_seconds)} a step."
-        )
-    console.print(f"Go on with: python -m autosync.tune {_to_go_on(sys.argv[1:], options.out)}", soft_wrap=True)
-
-
-def _to_go_on(arguments: list[str], out: Path) -> str:
-    """The arguments of the command that goes on with this run."""
-    named = any(each == "--out" or each.startswith("--out=") for each in arguments)
-    more = [*([] if named else ["--out", str(out)]), *([] if "--resume" in arguments else ["--resume"])]
-    return shlex.join([*arguments, *more])

@@ -1,12 +1,12 @@
-"""A strategy, a model and a cluster in words."""
+"""A strategy and a model in words."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 
-from autosync.spec import AllReduce, ClusterSpec, ModelSpec, ParameterServer, Strategy, Variable, shard_sizes
+from autosync.spec import AllReduce, ModelSpec, ParameterServer, Strategy, Variable, shard_sizes
 
-__all__ = ["cluster_in_words", "megabytes", "model_in_words", "strategy_in_words"]
+__all__ = ["megabytes", "model_in_words", "strategy_in_words"]
 
 NAMED = 3
 """Variables named one by one before the rest are only counted."""
@@ -32,23 +32,6 @@ def model_in_words(model: ModelSpec) -> str:
         rows = sum(variable.rows_per_step or 0 for variable in sparse)
         text += f" ({len(sparse)} sparse, {rows:.0f} rows touched)"
     return f"{text}; batch {model.batch_size} a replica; {model.optimizer.split(' ')[0]}."
-
-
-def cluster_in_words(cluster: ClusterSpec) -> list[str]:
-    """Nodes, and each kind of link with where its figures come from."""
-    nodes = Counter((node.workers, node.gpus, node.cores) for node in cluster.nodes)
-    lines = [
-        f"{count} node{'s' * (count > 1)} with {cores:g} cores, {workers} worker{'s' * (workers > 1)}"
-        + (f" and {gpus} GPUs" if gpus else "")
-        + (" each." if count > 1 else ".")
-        for (workers, gpus, cores), count in nodes.items()
-    ]
-    for link in cluster.links:
-        where = f"within {link.source}" if link.source == link.target else f"{link.source} to {link.target}"
-        lines.append(
-            f"{where}: {link.gbit_per_s.value:.3g} Gbit/s, {link.latency_us.value:.0f} us ({link.gbit_per_s.source})."
-        )
-    return lines
 
 
 def strategy_in_words(strategy: Strategy, model: ModelSpec) -> list[str]:

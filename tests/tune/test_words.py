@@ -6,8 +6,8 @@ import pytest
 
 from autosync.baselines import BASELINES
 from autosync.spec import AllReduce, ParameterServer, Partition, Strategy, VariableStrategy
-from autosync.tune.words import cluster_in_words, megabytes, model_in_words, strategy_in_words
-from tests.cases import gpu_cluster, local_cluster, mlp_model, ncf_like_model, star_cluster
+from autosync.tune.words import megabytes, model_in_words, strategy_in_words
+from tests.cases import mlp_model, ncf_like_model, star_cluster
 
 MODEL, CLUSTER = mlp_model(), star_cluster(2)
 SERVERS = tuple(str(device) for device in CLUSTER.server_devices)
@@ -27,15 +27,6 @@ def test_a_model_is_said_with_its_sizes_and_its_sparse_rows() -> None:
         "SGD(learning_rate=0.01)."
     )
     assert "(4 sparse, 841 rows touched); batch 256 a replica" in model_in_words(ncf_like_model())
-
-
-def test_a_cluster_is_said_with_its_nodes_and_where_each_figure_comes_from() -> None:
-    lines = cluster_in_words(star_cluster(3))
-    assert lines[0] == "3 nodes with 2 cores, 1 worker each."
-    assert "node0 to switch: 0.2 Gbit/s, 50 us (stated)." in lines
-    assert "within node0: 40 Gbit/s, 20 us (stated)." in lines
-    assert cluster_in_words(local_cluster(4))[0] == "1 node with 4 cores, 4 workers."
-    assert cluster_in_words(gpu_cluster())[0] == "2 nodes with 16 cores, 1 worker and 4 GPUs each."
 
 
 def test_every_bucket_server_and_cut_variable_of_a_mixed_strategy_is_named() -> None:

@@ -1,0 +1,80 @@
+"""The end of a search: the finals, the verdict, the files, and what is printed; or, after Ctrl-C, how to go on."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from autosync.errors import TrialError
+from autosync.search import Verdict, judge
+from autosync.spec import RuntimeRecord
+from autosync.tune.finals import finalists, remeasure
+from autosync.tune.job import Job
+from autosync.tune.progress import Standing, duration, milliseconds
+from autosync.tune.report import Outcome, outcome_json, outcome_table, verdict_in_words
+from autosync.tune.words import strategy_in_words
+
+__all__ = ["command_to_go_on", "finish", "print_interrupted"]
+
+
+def finish(job: Job, records: Sequence[RuntimeRecord]) -> int:
+    """Measure the finalists again, write the winner and the result, and print them; the exit status."""
+    chosen = finalists(records)
+    if not chosen:
+        job.console.print("No trial succeeded, so there is no strategy to return; the reasons stand above.")
+        return 1
+    job.console.print(f"Measuring the {len(chosen)} finalists again, {job.options.rounds} times in turns ...")
+    rounds = remeasure(chosen, job.options.rounds, job.backend.run, job.store.append)
+    baselines = {each.strategy.digest for each in records if each.purpose == "baseline"}
+    try:
+        verdict = judge(rounds, baselines, np.random.default_rng(job.options.seed))
+    except TrialError as error:
+        summary = strategy_in_words(chosen[0].strategy, job.backend.model)
+        job.directory.write_strategy(chosen[0].strategy, summary)
+        job.console.print(f"{error} The best of the search is in {job.directory.strategy_file}, unproven.")
+        return 1
+    _write_and_print(job, Outcome(job.backend.model, records, rounds, verdict), verdict)
+    return 0
+
+
+def _write_and_print(job: Job, outcome: Outcome, verdict: Verdict) -> None:
+    summary = strategy_in_words(verdict.winner, job.backend.model)
+    job.directory.write_strategy(verdict.winner, summary)
+    job.directory.write_result(outcome_json(outcome, job.seconds_gone))
+    console = job.console
+    console.print()
+    console.print(outcome_table(outcome))
+    console.print()
+    console.print(verdict_in_words(verdict), style="bold", soft_wrap=True)
+    for line in summary:
+        console.print(f"  {line}", soft_wrap=True)
+    console.print()
+    agreement = Standing.of(list(outcome.trials)).rank_agreement
+    ranked = "" if np.isnan(agreement) else f" The simulator ranked {agreement:.0%} of the searched pairs right."
+    console.print(f"{len(outcome.trials)} trials in {duration(job.seconds_gone)}.{ranked}", soft_wrap=True)
+    console.print(f"Strategy: {job.directory.strategy_file}", soft_wrap=True)
+    console.print(f"Result:   {job.directory.result_file}", soft_wrap=True)
+    console.print(f"Records:  {job.options.data}", soft_wrap=True)
+
+
+def print_interrupted(job: Job, records: Sequence[RuntimeRecord], arguments: Sequence[str]) -> None:
+    """What has been found so far, and the command that goes on from there."""
+    standing = Standing.of(list(records))
+    job.console.print(f"\nStopped after {len(records)} trials; all of them are kept in {job.options.data}.")
+    if standing.best is not None:
+        job.console.print(
+            f"Best so far, not re-measured: {standing.best.label} {standing.best.strategy.digest[:8]} with "
+            f"{milliseconds(standing.best.median_seconds)} a step."
+        )
+    again = command_to_go_on(arguments, job.options.out)
+    job.console.print(f"Go on with: python -m autosync.tune {again}", soft_wrap=True)
+
+
+def command_to_go_on(arguments: Sequence[str], out: Path) -> str:
+    """The arguments of the command that goes on with this run."""
+    named = any(each == "--out" or each.startswith("--out=") for each in arguments)
+    more = [*([] if named else ["--out", str(out)]), *([] if "--resume" in arguments else ["--resume"])]
+    return shlex.join([*arguments, *more])
