@@ -17,8 +17,9 @@ __all__ = ["ClientProcess", "WorkerProcess", "quiet_tensorflow"]
 
 
 def quiet_tensorflow() -> None:
-    """Keep TensorFlow's C++ log to errors; must come before TensorFlow is imported."""
+    """Keep TensorFlow's C++ log to errors, and Keras on TensorFlow; must come before either is imported."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    os.environ["KERAS_BACKEND"] = "tensorflow"
 
 
 @final

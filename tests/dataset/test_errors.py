@@ -6,6 +6,7 @@ import os
 import resource
 import signal
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,15 +36,17 @@ def ordinary_user() -> Iterator[None]:
     os.seteuid(user)
 
 
-@pytest.fixture
+@contextmanager
 def full_disk() -> Iterator[None]:
-    """No file may grow over 256 bytes."""
+    """No file may grow over 256 bytes; not even pytest's own output, so nothing is printed within."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (256, limits[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    signal.signal(signal.SIGXFSZ, handler)
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
 
 
 @pytest.mark.usefixtures("ordinary_user")
@@ -62,9 +65,8 @@ def test_a_file_in_the_place_of_the_directory_is_refused_at_once(tmp_path: Path)
     assert place.read_text() == "not a directory"
 
 
-@pytest.mark.usefixtures("full_disk")
 def test_a_full_disk_is_one_sentence_and_leaves_nothing_behind(store: RecordStore):
-    with pytest.raises(DatasetError, match=r"cannot be written to .*Free the disk"):
+    with pytest.raises(DatasetError, match=r"cannot be written to .*Free the disk"), full_disk():
         store.append(example_record())
     assert list(store.directory.iterdir()) == []
 
