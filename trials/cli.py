@@ -13,7 +13,7 @@ from autosync.errors import AutosyncError, SpecError
 from autosync.spec import Strategy, TimingProtocol, canonical_json, check_strategy, parse_json
 from trials.opening import KINDS, Choice, check_model_name, opened
 from trials.request import TrialRequest
-from trials.summary import cluster_lines, record_lines
+from trials.summary import cluster_lines, model_in_words, record_lines
 
 __all__ = ["command", "main"]
 
@@ -57,7 +57,7 @@ def _time(choice: Choice, request: TrialRequest, as_json: bool) -> int:
     with opened(choice) as ready:
         backend = ready.backend
         if not as_json:
-            _print([*ready.notes, *cluster_lines(backend.cluster)])
+            _print([*ready.notes, model_in_words(backend.model), *cluster_lines(backend.cluster)])
         check_strategy(request.strategy, backend.model, backend.cluster)
         record = backend.run(request)
     _print([canonical_json(record.to_json())] if as_json else record_lines(record))

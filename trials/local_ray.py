@@ -1,4 +1,4 @@
-"""Ray for trials: join the cluster one is on, or start a small one on this machine."""
+"""Ray for trials: join the cluster that is named, or start a small one on this machine."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ import ray
 
 from autosync.errors import ClusterError
 from autosync.spec import ClusterSpec
+from trials.discovery import WORKERS_OF_A_SINGLE_NODE
+from trials.interruption import ctrl_c_is_ignored
 from trials.reasons import reason_of
 
 __all__ = ["RayStart", "cpus_per_worker", "start_ray"]
@@ -22,7 +24,7 @@ REACH_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class RayStart:
-    """`address` is None to join a running cluster if this machine is part of one, and else to start one here."""
+    """`address` is that of a cluster to join; without it the one in RAY_ADDRESS, or else a new one here."""
 
     address: str | None = None
     workers: int | None = None
@@ -40,14 +42,15 @@ def start_ray(start: RayStart) -> str:
         return f"Joined the Ray cluster at {context.address_info['address']}."
     cores = os.cpu_count() or 1
     # Worker processes share this machine's cores, so Ray is told of a slot for each and of the true count beside.
-    slots = max(cores, (start.workers or 4) + 2)
-    context = ray.init(
-        address="local",
-        num_cpus=slots,
-        resources={"autosync_cores": float(cores)},
-        include_dashboard=start.dashboard,
-        **quiet,
-    )
+    slots = max(cores, (start.workers or WORKERS_OF_A_SINGLE_NODE) + 2)
+    with ctrl_c_is_ignored():
+        context = ray.init(
+            address="local",
+            num_cpus=slots,
+            resources={"autosync_cores": float(cores)},
+            include_dashboard=start.dashboard,
+            **quiet,
+        )
     board = f" Dashboard: http://{context.dashboard_url}" if context.dashboard_url else ""
     return f"Started a local Ray on {cores} cores.{board}"
 

@@ -105,4 +105,5 @@ class ClientProcess:
         """Run one trial; the record as JSON."""
         assert self._stage is not None, "open_session comes first"
         record: RuntimeRecord = run_trial(self._session, TrialRequest.from_json(request), self._stage)
+        gc.collect()  # a step is a cycle of functions and variables; the next trial needs the workers' memory
         return record.to_json()

@@ -1,13 +1,35 @@
-"""A cluster and a record in words, for whoever times a strategy by hand."""
+"""A model, a cluster and a record in words."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator
 
-from autosync.spec import ClusterSpec, RuntimeRecord
+from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord
 
-__all__ = ["cluster_lines", "record_lines"]
+__all__ = ["cluster_lines", "megabytes", "model_in_words", "record_lines"]
+
+
+def megabytes(count: float) -> str:
+    """Bytes as a person reads them, such as 4.77 MB or 812 B."""
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= size:
+            return f"{count / size:.3g} {unit}"
+    return f"{count:.0f} B"
+
+
+def model_in_words(model: ModelSpec) -> str:
+    """Sizes of the model, openly."""
+    parameters = sum(variable.elements for variable in model.variables)
+    sparse = [variable for variable in model.variables if variable.sparse]
+    text = (
+        f"{model.name}: {parameters / 1e6:.3g} M parameters in {len(model.variables)} variables, "
+        f"{megabytes(model.gradient_bytes)} of gradients a replica and step"
+    )
+    if sparse:
+        rows = sum(variable.rows_per_step or 0 for variable in sparse)
+        text += f" ({len(sparse)} sparse, {rows:.0f} rows touched)"
+    return f"{text}; batch {model.batch_size} a replica; {model.optimizer.split(' ')[0]}."
 
 
 def cluster_lines(cluster: ClusterSpec) -> Iterator[str]:

@@ -1,4 +1,9 @@
-"""Strategies written by hand: where a search starts, and what it must beat."""
+"""Strategies written by hand: where a search starts, and what it must beat.
+
+Of the original's builders these are left out: RandomAxisPartitionAR (a random choice is no yardstick; the space cuts
+every axis), MultinomialBytePS (its weights by bandwidth come to `byteps` on equal links) and Poseidon (its
+sufficient-factor broadcasting is a synchronizer that the engine does not have yet).
+"""
 
 from collections.abc import Mapping
 from types import MappingProxyType

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -167,45 +167,54 @@ def _fill_value(slot: Any) -> float:
     return float(values[0])
 
 
-def _state(captured: CapturedOptimizer, slots: list[Any]) -> list[Any]:
+def _state(captured: CapturedOptimizer, slots: list[Any], iteration: int) -> list[Any]:
+    """Slots and scalars as they might be at `iteration`, which is the optimizer's one whole number."""
     import tensorflow as tf
 
     pairs = zip(captured.scalar_starts, captured.scalar_dtypes, strict=True)
-    return slots + [tf.cast(start, dtype) for start, dtype in pairs]
+    return slots + [tf.cast(iteration if dtype.startswith("int") else start, dtype) for start, dtype in pairs]
+
+
+def _trial_values(captured: CapturedOptimizer, seed: int) -> Iterator[tuple[list[Any], list[Any]]]:
+    """(value, gradient and slots; scalars) of six elements: gradients small and large, at the first step and later.
+
+    Learning-rate schedules may start at zero, where every rule looks harmless.
+    """
+    import tensorflow as tf
+
+    generator = np.random.default_rng(seed)
+    for iteration in (0, 7, 1000, 100_000):
+        for scale in (1e-3, 1.0, 1e3):
+            value, gradient = (tf.constant(generator.normal(size=6) * s, captured.dtype) for s in (1.0, scale))
+            slots = [tf.constant(np.abs(generator.normal(size=6)), captured.dtype) for _ in captured.slot_starts]
+            yield [value, gradient, *slots], _state(captured, [], iteration)
 
 
 def _is_elementwise(
     captured: CapturedOptimizer, update: Callable[..., list[Any]], shaped_update: Callable[..., list[Any]]
 ) -> bool:
-    """Whether halves updated apart, and a matrix, give what the whole flat array gives; gradients small and large."""
+    """Whether halves updated apart, and a matrix, give what the whole flat array gives, in value and slots."""
     import tensorflow as tf
 
-    generator = np.random.default_rng(0)
     tolerance = 1e-2 if captured.dtype in ("float16", "bfloat16") else 1e-5
-    for scale in (1e-3, 1.0, 1e3):
-        value, gradient = (tf.constant(generator.normal(size=6) * s, captured.dtype) for s in (1.0, scale))
-        slots = [tf.constant(np.abs(generator.normal(size=6)), captured.dtype) for _ in captured.slot_starts]
-        whole = update(value, gradient, *_state(captured, slots))[0]
-        halves = [
-            update(value[part], gradient[part], *_state(captured, [slot[part] for slot in slots]))[0]
-            for part in (slice(0, 3), slice(3, 6))
-        ]
-        as_matrix = [tf.reshape(each, (2, 3)) for each in (value, gradient, *slots)]
-        matrix = shaped_update(*as_matrix[:2], *_state(captured, as_matrix[2:]))[0]
-        change = np.abs(np.asarray(whole - value, "float64")).max() + 1e-12
-        for other in (tf.concat(halves, 0), tf.reshape(matrix, [-1])):
-            if np.abs(np.asarray(whole - other, "float64")).max() > tolerance * change:
-                return False
+    arrays_back = 1 + len(captured.slot_starts)
+    for arrays, scalars in _trial_values(captured, seed=0):
+        whole = update(*arrays, *scalars)[:arrays_back]
+        first, last = (update(*(each[part] for each in arrays), *scalars) for part in (slice(0, 3), slice(3, 6)))
+        matrix = shaped_update(*(tf.reshape(each, (2, 3)) for each in arrays), *scalars)
+        for index, (before, after) in enumerate(zip([arrays[0], *arrays[2:]], whole, strict=True)):
+            change = np.abs(np.asarray(after - before, "float64")).max() + 1e-12
+            for other in (tf.concat([first[index], last[index]], 0), tf.reshape(matrix[index], [-1])):
+                if np.abs(np.asarray(after - other, "float64")).max() > tolerance * change:
+                    return False
     return True
 
 
 def _zero_gradient_changes_nothing(captured: CapturedOptimizer, update: Callable[..., list[Any]]) -> bool:
     import tensorflow as tf
 
-    generator = np.random.default_rng(1)
-    value = tf.constant(generator.normal(size=6), captured.dtype)
-    slots = [tf.constant(np.abs(generator.normal(size=6)), captured.dtype) for _ in captured.slot_starts]
-    after = update(value, tf.zeros_like(value), *_state(captured, slots))
-    return all(
-        bool(tf.reduce_all(old == new)) for old, new in zip([value, *slots], after[: 1 + len(slots)], strict=True)
-    )
+    for (value, _, *slots), scalars in _trial_values(captured, seed=1):
+        after = update(value, tf.zeros_like(value), *slots, *scalars)
+        if not all(bool(tf.reduce_all(old == new)) for old, new in zip([value, *slots], after, strict=False)):
+            return False
+    return True

@@ -216,7 +216,7 @@ class Step:
         return rows
 
     def _push(self, results: Sequence[Results], lookups: Sequence[Lookups]) -> None:
-        """Hand every gradient to its synchronizer, in the order they become ready."""
+        """Hand every gradient to its synchronizer; what is reduced when follows from the data alone."""
         names = list(self.strategy.replicas)
         parts: list[dict[Key, Any]] = [{} for _ in names]
         for shards in self._layout:

@@ -1,4 +1,4 @@
-"""Breeding candidates on the simulator: thousands of strategies of which only a few will be timed."""
+"""Breeding candidates on the simulator: hundreds of strategies a round, of which only a few will be timed."""
 
 from __future__ import annotations
 

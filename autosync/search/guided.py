@@ -1,4 +1,4 @@
-"""Guided search: breed thousands on a simulator, time the few that promise most, learn from what came back."""
+"""Guided search: breed hundreds a round on a simulator, time the few that promise most, learn from what came back."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class Ledger:
             label, strategy = self._seeds[self._next_seed]
             self._next_seed += 1
             if self.is_new(strategy):
-                return Proposal(strategy, label)
+                return Proposal(strategy, label, purpose="baseline")
         return None
 
     def claimed_seed(self) -> Proposal | None:

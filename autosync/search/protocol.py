@@ -14,27 +14,33 @@ __all__ = ["Proposal", "Searcher"]
 
 @dataclass(frozen=True)
 class Proposal:
-    """A strategy to time. `label` says in a word where it comes from; `predicted_seconds` is a step's, if foretold."""
+    """A strategy to time. `label` says in a word where it comes from; `predicted_seconds` is a step's, if foretold.
+
+    `purpose` is that of the record to come: *baseline* for the seeds a searcher was given, *search* for its own.
+    """
 
     strategy: Strategy
     label: str
     predicted_seconds: float | None = None
+    purpose: str = "search"
 
     def to_json(self) -> dict[str, Any]:
         return {
             "strategy": self.strategy.to_json(),
             "label": self.label,
             "predicted_seconds": self.predicted_seconds,
+            "purpose": self.purpose,
         }
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Proposal:
         what = "A proposal"
-        known_fields(document, ("strategy", "label", "predicted_seconds"), what)
+        known_fields(document, ("strategy", "label", "predicted_seconds", "purpose"), what)
         return cls(
             Strategy.from_json(required(document, "strategy", dict, what)),
             required(document, "label", str, what),
             optional(document, "predicted_seconds", float, what),
+            required(document, "purpose", str, what),
         )
 
 

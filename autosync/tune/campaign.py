@@ -6,22 +6,23 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, final
 
-from autosync.baselines import BASELINES
 from autosync.errors import TrialError
 from autosync.search import Proposal, Searcher
 from autosync.spec import RuntimeRecord, TimingProtocol
 from trials.request import TrialRequest
 
-__all__ = ["Campaign", "Limits", "Store"]
+__all__ = ["Campaign", "Keeper", "Limits"]
 
 MOST_LOST = 3
 """Trials without a record after which a search gives up."""
 
 
-class Store(Protocol):
-    """Where records are kept for good."""
+class Keeper(Protocol):
+    """Where records are kept for good, and where the searcher stands."""
 
-    def append(self, record: RuntimeRecord) -> str: ...
+    def append(self, record: RuntimeRecord) -> None: ...
+
+    def save_state(self, state: dict[str, Any]) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Campaign:
     def __init__(
         self,
         searcher: Searcher,
-        store: Store,
+        keeper: Keeper,
         protocol: TimingProtocol,
         run: str,
         seed: int,
@@ -49,7 +50,7 @@ class Campaign:
         """Each of `watchers` is called with a record once it is stored and the searcher knows it."""
         self.searcher = searcher
         self.records: list[RuntimeRecord] = []
-        self._store = store
+        self._keeper = keeper
         self._protocol = protocol
         self._run = run
         self._seed = seed
@@ -58,6 +59,11 @@ class Campaign:
         self._unfinished = searcher.pending()
         self._out = 0
         self._lost = 0
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Set the searcher to where it stood; what was out then is asked for first."""
+        self.searcher.restore(state)
+        self._unfinished = self.searcher.pending()
 
     def take_up(self, records: list[RuntimeRecord]) -> None:
         """Go on from what an earlier process has recorded in this run."""
@@ -79,14 +85,16 @@ class Campaign:
         if not proposals:
             return None
         self._out += 1
+        self._keeper.save_state(self.searcher.state())
         return self._request(proposals[0])
 
     def finish(self, record: RuntimeRecord) -> None:
         """Keep the record of a request, tell the searcher, and then everyone who watches."""
-        self._store.append(record)
+        self._keeper.append(record)
         self._out -= 1
         self.records.append(record)
         self.searcher.tell(record)
+        self._keeper.save_state(self.searcher.state())
         for watcher in self._watchers:
             watcher(record)
 
@@ -109,11 +117,10 @@ class Campaign:
         return self.searcher.state()
 
     def _request(self, proposal: Proposal) -> TrialRequest:
-        is_baseline = proposal.label in BASELINES
         return TrialRequest(
             strategy=proposal.strategy,
             protocol=self._protocol,
-            purpose="baseline" if is_baseline else "search",
+            purpose=proposal.purpose,
             label=proposal.label,
             run=self._run,
             seed=self._seed,

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-import os
 import sys
 import time
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import ray
@@ -18,26 +16,25 @@ from autosync.cost import AnalyticSimulator
 from autosync.cost.protocol import Simulator
 from autosync.dataset import RecordStore
 from autosync.engine.zoo import default_space, resolve_name
-from autosync.errors import AutosyncError, ClusterError
+from autosync.errors import AutosyncError, ClusterError, DatasetError
 from autosync.search import EvolutionSearch, GuidedSearch, RandomSearch, Searcher
 from autosync.space import SearchSpace
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy, TimingProtocol, strategy_faults
 from autosync.tune.campaign import Campaign, Limits
 from autosync.tune.ending import finish, print_interrupted
 from autosync.tune.finals import seconds_for_finals
-from autosync.tune.interruption import ctrl_c_is_ignored, ctrl_c_waits
 from autosync.tune.job import Job
 from autosync.tune.options import TuneOptions
 from autosync.tune.progress import Progress
 from autosync.tune.run_directory import RunDirectory
 from autosync.tune.spaces import load_space
 from autosync.tune.tune_run import run_with_tune
-from autosync.tune.words import model_in_words
 from trials.backends.base import Backend
 from trials.discovery import cluster_from_ray_nodes
+from trials.interruption import ctrl_c_waits
 from trials.local_ray import RayStart, start_ray
 from trials.opening import Choice, check_model_name, opened_on_ray
-from trials.summary import cluster_lines
+from trials.summary import cluster_lines, model_in_words
 
 __all__ = ["make_searcher", "tune"]
 
@@ -54,13 +51,11 @@ def tune(options: TuneOptions) -> int:
     # Names may hold brackets and colons, which are no markup.
     console = Console(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
     _check_cheap_things(options)
-    directory = RunDirectory.open(options)
     store = RecordStore.create(options.data)
-    begin = time.monotonic()
+    directory = RunDirectory.open(options)
+    begin = time.monotonic() - (directory.read_state()[1] if options.resume else 0.0)
     try:
-        starts_here = not (options.address or os.environ.get("RAY_ADDRESS"))
-        with ctrl_c_is_ignored() if starts_here else nullcontext():
-            console.print(start_ray(RayStart(options.address, options.workers)))
+        console.print(start_ray(RayStart(options.address, options.workers)))
         backend = _open_backend(options, directory, console)
         try:
             return _search(Job(options, directory, store, backend, console, begin))
@@ -69,7 +64,15 @@ def tune(options: TuneOptions) -> int:
     finally:
         with ctrl_c_waits():
             ray.shutdown()
-            store.compact()
+            _compact(store, console)
+
+
+def _compact(store: RecordStore, console: Console) -> None:
+    """Merge the run's small files; a failure here must not hide how the run itself ended."""
+    try:
+        store.compact()
+    except DatasetError as error:
+        console.print(f"The records are kept, but could not be merged into one file: {error}", soft_wrap=True)
 
 
 def make_searcher(options: TuneOptions, space: SearchSpace, seeds: list[tuple[str, Strategy]]) -> Searcher:
@@ -134,26 +137,33 @@ def _seeds(model: ModelSpec, cluster: ClusterSpec) -> list[tuple[str, Strategy]]
     return list(seeds.values())
 
 
+def _seeds_in_words(model: ModelSpec, cluster: ClusterSpec, different: int, trials: int) -> Iterator[str]:
+    """Which hand-written strategies come to the same here, and whether all are timed."""
+    yield f"{different} of {len(BASELINES)} hand-written strategies differ here and are timed first."
+    first: dict[str, str] = {}
+    for name, baseline in BASELINES.items():
+        same = first.setdefault(baseline(model, cluster).digest, name)
+        if same != name:
+            yield f"  {name} is the same as {same} here."
+    if trials < different:
+        yield f"  With --trials {trials}, {different - trials} of them are not timed: the best baseline may be missed."
+
+
 def _search(job: Job) -> int:
     """The whole search, from the first trial to the verdict; the exit status."""
     options, model, cluster = job.options, job.backend.model, job.backend.cluster
     space = load_space(options.space or default_space(model.name)).bind(model, cluster)
     seeds = _seeds(model, cluster)
-    job.console.print(
-        f"Space {space.name}: 10^{space.log10_size:.1f} strategies. "
-        f"{len(seeds)} of {len(BASELINES)} hand-written ones differ here and are timed first."
-    )
+    job.console.print(f"Space {space.name}: 10^{space.log10_size:.1f} strategies.")
+    for line in _seeds_in_words(model, cluster, len(seeds), options.trials):
+        job.console.print(line, soft_wrap=True)
     searcher = make_searcher(options, space, seeds)
     earlier = _restore(job, searcher)
     job.directory.write_run(options, model.digest, cluster)
     progress = Progress(job.console, options.trials, options.time_budget_seconds, time.monotonic)
 
-    def save_state(_: RuntimeRecord) -> None:
-        job.directory.write_state(campaign.state())
-
     limits = _limits(job, lambda: campaign.records)
-    watchers = (save_state, progress)
-    campaign = Campaign(searcher, job.store, _protocol(options), job.directory.name, options.seed, limits, watchers)
+    campaign = Campaign(searcher, job, _protocol(options), job.directory.name, options.seed, limits, (progress,))
     campaign.take_up(earlier)
     progress.start_from(earlier)
     try:
@@ -170,7 +180,7 @@ def _restore(job: Job, searcher: Searcher) -> list[RuntimeRecord]:
     """The run's earlier trials, with the searcher set to where it stood."""
     if not job.options.resume:
         return []
-    state = job.directory.read_state()
+    state, _ = job.directory.read_state()
     if state is not None:
         searcher.restore(state)
     return [each for each in job.store.read(run=job.directory.name) if each.purpose in ("baseline", "search")]

@@ -24,12 +24,13 @@ def finish(job: Job, records: Sequence[RuntimeRecord]) -> int:
     """Measure the finalists again, write the winner and the result, and print them; the exit status."""
     chosen = finalists(records)
     if not chosen:
-        job.console.print("No trial succeeded, so there is no strategy to return; the reasons stand above.")
+        why = "the reasons stand above" if records else "there was no time for any"
+        job.console.print(f"No trial succeeded, so there is no strategy to return: {why}.")
         return 1
     job.console.print(f"Measuring the {len(chosen)} finalists again, {job.options.rounds} times in turns ...")
-    rounds = remeasure(chosen, job.options.rounds, job.backend.run, job.store.append)
     baselines = {each.strategy.digest for each in records if each.purpose == "baseline"}
     try:
+        rounds = remeasure(chosen, job.options.rounds, job.backend.run, job.append)
         verdict = judge(rounds, baselines, np.random.default_rng(job.options.seed))
     except TrialError as error:
         summary = strategy_in_words(chosen[0].strategy, job.backend.model)

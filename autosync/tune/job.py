@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Any
 
 from rich.console import Console
 
 from autosync.dataset import RecordStore
+from autosync.spec import RuntimeRecord
 from autosync.tune.options import TuneOptions
 from autosync.tune.run_directory import RunDirectory
 from trials.backends.base import Backend
@@ -17,15 +19,24 @@ __all__ = ["Job"]
 
 @dataclass(frozen=True)
 class Job:
-    """What every part of a search needs. `begin` is when it was asked for, on the monotonic clock."""
+    """What every part of a search needs. `begin` is when it was asked for, on the monotonic clock; that of a resumed
+    search lies back by what earlier processes took.
+    """
 
     options: TuneOptions
     directory: RunDirectory
     store: RecordStore
     backend: Backend
     console: Console
-    begin: float = field(default_factory=time.monotonic)
+    begin: float
 
     @property
     def seconds_gone(self) -> float:
         return time.monotonic() - self.begin
+
+    def append(self, record: RuntimeRecord) -> None:
+        """Keep `record` for good."""
+        self.store.append(record)
+
+    def save_state(self, state: dict[str, Any]) -> None:
+        self.directory.write_state(state, self.seconds_gone)

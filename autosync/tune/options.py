@@ -64,7 +64,8 @@ class TuneOptions(BaseModel):
     def identity(self) -> dict[str, Any]:
         """What a resumed search must share with the one it goes on from."""
         same = ("model", "workers", "space", "searcher", "simulator", "seed", "warmup_steps", "timed_steps")
-        return {name: value for name, value in json.loads(self.model_dump_json()).items() if name in same}
+        chosen = {name: value for name, value in json.loads(self.model_dump_json()).items() if name in same}
+        return chosen | {"data": str(self.data.resolve())}
 
 
 def flag(name: str) -> str:

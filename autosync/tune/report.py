@@ -32,13 +32,24 @@ class _Row:
     label: str
     digest: str
     purpose: str
-    steps: tuple[float, ...]
+    turns: tuple[tuple[float, ...], ...]
     remeasured: bool
     outcome: str
 
     @property
+    def steps(self) -> tuple[float, ...]:
+        return tuple(seconds for turn in self.turns for seconds in turn)
+
+    @property
     def median(self) -> float:
         return statistics.median(self.steps) if self.steps else float("inf")
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """95 % interval of the median: over the medians of several turns, since trials differ by more than steps do."""
+        if len(self.turns) > 1:
+            return median_interval([statistics.median(turn) for turn in self.turns])
+        return median_interval(self.steps)
 
 
 def _rows(outcome: Outcome) -> list[_Row]:
@@ -52,14 +63,17 @@ def _rows(outcome: Outcome) -> list[_Row]:
     for record in outcome.trials:
         records = again.get(record.strategy.digest, [])
         if record.purpose == "baseline" or records:
-            steps = tuple(s for each in records for s in each.step_seconds) or record.step_seconds
+            turns = tuple(each.step_seconds for each in records or [record] if each.step_seconds)
             digest = record.strategy.digest
-            rows.append(_Row(record.label, digest, record.purpose, steps, bool(records), record.outcome))
+            rows.append(_Row(record.label, digest, record.purpose, turns, bool(records), record.outcome))
     return sorted(rows, key=lambda row: (not row.remeasured, row.median))
 
 
 def outcome_table(outcome: Outcome) -> Table:
-    """Median step, its 95 % interval and the speed-up over the best baseline; finalists, re-measured, come first."""
+    """Median step, its 95 % interval and the speed-up over the best baseline; finalists, re-measured, come first.
+
+    The speed-up of what was timed once, at another moment than the yardstick, is marked with a tilde.
+    """
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     table.add_column("strategy", min_width=22, overflow="ellipsis", no_wrap=True)
     for title, width in (("", 8), ("median", 9), ("95 % interval", 13), ("speed-up", 8)):
@@ -71,13 +85,13 @@ def outcome_table(outcome: Outcome) -> Table:
     yardstick = min((row.median for row in final), default=float("nan"))
     winner = outcome.verdict.winner.digest if outcome.verdict else None
     for row in rows:
-        low, high = median_interval(row.steps) if row.steps else (0.0, 0.0)
+        low, high = row.interval if row.steps else (0.0, 0.0)
         table.add_row(
             f"{'> ' if row.digest == winner else '  '}{row.label}",
             row.digest[:8],
             milliseconds(row.median) if row.steps else "-",
             f"{low * 1e3:.1f} - {high * 1e3:.1f}" if row.steps else "",
-            f"{yardstick / row.median:.2f} x" if row.steps else "",
+            f"{'' if row.remeasured else '~ '}{yardstick / row.median:.2f} x" if row.steps else "",
             _remark(row),
             style="bold" if row.digest == winner else None,
         )
@@ -86,7 +100,7 @@ def outcome_table(outcome: Outcome) -> Table:
 
 def _remark(row: _Row) -> str:
     if row.remeasured:
-        return f"{len(row.steps)} in turns"
+        return f"{len(row.steps)} in {len(row.turns)} turns"
     return {"ok": f"{len(row.steps)}", "stopped": f"stopped at {len(row.steps)}"}.get(row.outcome, row.outcome)
 
 
@@ -128,7 +142,7 @@ def outcome_json(outcome: Outcome, seconds: float) -> dict[str, Any]:
                 "outcome": row.outcome,
                 "remeasured": row.remeasured,
                 "median_seconds": row.median if row.steps else None,
-                "median_interval_seconds": list(median_interval(row.steps)) if row.steps else None,
+                "median_interval_seconds": list(row.interval) if row.steps else None,
                 "steps": len(row.steps),
             }
             for row in _rows(outcome)
@@ -144,5 +158,7 @@ def outcome_json(outcome: Outcome, seconds: float) -> dict[str, Any]:
             "speedup_interval": list(verdict.interval),
             "beyond_noise": verdict.beyond_noise,
             "rounds": verdict.rounds,
+            "candidate": verdict.candidate.digest if verdict.candidate else None,
+            "note": verdict.note,
         }
     return document

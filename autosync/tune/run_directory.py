@@ -79,11 +79,16 @@ class RunDirectory:
         document = self._read("run.json")
         return str(document["model_digest"]), ClusterSpec.from_json(document["cluster"])
 
-    def write_state(self, state: dict[str, Any]) -> None:
-        self._write("search.json", state)
+    def write_state(self, state: dict[str, Any], seconds_gone: float) -> None:
+        """Where the searcher stands, and how long the run has taken so far."""
+        self._write("search.json", {"searcher": state, "seconds_gone": seconds_gone})
 
-    def read_state(self) -> dict[str, Any] | None:
-        return self._read("search.json") if self._file("search.json").exists() else None
+    def read_state(self) -> tuple[dict[str, Any] | None, float]:
+        """The searcher's state, None before its first request, and the seconds that earlier processes took."""
+        if not self._file("search.json").exists():
+            return None, 0.0
+        document = self._read("search.json")
+        return document["searcher"], float(document["seconds_gone"])
 
     def write_strategy(self, strategy: Strategy, summary: list[str]) -> None:
         """`strategy.json`, one line a variable so that a person can read it; `summary` is for that person alone."""

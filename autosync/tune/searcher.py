@@ -68,7 +68,7 @@ class TuneSearcher(Searcher):
         Path(checkpoint_path).write_text(json.dumps(self._campaign.state()))
 
     def restore(self, checkpoint_path: str) -> None:
-        self._campaign.searcher.restore(parse_json(Path(checkpoint_path).read_bytes(), checkpoint_path))
+        self._campaign.restore(parse_json(Path(checkpoint_path).read_bytes(), checkpoint_path))
 
     def __getstate__(self) -> dict[str, Any]:
         """Tune may pickle a searcher beside its results; ours is kept as JSON in the run's directory."""

@@ -1,37 +1,16 @@
-"""A strategy and a model in words."""
+"""A strategy in words."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 
 from autosync.spec import AllReduce, ModelSpec, ParameterServer, Strategy, Variable, shard_sizes
+from trials.summary import megabytes
 
-__all__ = ["megabytes", "model_in_words", "strategy_in_words"]
+__all__ = ["strategy_in_words"]
 
 NAMED = 3
 """Variables named one by one before the rest are only counted."""
-
-
-def megabytes(count: float) -> str:
-    """Bytes as a person reads them, such as 4.77 MB or 812 B."""
-    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= size:
-            return f"{count / size:.3g} {unit}"
-    return f"{count:.0f} B"
-
-
-def model_in_words(model: ModelSpec) -> str:
-    """Sizes of the model, openly."""
-    parameters = sum(variable.elements for variable in model.variables)
-    sparse = [variable for variable in model.variables if variable.sparse]
-    text = (
-        f"{model.name}: {parameters / 1e6:.3g} M parameters in {len(model.variables)} variables, "
-        f"{megabytes(model.gradient_bytes)} of gradients a replica and step"
-    )
-    if sparse:
-        rows = sum(variable.rows_per_step or 0 for variable in sparse)
-        text += f" ({len(sparse)} sparse, {rows:.0f} rows touched)"
-    return f"{text}; batch {model.batch_size} a replica; {model.optimizer.split(' ')[0]}."
 
 
 def strategy_in_words(strategy: Strategy, model: ModelSpec) -> list[str]:

@@ -97,8 +97,7 @@ def test_a_sparse_table_never_travels_whole(synchronizer):
     ]
 
 
-def test_a_bucket_starts_as_soon_as_its_last_gradient_is_ready():
-    """The reduction of the last layer's bucket must not wait for the first layer's gradient."""
+def test_a_bucket_holds_its_shards_in_the_order_their_gradients_become_ready():
     session = session_on("dense", "SGD", FOUR_WORKERS)
     assert session.model.by_name["dense_2/bias"].ready_order < session.model.by_name["dense/kernel"].ready_order
     step = _step(session, AllReduce(0))

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from autosync.engine.zoo import MODELS, build_task, default_space, describe, resolve_name
-from autosync.engine.zoo.description import gradients
+from autosync.engine.zoo import MODELS, build_task, default_space, resolve_name
+from autosync.engine.zoo.gradients import gradients
 from autosync.errors import ModelError
 
 SMALL = sorted(name for name in MODELS if name.endswith("-mini") or name == "mlp")
@@ -138,13 +138,6 @@ def test_every_model_has_a_search_space():
 def test_an_unknown_name_lists_the_known_ones_and_the_form_of_ones_own(name):
     with pytest.raises(ModelError, match=rf"No model is called '{name}'. Known: bert, bert-base, .*package.module:fun"):
         build_task(name)
-
-
-def test_a_description_tells_dense_from_sparse_gradients():
-    assert describe(build_task("ncf-mini")) == (
-        "ncf-mini: 4.63 M parameters; gradient 0.1 MB dense and at most 3.1 MB in rows of 4 sparse tables; "
-        "batch 4096 per replica; Adam at 0.0005"
-    )
 
 
 def test_another_keras_backend_is_refused(monkeypatch):

@@ -20,6 +20,10 @@ LEAVING_SECONDS = 30.0
 """How long after the command its processes may take to go: Ray ends them without waiting."""
 
 
+def _heed_ctrl_c() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @final
 class Job:
     """`python -m autosync.tune ...` in `directory`; every process it starts can be told by its session or its mark."""
@@ -36,6 +40,8 @@ class Job:
                 stdout=stdout,
                 stderr=stderr,
                 start_new_session=True,
+                # A shell that starts this test in the background has Ctrl-C ignored, and children inherit that.
+                preexec_fn=_heed_ctrl_c,
             )
 
     @property

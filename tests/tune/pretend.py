@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 from autosync.baselines import BASELINES
 from autosync.errors import DatasetError
 from autosync.search import Searcher
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy, TimingProtocol
-from autosync.tune.campaign import Campaign, Limits, Store
+from autosync.tune.campaign import Campaign, Keeper, Limits
 from autosync.tune.compose import make_searcher
 from autosync.tune.options import TuneOptions
 from autosync.tune.spaces import load_space
@@ -28,17 +29,20 @@ SEEDS = ("parameter_server", "all_reduce_25mb", "all_reduce_per_variable")
 
 @final
 class Kept:
-    """A store in memory, full after so many records."""
+    """Records and the searcher's last state in memory, full after so many records."""
 
     def __init__(self, full_after: int | None = None) -> None:
         self.records: list[RuntimeRecord] = []
+        self.state: dict[str, Any] = {}
         self._full_after = full_after
 
-    def append(self, record: RuntimeRecord) -> str:
+    def append(self, record: RuntimeRecord) -> None:
         if len(self.records) == self._full_after:
             raise DatasetError("The disk is full.")
         self.records.append(record)
-        return record.strategy.digest
+
+    def save_state(self, state: dict[str, Any]) -> None:
+        self.state = json.loads(json.dumps(state))
 
 
 @final
@@ -75,7 +79,7 @@ def searcher(name: str, seed: int = 1) -> Searcher:
 
 
 def campaign(
-    name: str, limits: Limits, store: Store | None = None, watchers: tuple[Callable[[RuntimeRecord], None], ...] = ()
+    name: str, limits: Limits, store: Keeper | None = None, watchers: tuple[Callable[[RuntimeRecord], None], ...] = ()
 ) -> Campaign:
     """A campaign of the searcher called `name`, always with the same seed."""
     return Campaign(searcher(name), store or Kept(), PROTOCOL, "pretended", 1, limits, watchers)

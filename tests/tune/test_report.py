@@ -64,10 +64,10 @@ def text(outcome: Outcome) -> list[list[str]]:
 def test_the_table_holds_finalists_first_then_every_baseline_fastest_first() -> None:
     assert text(FASTER) == [
         ["strategy", "median", "95 % interval", "speed-up", "steps"],
-        ["> guided", FOUND.digest[:8], "100.0 ms", "99.0 - 101.0", "2.00 x", "12 in turns"],
-        ["all_reduce_25mb", seed("all_reduce_25mb").digest[:8], "200.0 ms", "199.0 - 201.0", "1.00 x", "12 in turns"],
-        ["parameter_server", seed("parameter_server").digest[:8], "500.0 ms", "400.0 - 600.0", "0.40 x", "3"],
-        ["byteps", seed("byteps").digest[:8], "900.0 ms", "900.0 - 900.0", "0.22 x", "stopped at 1"],
+        ["> guided", FOUND.digest[:8], "100.0 ms", "100.0 - 100.0", "2.00 x", "12 in 4 turns"],
+        ["all_reduce_25mb", seed("all_reduce_25mb").digest[:8], "200.0 ms", "200.0 - 200.0", "1.00 x", "12 in 4 turns"],
+        ["parameter_server", seed("parameter_server").digest[:8], "500.0 ms", "400.0 - 600.0", "~ 0.40 x", "3"],
+        ["byteps", seed("byteps").digest[:8], "900.0 ms", "900.0 - 900.0", "~ 0.22 x", "stopped at 1"],
         ["all_reduce_per_variable", seed("all_reduce_per_variable").digest[:8], "-", "failed"],
     ]
 
@@ -97,7 +97,7 @@ def test_a_verdict_without_a_candidate_returns_the_baseline_and_says_why() -> No
     assert ALONE.verdict is not None
     assert verdict_in_words(ALONE.verdict) == (
         "No found strategy could be compared; the best baseline, all_reduce_25mb, is returned. "
-        "No candidate was timed in every round."
+        "No candidate was timed in more than half of the rounds."
     )
 
 

@@ -24,9 +24,9 @@ def begun(path: Path) -> RunDirectory:
 def test_what_a_run_was_asked_and_where_reads_back(tmp_path: Path) -> None:
     run = begun(tmp_path / "run")
     assert run.read_run() == (MODEL.digest, CLUSTER)
-    assert run.read_state() is None
-    run.write_state({"format": "any", "drawn": 3})
-    assert run.read_state() == {"format": "any", "drawn": 3}
+    assert run.read_state() == (None, 0.0)
+    run.write_state({"format": "any", "drawn": 3}, 12.5)
+    assert run.read_state() == ({"format": "any", "drawn": 3}, 12.5)
 
 
 def test_a_resumed_run_has_the_name_it_began_with_and_another_run_of_that_directory_name_has_not(
@@ -78,7 +78,7 @@ def test_a_file_that_cannot_be_written_is_said_so_and_nothing_is_left_behind(tmp
     run = begun(tmp_path)
     (tmp_path / "search.json").mkdir()
     with pytest.raises(AutosyncError, match=r"search\.json cannot be written: Is a directory; free the disk, and add"):
-        run.write_state({})
+        run.write_state({}, 0.0)
     assert sorted(each.name for each in tmp_path.iterdir()) == ["run.json", "search.json"]
 
 

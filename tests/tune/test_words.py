@@ -6,8 +6,9 @@ import pytest
 
 from autosync.baselines import BASELINES
 from autosync.spec import AllReduce, ParameterServer, Partition, Strategy, VariableStrategy
-from autosync.tune.words import megabytes, model_in_words, strategy_in_words
+from autosync.tune.words import strategy_in_words
 from tests.cases import mlp_model, ncf_like_model, star_cluster
+from trials.summary import megabytes, model_in_words
 
 MODEL, CLUSTER = mlp_model(), star_cluster(2)
 SERVERS = tuple(str(device) for device in CLUSTER.server_devices)

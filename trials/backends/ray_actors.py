@@ -25,6 +25,9 @@ __all__ = ["RayBackend", "RaySettings", "Supervisor"]
 CLOSE_SECONDS = 3.0
 """How long a supervisor may take to close its workers; one that is in mid-trial is ended, and they end with it."""
 
+FAILURES_IN_A_ROW = 3
+"""Failed trials without a cause outside them, after which a new set of workers is started to be sure."""
+
 ATTEMPTS = 3
 """How often in a row a new set of workers is tried before trials are given up."""
 
@@ -53,6 +56,7 @@ class Supervisor:
         self._name = name
         self._generation = 0
         self._set: WorkerSet | None = None
+        self._failures = 0
 
     def start(self, model: str) -> dict[str, Any]:
         """Start the workers, capture `model`, probe the links; model, notes and cluster as JSON.
@@ -97,6 +101,7 @@ class Supervisor:
             self.close()
             outcome, reason = "failed", f"The client failed outside the strategy: {error.cause!r}"
         else:
+            self._failures = self._failures + 1 if record["outcome"] == "failed" else 0
             if record["outcome"] in ("failed", "timed_out"):
                 record["reason"] = self._blame(workers, record["reason"])
             return record
@@ -107,6 +112,7 @@ class Supervisor:
 
     def close(self) -> None:
         """End the set of workers; the next trial starts a new one."""
+        self._failures = 0
         if self._set is not None:
             self._set.close()
             self._set = None
@@ -115,6 +121,8 @@ class Supervisor:
         """Say so when a trial failed because a process is gone, and start anew; else the reason as it was."""
         missing = workers.missing()
         if missing is None:
+            if self._failures >= FAILURES_IN_A_ROW:  # perhaps it is the client that is broken, not the strategies
+                self.close()
             return reason
         self.close()
         return _because(missing, reason)

@@ -14,7 +14,7 @@ from autosync.errors import ModelError
 if TYPE_CHECKING:
     from autosync.engine.task import TrainingTask
 
-__all__ = ["ALIASES", "MODELS", "build_task", "default_space", "describe", "resolve_name"]
+__all__ = ["ALIASES", "MODELS", "build_task", "default_space", "resolve_name"]
 
 MODELS = {
     "bert-base": "BERT-base, masked-language pretraining with tied embeddings; 109 M parameters",
@@ -84,13 +84,6 @@ def build_task(name: str, gpus: int = 0) -> TrainingTask:
     with repeatable_build():
         task: TrainingTask = import_module(f"autosync.engine.zoo.{module}").build(full_name)
     return task
-
-
-def describe(task: TrainingTask) -> str:
-    """One line on `task`: parameters, gradient sizes, batch and optimizer. Traces the gradient: seconds when large."""
-    from autosync.engine.zoo.description import described
-
-    return described(task)
 
 
 def _family(name: str) -> tuple[str, str]:

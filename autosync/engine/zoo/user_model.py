@@ -137,7 +137,7 @@ def _check_trainable(task: TrainingTask) -> None:
     import numpy as np
     import tensorflow as tf
 
-    from autosync.engine.zoo.description import gradients
+    from autosync.engine.zoo.gradients import gradients
 
     if not task.model.trainable_variables:
         raise ModelError(f"The model of {task.name!r} has no trainable variables, so there is nothing to synchronize.")
