@@ -1,0 +1,50 @@
+"""What a search costs beside the steps it times, read from the records of a finished run.
+
+    python -m tests.bench.bench_orchestration --data data [--run NAME]
+
+A trial's seconds are split into those inside steps (warm-up and timed, at the trial's mean) and the rest: proposing,
+Ray Tune, placing, tracing and building the step. The gap to the next trial's start counts to the trial before it.
+"""
+
+from __future__ import annotations
+
+import statistics
+from itertools import pairwise
+from pathlib import Path
+
+import click
+
+from autosync.dataset import RecordStore
+from autosync.search import median_interval
+from autosync.spec import RuntimeRecord
+
+
+def split(record: RuntimeRecord, next_start: float) -> tuple[float, float, float]:
+    """Seconds of a trial outside its steps: in all, building the step, and between this trial and the next."""
+    steps = record.protocol.warmup_steps + len(record.step_seconds)
+    wall = next_start - record.started_at
+    inside = steps * (record.mean_seconds or 0.0)
+    return wall - inside, record.setup_seconds, wall - record.total_seconds
+
+
+@click.command()
+@click.option("--data", type=Path, required=True, help="Directory of records.")
+@click.option("--run", help="Name of the run in the records.  [default: the last one]")
+def main(data: Path, run: str | None) -> None:
+    """Print the cost of orchestration a trial, medians with 95 % intervals."""
+    records = [each for each in RecordStore(data).read() if each.purpose in ("baseline", "search")]
+    name = run or max(records, key=lambda each: each.started_at).run
+    trials = sorted((each for each in records if each.run == name), key=lambda each: each.started_at)
+    parts = [split(one, following.started_at) for one, following in pairwise(trials) if one.timed]
+    print(f"{name}: {trials[0].model.name}, {len(parts)} trials with one after them")
+    titles = ("outside steps", "building the step (with its first run)", "between trials")
+    for title, seconds in zip(titles, zip(*parts, strict=True), strict=True):
+        low, high = median_interval(seconds)
+        print(
+            f"  {title:<40} median {statistics.median(seconds):.3f} s  95 % {low:.3f} - {high:.3f}  "
+            f"mean {statistics.fmean(seconds):.3f}"
+        )
+
+
+if __name__ == "__main__":
+    main()
