@@ -65,21 +65,24 @@ class Scalars:
                 variable.assign(value)
 
 
+def _with_slots(scalars: Scalars, initial: Any) -> tuple[Any, list[Any]]:
+    """A variable that starts with `initial`, and its optimizer slots beside it."""
+    import tensorflow as tf
+
+    with tf.device(scalars.device):
+        value = tf.Variable(initial, trainable=False)
+        starts = [tf.cast(start, initial.dtype) for start in scalars.optimizer.captured.slot_starts]
+        return value, [tf.Variable(tf.fill(initial.shape, start), trainable=False) for start in starts]
+
+
 @final
 class Block:
     """A flat array of values with its slots; a parameter server's shard, or one replica's bucket."""
 
     def __init__(self, scalars: Scalars, initial: Any) -> None:
-        import tensorflow as tf
-
         self.scalars = scalars
         self.device = scalars.device
-        with tf.device(self.device):
-            self.value = tf.Variable(initial, trainable=False)
-            self.slots = [
-                tf.Variable(tf.fill(initial.shape, tf.cast(start, initial.dtype)), trainable=False)
-                for start in scalars.optimizer.captured.slot_starts
-            ]
+        self.value, self.slots = _with_slots(scalars, initial)
 
     def read(self) -> Any:
         import tensorflow as tf
@@ -105,17 +108,10 @@ class Rows:
 
     def __init__(self, scalars: Scalars, initial: Any) -> None:
         """`initial` has shape (rows, ...)."""
-        import tensorflow as tf
-
         self.scalars = scalars
         self.device = scalars.device
         self.shape = initial.shape
-        with tf.device(self.device):
-            self.value = tf.Variable(initial, trainable=False)
-            self.slots = [
-                tf.Variable(tf.fill(initial.shape, tf.cast(start, initial.dtype)), trainable=False)
-                for start in scalars.optimizer.captured.slot_starts
-            ]
+        self.value, self.slots = _with_slots(scalars, initial)
 
     def lookup(self, ids: Any) -> Any:
         """Rows `ids` (int, shape (n,)) of the table, shape (n, ...)."""

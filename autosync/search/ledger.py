@@ -32,6 +32,8 @@ class Observation:
 class Ledger:
     """Never lets a strategy be proposed twice, nor one that differs from it only by devices that are alike.
 
+    The space says in which order replicas stand (and rings go); another order counts as the same proposal.
+
     `records` are those told, each once, in order; `drawn` counts the proposals that were not seeds.
     """
 
