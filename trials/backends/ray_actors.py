@@ -186,7 +186,9 @@ class RayBackend:
         return self._cluster
 
     def run(self, request: TrialRequest) -> RuntimeRecord:
-        return RuntimeRecord.from_json(_unwrapped(self._actor.run.remote(request.to_json())))
+        # The dashboard lists the trial's task under this name, with how long it takes.
+        name = f"{self._model.name} {request.label} {request.strategy.digest[:8]}"
+        return RuntimeRecord.from_json(_unwrapped(self._actor.run.options(name=name).remote(request.to_json())))
 
     def pids(self) -> dict[str, int]:
         """Process ids of the client and the workers, by role."""
