@@ -6,6 +6,7 @@
     ├── ModelError      a model function, its loss or its batch cannot be captured
     ├── ClusterError    nodes, devices or links are missing or unreachable
     ├── TrialError      a trial could not be run at all (a trial that merely fails is a record)
+    │   └── NodesLostError  too few nodes are left for a trial
     ├── DatasetError    a file of records cannot be read or written
     ├── CheckpointError (autosync.simulator)  a learned simulator cannot be saved or loaded
     └── OptionsError    (autosync.tune)       an option is out of range, or options contradict each other
@@ -20,6 +21,7 @@ __all__ = [
     "ClusterError",
     "DatasetError",
     "ModelError",
+    "NodesLostError",
     "SpaceError",
     "SpecError",
     "TrialError",
@@ -48,6 +50,10 @@ class ClusterError(AutosyncError, RuntimeError):
 
 class TrialError(AutosyncError, RuntimeError):
     """Trials cannot be run at all; one failed trial is a record, not an error."""
+
+
+class NodesLostError(TrialError):
+    """Nodes have left, and too few are there for a trial."""
 
 
 class DatasetError(AutosyncError, RuntimeError):

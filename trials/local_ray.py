@@ -6,6 +6,7 @@ import logging
 import os
 import socket
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import ray
@@ -18,17 +19,24 @@ from trials.reasons import reason_of
 
 __all__ = ["RayStart", "cpus_per_worker", "start_ray"]
 
+NOT_SHIPPED = ["/.git", "/.venv", "/data", "/runs", "**/__pycache__"]
+"""What of a working directory stays here, as .gitignore would say it."""
+
 REACH_SECONDS = 10.0
 """How long a cluster's head may take to accept a connection."""
 
 
 @dataclass(frozen=True)
 class RayStart:
-    """`address` is that of a cluster to join; without it the one in RAY_ADDRESS, or else a new one here."""
+    """`address` is that of a cluster to join; without it the one in RAY_ADDRESS, or else a new one here.
+
+    Every node gets a copy of `working_dir`, and imports from there.
+    """
 
     address: str | None = None
     workers: int | None = None
     dashboard: bool = True
+    working_dir: Path | None = None
 
 
 def start_ray(start: RayStart) -> str:
@@ -36,6 +44,8 @@ def start_ray(start: RayStart) -> str:
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     os.environ.setdefault("RAY_TRAIN_V2_ENABLED", "0")
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": True}
+    if start.working_dir is not None:
+        quiet["runtime_env"] = {"working_dir": str(start.working_dir), "excludes": NOT_SHIPPED}
     address = start.address or os.environ.get("RAY_ADDRESS")
     if address:
         context: Any = _joined(address, quiet)

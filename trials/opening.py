@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from autosync.engine.zoo import ALIASES, MODELS, build_task, resolve_name
 from autosync.spec import ClusterSpec
@@ -14,7 +15,10 @@ from trials.backends.base import Backend
 from trials.discovery import WORKERS_OF_A_SINGLE_NODE, cluster_from_ray_nodes, local_cluster
 from trials.processes import quiet_tensorflow
 
-__all__ = ["KINDS", "Choice", "Opened", "check_model_name", "opened", "opened_on_ray"]
+if TYPE_CHECKING:
+    from trials.supervisor import RaySettings
+
+__all__ = ["KINDS", "Choice", "Opened", "check_model_name", "model_line", "model_on", "opened", "trials_on_ray"]
 
 KINDS = ("ray", "local")
 
@@ -65,20 +69,25 @@ def _on_ray(choice: Choice) -> Opened:
     from trials.local_ray import RayStart, start_ray
 
     joined = start_ray(RayStart(choice.address, choice.workers, dashboard=False))
-    ready = opened_on_ray(choice, cluster_from_ray_nodes(ray.nodes(), choice.workers))
-    return Opened(ready.backend, (joined, *ready.notes))
+    from trials.backends.ray_actors import Launch, RayBackend
+
+    cluster = cluster_from_ray_nodes(ray.nodes(), choice.workers)
+    backend = RayBackend(Launch(model_on(choice.model, cluster), cluster, trials_on_ray(cluster)))
+    return Opened(backend, (joined, model_line(choice.model, cluster), *backend.notes))
 
 
-def opened_on_ray(choice: Choice, cluster: ClusterSpec, probe: bool = True) -> Opened:
-    """A back end on the Ray that this process has joined; the links of `cluster` are measured first if `probe`."""
-    from trials.backends.ray_actors import RayBackend, RaySettings
+def trials_on_ray(cluster: ClusterSpec, probe: bool = True) -> RaySettings:
+    """How trials on `cluster` run on the Ray that this process has joined; its links are measured first if `probe`."""
+    from trials.backends.ray_actors import RaySettings
     from trials.local_ray import cpus_per_worker
     from trials.worker_set import SetSettings
 
-    name = resolve_name(choice.model, sum(node.gpus for node in cluster.nodes))
-    workers = SetSettings(cpus_per_worker(cluster), import_paths=(os.getcwd(), _source()))
-    backend = RayBackend(name, cluster, RaySettings(workers, probe=probe))
-    return Opened(backend, (_model_line(choice.model, cluster), *backend.notes))
+    return RaySettings(SetSettings(cpus_per_worker(cluster), import_paths=(os.getcwd(), _source())), probe=probe)
+
+
+def model_on(name: str, cluster: ClusterSpec) -> str:
+    """The full name of the model that `name` means on this cluster."""
+    return resolve_name(name, sum(node.gpus for node in cluster.nodes))
 
 
 def _in_this_process(choice: Choice) -> Opened:
@@ -92,10 +101,10 @@ def _in_this_process(choice: Choice) -> Opened:
     captured = capture(build_task(choice.model))
     backend = LocalBackend(captured.to_bytes(), cluster)
     where = "Every worker is a logical device of this process, so links are its memory."
-    return Opened(backend, (where, _model_line(choice.model, cluster), *captured.notes))
+    return Opened(backend, (where, model_line(choice.model, cluster), *captured.notes))
 
 
-def _model_line(name: str, cluster: ClusterSpec) -> str:
+def model_line(name: str, cluster: ClusterSpec) -> str:
     """Which model `name` is on this cluster, and why."""
     gpus = sum(node.gpus for node in cluster.nodes)
     full_name = resolve_name(name, gpus)

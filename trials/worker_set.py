@@ -20,13 +20,16 @@ __all__ = ["SetSettings", "WorkerSet"]
 
 T = TypeVar("T")
 
+NODE_SHARE, ANY_SHARE = 0.6, 0.001
+"""Of a node's resource `node:ADDRESS`, which Ray sets to 1: more than half can be had once, a little by everyone."""
+
 
 @dataclass(frozen=True)
 class SetSettings:
     """How a set of workers is started: cores asked of Ray for each, and how long placing and starting may take.
 
     A process that does not say its pid within `answer_seconds` counts as hung. `import_paths` are where the client
-    looks for a user's model.
+    looks for a user's model. While `exclusive`, no other set shares a node with this one, be it another program's.
     """
 
     cpus_per_worker: float = 1.0
@@ -34,6 +37,7 @@ class SetSettings:
     place_timeout_seconds: float = 60.0
     answer_seconds: float = 10.0
     import_paths: tuple[str, ...] = ()
+    exclusive: bool = True
 
 
 @final
@@ -88,9 +92,9 @@ class WorkerSet:
         self.cluster = cluster
         self._get(self.client.open_session.remote(cluster.to_json(), clock), "placing the model")
 
-    def run(self, request: dict[str, Any], timeout_seconds: float) -> dict[str, Any]:
-        """Run one trial in the client. Raises Ray's `GetTimeoutError` or `RayActorError` when it hangs or dies."""
-        return ray.get(self.client.run.remote(request), timeout=timeout_seconds)
+    def begin(self, request: dict[str, Any]) -> Any:
+        """Begin one trial in the client; a reference to its record in JSON."""
+        return self.client.run.remote(request)
 
     def missing(self, busy_client: bool = False) -> str | None:
         """A sentence naming the processes that have died or hang, or None while all answer.
@@ -127,17 +131,13 @@ class WorkerSet:
         bundles = []
         for node in self.cluster.nodes:
             for _ in range(node.workers):
-                bundle = {"CPU": self.settings.cpus_per_worker, f"node:{node.address}": 0.001}
+                held = NODE_SHARE / node.workers if self.settings.exclusive else ANY_SHARE
+                bundle = {"CPU": self.settings.cpus_per_worker, f"node:{node.address}": held}
                 bundles.append(bundle | ({"GPU": float(node.gpus)} if node.gpus else {}))
         group = placement_group(bundles, strategy="PACK", name=name)
         if not group.wait(timeout_seconds=self.settings.place_timeout_seconds):
             remove_placement_group(group)
-            have = ray.available_resources()
-            raise ClusterError(
-                f"{len(bundles)} workers of {self.settings.cpus_per_worker:g} CPUs each must be placed, but the "
-                f"cluster has {have.get('CPU', 0):g} CPUs and {have.get('GPU', 0):g} GPUs free; use fewer --workers "
-                "or end other jobs."
-            )
+            raise ClusterError(_no_place(self.cluster, self.settings))
         return group
 
     def _actor(self, process: type, bundle: int, **options: Any) -> Any:
@@ -147,6 +147,19 @@ class WorkerSet:
     def _get(self, reference: Any, what: str) -> Any:
         """The answer, with our own errors as they were raised and Ray's as a `ClusterError`."""
         return _answered(lambda: ray.get(reference, timeout=self.settings.start_timeout_seconds), what)
+
+
+def _no_place(cluster: ClusterSpec, settings: SetSettings) -> str:
+    """Why workers cannot be placed, as far as what is free tells."""
+    have = ray.available_resources()
+    taken = [node.address for node in cluster.nodes if have.get(f"node:{node.address}", 0.0) < NODE_SHARE]
+    if settings.exclusive and taken:
+        return f"A trial needs its nodes for itself, but {', '.join(taken)} are held or gone; end other jobs there."
+    return (
+        f"{len(cluster.server_devices)} workers of {settings.cpus_per_worker:g} CPUs each must be placed, but the "
+        f"cluster has {have.get('CPU', 0):g} CPUs and {have.get('GPU', 0):g} GPUs free; use fewer --workers "
+        "or end other jobs."
+    )
 
 
 def _fault(reference: Any) -> str:

@@ -16,7 +16,7 @@ from autosync.spec.strategy import Strategy
 
 __all__ = ["OUTCOMES", "PURPOSES", "RuntimeRecord", "TimingProtocol"]
 
-OUTCOMES = ("ok", "stopped", "failed", "timed_out")
+OUTCOMES = ("ok", "stopped", "failed", "timed_out", "lost")
 PURPOSES = ("baseline", "search", "remeasure", "manual")
 
 
@@ -57,7 +57,8 @@ class RuntimeRecord:
     """A fact: `strategy` trained `model` on `cluster` and took `step_seconds`, or failed for `reason`.
 
     `outcome` is *ok* (all timed steps kept), *stopped* (clearly slower than the best; some steps kept),
-    *timed_out* or *failed*; all but *ok* state a reason. `setup_seconds` is what building the step took,
+    *timed_out*, *failed*, or *lost* (a process or node under it went away, which says nothing about the strategy);
+    all but *ok* state a reason. `setup_seconds` is what building the step took,
     `total_seconds` the whole trial. `predicted_seconds` is what the simulator said before the trial ran.
     """
 

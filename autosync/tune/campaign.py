@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, final
 
 from autosync.errors import TrialError
 from autosync.search import Proposal, Searcher
-from autosync.spec import RuntimeRecord, TimingProtocol
+from autosync.spec import RuntimeRecord, Strategy, TimingProtocol
 from trials.request import TrialRequest
 
 __all__ = ["Campaign", "Keeper", "Limits"]
 
 MOST_LOST = 3
-"""Trials without a record after which a search gives up."""
+"""Trials without a record after which a search gives up; losses of one strategy after which it is not asked again."""
 
 
 class Keeper(Protocol):
@@ -50,6 +51,7 @@ class Campaign:
         """Each of `watchers` is called with a record once it is stored and the searcher knows it."""
         self.searcher = searcher
         self.records: list[RuntimeRecord] = []
+        """What trials have found out; those lost with a worker or a node are not among them, and are run again."""
         self._keeper = keeper
         self._protocol = protocol
         self._run = run
@@ -59,6 +61,7 @@ class Campaign:
         self._unfinished = searcher.pending()
         self._out = 0
         self._lost = 0
+        self._losses: Counter[str] = Counter()
 
     def restore(self, state: dict[str, Any]) -> None:
         """Set the searcher to where it stood; what was out then is asked for first."""
@@ -68,16 +71,22 @@ class Campaign:
     def take_up(self, records: list[RuntimeRecord]) -> None:
         """Go on from what an earlier process has recorded in this run."""
         for record in records:
-            self.searcher.tell(record)
-        self.records += records
+            if self._says_something(record):
+                self.searcher.tell(record)
+                self.records.append(record)
         self._unfinished = self.searcher.pending()
+
+    @property
+    def under_way(self) -> int:
+        """Requests whose records have not come."""
+        return self._out
 
     @property
     def best_median_seconds(self) -> float | None:
         return min((each.median_seconds for each in self.records if each.median_seconds is not None), default=None)
 
     def next_request(self) -> TrialRequest | None:
-        """The next trial to run, or None when the search is over."""
+        """The next trial to run; None when the search is over, or would be if all under way went well."""
         if len(self.records) + self._out >= self._limits.trials or self._limits.out_of_time():
             return None
         proposals = self._unfinished[:1] or self.searcher.ask(1)
@@ -92,8 +101,11 @@ class Campaign:
         """Keep the record of a request, tell the searcher, and then everyone who watches."""
         self._keeper.append(record)
         self._out -= 1
-        self.records.append(record)
-        self.searcher.tell(record)
+        if self._says_something(record):
+            self.records.append(record)
+            self.searcher.tell(record)
+        else:
+            self._ask_again(record.strategy)
         self._keeper.save_state(self.searcher.state())
         for watcher in self._watchers:
             watcher(record)
@@ -106,7 +118,16 @@ class Campaign:
             raise TrialError(
                 f"{self._lost} trials brought no record because the processes that run them broke; see Ray's logs."
             )
-        self._unfinished += [each for each in self.searcher.pending() if each.strategy == request.strategy]
+        self._ask_again(request.strategy)
+
+    def _ask_again(self, strategy: Strategy) -> None:
+        self._unfinished += [each for each in self.searcher.pending() if each.strategy == strategy]
+
+    def _says_something(self, record: RuntimeRecord) -> bool:
+        """Whether a record counts: any but a loss, and the last loss of a strategy under which workers keep dying."""
+        if record.outcome == "lost":
+            self._losses[record.strategy.digest] += 1
+        return record.outcome != "lost" or self._losses[record.strategy.digest] >= MOST_LOST
 
     def run(self, run_trial: Callable[[TrialRequest], RuntimeRecord]) -> None:
         """The whole campaign, one trial after the other, over any callable."""

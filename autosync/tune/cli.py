@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from autosync.errors import AutosyncError
-from autosync.tune.options import SEARCHERS, SIMULATORS, TuneOptions
+from autosync.tune.options import ON_NODE_LOSS, SEARCHERS, SIMULATORS, TuneOptions
 
 __all__ = ["INTERRUPTED", "main"]
 
@@ -36,6 +36,14 @@ INTERRUPTED = 130
 @click.option("--stop-factor", default=2.0, help="A trial this much slower than the best is stopped early.")
 @click.option("--rounds", default=6, help="Times the finalists are measured again, in turns.")
 @click.option("--address", help="Ray cluster to join.  [default: $RAY_ADDRESS, or a local one is started]")
+@click.option("--cluster", type=Path, help="Cluster file that states nodes, racks and links.")
+@click.option("--emulate", help="Make a cluster for this run: 4x200mbit, or a cluster file. Needs root.")
+@click.option("--nodes-per-trial", type=int, help="Nodes a trial gets; trials run side by side.  [default: all nodes]")
+@click.option("--on-node-loss", default="wait", help=f"When nodes lack for a trial: one of {', '.join(ON_NODE_LOSS)}.")
+@click.option("--node-wait", "node_wait_seconds", default=600.0, help="Seconds to wait for a node to come back.")
+@click.option("--probe/--no-probe", default=True, help="Measure the links first, or take them as stated or assumed.")
+@click.option("--reprobe", is_flag=True, help="With --resume: measure the links again.")
+@click.option("--working-dir", type=Path, help="Directory that Ray ships to every node, with your model in it.")
 def main(out: Path | None, **given: Any) -> None:
     """Find the fastest gradient-synchronization strategy for a model on this cluster, by measuring."""
     if out is None:
@@ -45,6 +53,11 @@ def main(out: Path | None, **given: Any) -> None:
         out = Path("runs") / f"{stem}-{time.strftime('%Y%m%d-%H%M%S')}"
     try:
         options = TuneOptions.create(out=out, **given)
+        if options.emulate is not None:
+            from autosync.tune.emulation import is_inside, tune_emulated
+
+            if not is_inside():
+                sys.exit(tune_emulated(options.emulate, sys.argv[1:], out))
         from autosync.tune.compose import tune  # Ray and pyarrow are imported only once the options are right
 
         sys.exit(tune(options))

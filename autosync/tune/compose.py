@@ -6,7 +6,6 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 import ray
 from rich.console import Console
@@ -16,7 +15,7 @@ from autosync.cost import AnalyticSimulator
 from autosync.cost.protocol import Simulator
 from autosync.dataset import RecordStore
 from autosync.engine.zoo import default_space, resolve_name
-from autosync.errors import AutosyncError, ClusterError, DatasetError
+from autosync.errors import DatasetError, NodesLostError
 from autosync.search import EvolutionSearch, GuidedSearch, RandomSearch, Searcher
 from autosync.space import SearchSpace
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy, TimingProtocol, strategy_faults
@@ -25,16 +24,14 @@ from autosync.tune.ending import finish, print_interrupted
 from autosync.tune.finals import seconds_for_finals
 from autosync.tune.job import Job
 from autosync.tune.options import TuneOptions
+from autosync.tune.place import open_fleet
 from autosync.tune.progress import Progress
 from autosync.tune.run_directory import RunDirectory
 from autosync.tune.spaces import load_space
 from autosync.tune.tune_run import run_with_tune
-from trials.backends.base import Backend
-from trials.discovery import cluster_from_ray_nodes
 from trials.interruption import ctrl_c_waits
 from trials.local_ray import RayStart, start_ray
-from trials.opening import Choice, check_model_name, opened_on_ray
-from trials.summary import cluster_lines, model_in_words
+from trials.opening import check_model_name
 
 __all__ = ["make_searcher", "tune"]
 
@@ -55,16 +52,28 @@ def tune(options: TuneOptions) -> int:
     directory = RunDirectory.open(options)
     begin = time.monotonic() - (directory.read_state()[1] if options.resume else 0.0)
     try:
-        console.print(start_ray(RayStart(options.address, options.workers)))
-        backend = _open_backend(options, directory, console)
-        try:
-            return _search(Job(options, directory, store, backend, console, begin))
-        finally:
-            backend.close()
+        console.print(start_ray(RayStart(options.address, options.workers, working_dir=options.working_dir)))
+        return _searched(options, directory, store, console, begin)
     finally:
         with ctrl_c_waits():
             ray.shutdown()
             _compact(store, console)
+
+
+def _searched(options: TuneOptions, directory: RunDirectory, store: RecordStore, console: Console, begin: float) -> int:
+    """The search on the cluster there is, and on what is left of it when that is asked for; the exit status."""
+    shrunk = False
+    while True:
+        fleet = open_fleet(options, directory, console, shrunk)
+        try:
+            return _search(Job(options, directory, store, fleet, console, begin), go_on=options.resume and not shrunk)
+        except NodesLostError:
+            if options.on_node_loss != "shrink":
+                raise
+            shrunk = True
+            console.print("Too few nodes are left for this search; it begins anew on those there are.")
+        finally:
+            fleet.close()
 
 
 def _compact(store: RecordStore, console: Console) -> None:
@@ -98,35 +107,6 @@ def _check_cheap_things(options: TuneOptions) -> None:
     load_space(options.space or default_space(resolve_name(options.model, 0)))
 
 
-def _open_backend(options: TuneOptions, directory: RunDirectory, console: Console) -> Backend:
-    """Workers with the model captured, on a measured cluster; for a resumed run the cluster as it was measured then."""
-    cluster = cluster_from_ray_nodes(ray.nodes(), options.workers)
-    if options.resume:
-        digest, stored = directory.read_run()
-        cluster = _as_before(stored, cluster)
-    workers = len(cluster.server_devices)
-    console.print(f"Starting {workers} worker process{'es' * (workers > 1)} and capturing {options.model} ...")
-    ready = opened_on_ray(Choice(options.model, workers=options.workers), cluster, probe=not options.resume)
-    if options.resume and ready.backend.model.digest != digest:
-        ready.backend.close()
-        raise AutosyncError("--resume needs the same model, but it has changed since the run began; start a new run.")
-    for line in (*ready.notes, model_in_words(ready.backend.model), *cluster_lines(ready.backend.cluster)):
-        console.print(line, soft_wrap=True)
-    return ready.backend
-
-
-def _as_before(stored: ClusterSpec, live: ClusterSpec) -> ClusterSpec:
-    """The cluster as it was measured when the run began, at today's addresses. Raises `ClusterError` if it differs."""
-    shapes = [[(node.name, node.workers, node.gpus) for node in each.nodes] for each in (stored, live)]
-    if shapes[0] != shapes[1]:
-        raise ClusterError(
-            f"--resume needs a cluster like the run's, {len(stored.nodes)} node(s) with "
-            f"{len(stored.server_devices)} workers, but this one has {len(live.nodes)} with {len(live.server_devices)}."
-        )
-    nodes = tuple(replace(old, address=new.address) for old, new in zip(stored.nodes, live.nodes, strict=True))
-    return replace(stored, nodes=nodes)
-
-
 def _seeds(model: ModelSpec, cluster: ClusterSpec) -> list[tuple[str, Strategy]]:
     """Every hand-written strategy that fits; those that make the same decisions count once, under the first name."""
     seeds: dict[str, tuple[str, Strategy]] = {}
@@ -149,8 +129,8 @@ def _seeds_in_words(model: ModelSpec, cluster: ClusterSpec, different: int, tria
         yield f"  With --trials {trials}, {different - trials} of them are not timed: the best baseline may be missed."
 
 
-def _search(job: Job) -> int:
-    """The whole search, from the first trial to the verdict; the exit status."""
+def _search(job: Job, go_on: bool) -> int:
+    """The whole search, from the first trial, or where it stood, to the verdict; the exit status."""
     options, model, cluster = job.options, job.backend.model, job.backend.cluster
     space = load_space(options.space or default_space(model.name)).bind(model, cluster)
     seeds = _seeds(model, cluster)
@@ -158,11 +138,14 @@ def _search(job: Job) -> int:
     for line in _seeds_in_words(model, cluster, len(seeds), options.trials):
         job.console.print(line, soft_wrap=True)
     searcher = make_searcher(options, space, seeds)
-    earlier = _restore(job, searcher)
+    earlier, elsewhere = _restore(job, searcher, go_on)
+    if elsewhere:
+        job.console.print(f"{elsewhere} trials of this run were on other nodes; they count, but do not compare.")
     job.directory.write_run(options, model.digest, cluster)
-    progress = Progress(job.console, options.trials, options.time_budget_seconds, time.monotonic)
+    trials = options.trials - elsewhere
+    progress = Progress(job.console, trials, options.time_budget_seconds, time.monotonic)
 
-    limits = _limits(job, lambda: campaign.records)
+    limits = _limits(job, trials, lambda: campaign.records)
     campaign = Campaign(searcher, job, _protocol(options), job.directory.name, options.seed, limits, (progress,))
     campaign.take_up(earlier)
     progress.start_from(earlier)
@@ -176,14 +159,16 @@ def _search(job: Job) -> int:
         raise
 
 
-def _restore(job: Job, searcher: Searcher) -> list[RuntimeRecord]:
-    """The run's earlier trials, with the searcher set to where it stood."""
-    if not job.options.resume:
-        return []
-    state, _ = job.directory.read_state()
-    if state is not None:
-        searcher.restore(state)
-    return [each for each in job.store.read(run=job.directory.name) if each.purpose in ("baseline", "search")]
+def _restore(job: Job, searcher: Searcher, go_on: bool) -> tuple[list[RuntimeRecord], int]:
+    """The run's earlier trials on this cluster, and how many were on another; the searcher is set to where it stood."""
+    trials = [each for each in job.store.read(run=job.directory.name) if each.purpose in ("baseline", "search")]
+    here = [each for each in trials if each.cluster.digest == job.backend.cluster.digest]
+    elsewhere = sum(each.outcome != "lost" for each in trials) - sum(each.outcome != "lost" for each in here)
+    if go_on:
+        state, _ = job.directory.read_state()
+        if state is not None:
+            searcher.restore(state)
+    return here, elsewhere
 
 
 def _protocol(options: TuneOptions) -> TimingProtocol:
@@ -195,9 +180,7 @@ def _protocol(options: TuneOptions) -> TimingProtocol:
     )
 
 
-def _limits(job: Job, records: Callable[[], list[RuntimeRecord]]) -> Limits:
+def _limits(job: Job, trials: int, records: Callable[[], list[RuntimeRecord]]) -> Limits:
     """A time budget is for the whole run: what has gone by, and what the finals will take, count too."""
     budget = job.options.time_budget_seconds or math.inf
-    return Limits(
-        job.options.trials, lambda: job.seconds_gone + seconds_for_finals(records(), job.options.rounds) >= budget
-    )
+    return Limits(trials, lambda: job.seconds_gone + seconds_for_finals(records(), job.options.rounds) >= budget)

@@ -12,7 +12,7 @@ from autosync.dataset import RecordStore
 from autosync.spec import RuntimeRecord
 from autosync.tune.options import TuneOptions
 from autosync.tune.run_directory import RunDirectory
-from trials.backends.base import Backend
+from trials.fleet import Fleet
 
 __all__ = ["Job"]
 
@@ -26,7 +26,7 @@ class Job:
     options: TuneOptions
     directory: RunDirectory
     store: RecordStore
-    backend: Backend
+    backend: Fleet
     console: Console
     begin: float
 

@@ -11,11 +11,19 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from autosync.errors import AutosyncError
 
-__all__ = ["SEARCHERS", "SIMULATORS", "OptionsError", "TuneOptions", "flag"]
+__all__ = ["ON_NODE_LOSS", "SEARCHERS", "SIMULATORS", "OptionsError", "TuneOptions", "flag"]
 
 SEARCHERS = ("guided", "evolution", "random")
 SIMULATORS = ("analytic", "linear")
+ON_NODE_LOSS = ("wait", "shrink")
 
+EXCLUSIVE = (
+    ("workers", "nodes_per_trial"),
+    ("workers", "cluster"),
+    ("address", "emulate"),
+    ("cluster", "emulate"),
+    ("workers", "emulate"),
+)
 
 LARGEST_SEED = 2**63 - 1
 """Records keep the seed in 64 bits."""
@@ -47,12 +55,20 @@ class TuneOptions(BaseModel):
     stop_factor: float = Field(2.0, gt=1)
     rounds: int = Field(6, ge=1)
     address: str | None = None
+    cluster: Path | None = None
+    emulate: str | None = None
+    nodes_per_trial: int | None = Field(None, ge=1)
+    on_node_loss: str = Field("wait", pattern="|".join(f"^{name}$" for name in ON_NODE_LOSS))
+    node_wait_seconds: float = Field(600.0, ge=0)
+    probe: bool = True
+    reprobe: bool = False
+    working_dir: Path | None = None
 
     @classmethod
     def create(cls, **given: Any) -> TuneOptions:
         """Options from keyword arguments. Raises `OptionsError`."""
         try:
-            return cls(**given)
+            options = cls(**given)
         except ValidationError as error:
             first = error.errors()[0]
             name = flag(str(first["loc"][0])) if first["loc"] else "options"
@@ -60,10 +76,30 @@ class TuneOptions(BaseModel):
             if first["type"] == "string_pattern_mismatch":
                 rule = f"must be one of {', '.join(re.findall(r'[a-z]+', first['ctx']['pattern']))}"
             raise OptionsError(f"{name} {rule[0].lower() + rule[1:]}, not {first['input']!r}.") from None
+        options._check_together()
+        return options
+
+    def _check_together(self) -> None:
+        """Refuse options that contradict each other."""
+        for one, other in EXCLUSIVE:
+            if getattr(self, one) is not None and getattr(self, other) is not None:
+                raise OptionsError(f"{flag(one)} and {flag(other)} exclude each other; leave one of them out.")
+        if self.reprobe and not (self.resume and self.probe):
+            raise OptionsError("--reprobe measures the links of a run again; it needs --resume, and no --no-probe.")
 
     def identity(self) -> dict[str, Any]:
         """What a resumed search must share with the one it goes on from."""
-        same = ("model", "workers", "space", "searcher", "simulator", "seed", "warmup_steps", "timed_steps")
+        same = (
+            "model",
+            "workers",
+            "nodes_per_trial",
+            "space",
+            "searcher",
+            "simulator",
+            "seed",
+            "warmup_steps",
+            "timed_steps",
+        )
         chosen = {name: value for name, value in json.loads(self.model_dump_json()).items() if name in same}
         return chosen | {"data": str(self.data.resolve())}
 

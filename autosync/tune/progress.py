@@ -57,7 +57,7 @@ class Standing:
                 default=None,
             ),
             rank_agreement=agreement,
-            failed=sum(each.outcome in ("failed", "timed_out") for each in records),
+            failed=sum(each.outcome in ("failed", "timed_out", "lost") for each in records),
         )
 
 

@@ -11,6 +11,7 @@ from ray.tune.search import Searcher
 from autosync.errors import AutosyncError, TrialError
 from autosync.spec import RuntimeRecord, parse_json
 from autosync.tune.campaign import Campaign
+from trials.lanes import Lanes
 from trials.request import TrialRequest
 
 __all__ = ["METRIC", "TuneSearcher"]
@@ -22,15 +23,18 @@ METRIC = "step_seconds"
 class TuneSearcher(Searcher):
     """Suggests what the campaign asks for, and hands it the records that trials report.
 
-    A trial's configuration holds the request as JSON text under `request`; its result the record under `record`.
+    A trial's configuration names its `lane` and holds the request as JSON text under `request`; its result the record
+    under `record`.
     `save` and `restore` keep the searcher's state as JSON. An error that ends the search (a full disk, or a trial that
     reports a `failure`) is left in `failure`, since Tune would wrap it in its own.
     """
 
-    def __init__(self, campaign: Campaign) -> None:
+    def __init__(self, campaign: Campaign, lanes: Lanes) -> None:
+        """As many trials are out at once as `lanes` have room for."""
         super().__init__(metric=METRIC, mode="min")
         self._campaign = campaign
-        self._requests: dict[str, TrialRequest] = {}
+        self._lanes = lanes
+        self._out: dict[str, tuple[str, TrialRequest]] = {}
         self.failure: AutosyncError | None = None
 
     def set_search_properties(self, metric: str | None, mode: str | None, config: dict[str, Any], **_: Any) -> bool:
@@ -38,20 +42,30 @@ class TuneSearcher(Searcher):
         return metric in (None, METRIC) and mode in (None, "min") and not config
 
     def suggest(self, trial_id: str) -> Any:
-        request = None if self.failure else self._campaign.next_request()
+        """The next trial's configuration; None while no lane is free, or what is under way may still be lost."""
+        try:
+            lane = None if self.failure else self._lanes.take()
+        except AutosyncError as ends_search:
+            lane, self.failure = None, ends_search
+        if lane is None:
+            return Searcher.FINISHED if self.failure else None
+        request = self._campaign.next_request()
         if request is None:
-            return Searcher.FINISHED
-        self._requests[trial_id] = request
+            self._lanes.give_back(lane)
+            return None if self._out else Searcher.FINISHED
+        self._out[trial_id] = lane, request
         return {
+            "lane": lane,
             "label": request.label,
             "strategy": request.strategy.digest,
             "request": json.dumps(request.to_json()),
         }
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
-        request = self._requests.pop(trial_id, None)
-        if request is None:
+        if trial_id not in self._out:
             return
+        lane, request = self._out.pop(trial_id)
+        self._lanes.give_back(lane)
         text, failure = (result or {}).get("record"), (result or {}).get("failure")
         try:
             if failure is not None:

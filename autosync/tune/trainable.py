@@ -1,4 +1,4 @@
-"""One Ray Tune trial: hand the request to the back end, report the record."""
+"""One Ray Tune trial: run the request on its lane, report the record."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, final
 from ray.tune import Trainable
 
 from autosync.errors import TrialError
-from trials.backends.base import Backend
+from trials.lanes import RunOnLane
 from trials.request import TrialRequest
 
 __all__ = ["StrategyTrial"]
@@ -18,9 +18,9 @@ __all__ = ["StrategyTrial"]
 class StrategyTrial(Trainable):
     """Its actor is reused from trial to trial, so that a trial costs little more than its steps."""
 
-    def setup(self, _config: dict[str, Any], backend: Backend | None = None) -> None:
-        assert backend is not None, "wrap the class with ray.tune.with_parameters(StrategyTrial, backend=...)"
-        self._backend = backend
+    def setup(self, _config: dict[str, Any], run: RunOnLane | None = None) -> None:
+        assert run is not None, "wrap the class with ray.tune.with_parameters(StrategyTrial, run=...)"
+        self._run = run
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         self.config = new_config
@@ -32,7 +32,7 @@ class StrategyTrial(Trainable):
         When no trial can be run any more there is no record, but a `failure` that says why.
         """
         try:
-            record = self._backend.run(TrialRequest.from_json(json.loads(self.config["request"])))
+            record = self._run(self.config["lane"], TrialRequest.from_json(json.loads(self.config["request"])))
         except TrialError as error:
             return {"step_seconds": float("nan"), "failure": str(error), "done": True}
         median = record.median_seconds

@@ -6,6 +6,7 @@ import logging
 import os
 from typing import Any
 
+import ray
 from ray import tune
 from ray.tune import RunConfig, TuneConfig, Tuner
 
@@ -13,18 +14,23 @@ from autosync.tune.campaign import Campaign
 from autosync.tune.run_directory import RunDirectory
 from autosync.tune.searcher import METRIC, TuneSearcher
 from autosync.tune.trainable import StrategyTrial
-from trials.backends.base import Backend
+from trials.lanes import Lanes
 
 __all__ = ["run_with_tune"]
 
 
-def run_with_tune(campaign: Campaign, backend: Backend, directory: RunDirectory, model: str) -> None:
-    """Run every trial of `campaign` as a Tune trial on one reused actor, so that Tune's results and Ray's dashboard
+def run_with_tune(campaign: Campaign, lanes: Lanes, directory: RunDirectory, model: str) -> None:
+    """Run every trial of `campaign` as a Tune trial on a reused actor, so that Tune's results and Ray's dashboard
     show them. Raises `KeyboardInterrupt` on Ctrl-C, with all finished trials told.
     """
     _quiet_tune()
-    searcher = TuneSearcher(campaign)
-    trainable = tune.with_resources(tune.with_parameters(StrategyTrial, backend=backend), {"cpu": 0.01})
+    searcher = TuneSearcher(campaign, lanes)
+    # The trainable only hands on; it stays beside this process, so that no lost node takes it along.
+    here = f"node:{ray.util.get_node_ip_address()}"
+    trainable = tune.with_resources(
+        tune.with_parameters(StrategyTrial, run=lanes.runner()),
+        tune.PlacementGroupFactory([{"CPU": 0.01, here: 0.001}]),
+    )
     tuner = Tuner(
         trainable,
         tune_config=TuneConfig(
@@ -32,7 +38,6 @@ def run_with_tune(campaign: Campaign, backend: Backend, directory: RunDirectory,
             mode="min",
             search_alg=searcher,
             num_samples=-1,
-            max_concurrent_trials=1,
             reuse_actors=True,
             trial_name_creator=lambda trial: _trial_name(trial, model),
             trial_dirname_creator=lambda trial: _trial_name(trial, model),

@@ -27,7 +27,7 @@ from tests import cases
 from tests.search.laws import rough_simulator
 from trials.backends.base import Backend
 from trials.backends.local import LocalBackend
-from trials.backends.ray_actors import RayBackend, RaySettings
+from trials.backends.ray_actors import Launch, RayBackend, RaySettings
 from trials.clock import Clock, FakeClock, WallClock
 from trials.discovery import cluster_from_ray_nodes, local_cluster
 from trials.local_ray import RayStart, cpus_per_worker, start_ray
@@ -65,8 +65,9 @@ def on_ray(
     import_paths: tuple[str, ...] = (),
     probe: bool = False,
 ) -> RayBackend:
-    workers = SetSettings(cpus_per_worker(cluster), answer_seconds=3.0, import_paths=import_paths)
-    return RayBackend(model, cluster, RaySettings(workers, clock or brisk(), probe=probe, grace_seconds=1.0))
+    workers = SetSettings(cpus_per_worker(cluster), answer_seconds=3.0, import_paths=import_paths, exclusive=False)
+    settings = RaySettings(workers, clock or brisk(), probe=probe, grace_seconds=1.0)
+    return RayBackend(Launch(model, cluster, settings))
 
 
 def in_this_process() -> LocalBackend:
@@ -219,7 +220,7 @@ class TestRay:
         self, set_of_workers: RayBackend, role: str, told: str
     ) -> None:
         record, pids = interrupted(set_of_workers, role, signal.SIGKILL, ENDLESS)
-        assert record.outcome == "failed"
+        assert record.outcome == "lost"
         assert record.reason.startswith(told)
         assert record.total_seconds > 0
         assert_it_still_works(set_of_workers)
@@ -231,7 +232,7 @@ class TestRay:
     ) -> None:
         protocol = TimingProtocol(warmup_steps=0, timed_steps=10**7, time_limit_seconds=2.0)
         record, pids = interrupted(set_of_workers, "worker-1", signal.SIGSTOP, protocol)
-        assert record.outcome == "timed_out"
+        assert record.outcome == "lost"
         assert record.reason == (
             "Worker 1 on node0 does not answer. (The trial hung for 3 s, and its processes were ended.)"
         )
@@ -246,9 +247,9 @@ class TestRay:
 
     def test_workers_that_find_no_place_are_an_error_that_says_what_is_free(self, ray_cluster: ClusterSpec) -> None:
         before = places_held()
-        workers = SetSettings(cpus_per_worker=1000.0, place_timeout_seconds=1.0)
+        workers = SetSettings(cpus_per_worker=1000.0, place_timeout_seconds=1.0, exclusive=False)
         with pytest.raises(ClusterError, match=r"2 workers of 1000 CPUs each must be placed, but the cluster has "):
-            RayBackend("mlp", ray_cluster, RaySettings(workers))
+            RayBackend(Launch("mlp", ray_cluster, RaySettings(workers)))
         assert places_held() == before
 
     def test_a_model_function_that_raises_is_an_error_in_its_own_words(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import count
 
 import pytest
@@ -97,6 +98,48 @@ def test_a_lost_request_is_asked_for_again_before_any_other() -> None:
     search.finish(PretendBackend().run(again))
     assert sent(search).strategy != lost.strategy
     assert len(search.records) == 1
+
+
+def lost(search: Campaign, request: TrialRequest) -> RuntimeRecord:
+    record = PretendBackend().run(request)
+    return replace(record, outcome="lost", reason="Node node1 has left the cluster.", step_seconds=())
+
+
+def test_a_trial_lost_with_its_node_is_kept_but_not_counted_and_runs_again() -> None:
+    store = Kept()
+    search = campaign("guided", Limits(trials=3), store)
+    first = sent(search)
+    search.finish(lost(search, first))
+    assert [each.outcome for each in store.records] == ["lost"]
+    assert search.records == []
+    assert sent(search) == first
+    search.finish(PretendBackend().run(first))
+    search.run(PretendBackend().run)
+    assert len(search.records) == 3
+    assert len(store.records) == 4
+
+
+def test_a_strategy_under_which_nodes_keep_leaving_is_given_up() -> None:
+    search = campaign("guided", Limits(trials=2))
+    first = sent(search)
+    for number in range(MOST_LOST):
+        assert search.records == []
+        search.finish(lost(search, first))
+        following = sent(search)
+        assert (following == first) == (number < MOST_LOST - 1)
+    assert [each.outcome for each in search.records] == ["lost"]
+
+
+def test_a_search_taken_up_again_runs_what_was_lost() -> None:
+    first = campaign("guided", Limits(trials=9))
+    request = sent(first)
+    record = lost(first, request)
+    first.finish(record)
+    second = campaign("guided", Limits(trials=9))
+    second.restore(json.loads(json.dumps(first.state())))
+    second.take_up([record])
+    assert second.records == []
+    assert sent(second).strategy == request.strategy
 
 
 def test_a_search_gives_up_when_trial_after_trial_is_lost() -> None:

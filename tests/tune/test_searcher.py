@@ -13,7 +13,7 @@ import ray
 from ray.tune import ExperimentAnalysis
 from ray.tune.search import Searcher
 
-from autosync.errors import AutosyncError, DatasetError, TrialError
+from autosync.errors import AutosyncError, DatasetError, NodesLostError, TrialError
 from autosync.spec import RuntimeRecord
 from autosync.tune.campaign import MOST_LOST, Campaign, Limits
 from autosync.tune.run_directory import RunDirectory
@@ -22,6 +22,7 @@ from autosync.tune.trainable import StrategyTrial
 from autosync.tune.tune_run import run_with_tune
 from tests.tune.pretend import CLUSTER, MODEL, Kept, PretendBackend, campaign, options
 from trials.backends.base import Backend
+from trials.lanes import OneLane, RunOnLane
 from trials.request import TrialRequest
 
 
@@ -42,16 +43,56 @@ class LostBackend:
         """There is no process to end."""
 
 
+@final
+class TwoLanes:
+    """Room for two trials at once; one lane can be taken away."""
+
+    model, cluster = MODEL, CLUSTER
+
+    def __init__(self) -> None:
+        self.free = ["left", "right"]
+
+    def take(self) -> str | None:
+        return self.free.pop(0) if self.free else None
+
+    def give_back(self, lane: str) -> None:
+        self.free.append(lane)
+
+    def runner(self) -> RunOnLane:
+        backend = PretendBackend()
+        return lambda _lane, request: backend.run(request)
+
+
+@final
+class NoLane:
+    """Nodes are gone for good."""
+
+    model, cluster = MODEL, CLUSTER
+
+    def take(self) -> str | None:
+        raise NodesLostError("A trial needs 4 nodes, but too few are left.")
+
+    def give_back(self, lane: str) -> None:
+        """There was none to take."""
+
+    def runner(self) -> RunOnLane:
+        return PretendBackend().run  # type: ignore[return-value]
+
+
+def tuned(search: Campaign) -> TuneSearcher:
+    return TuneSearcher(search, OneLane(PretendBackend()))
+
+
 def answer(suggested: dict[str, Any], backend: Backend) -> dict[str, Any]:
     """What the trial reports to Tune."""
     trial = StrategyTrial.__new__(StrategyTrial)  # as Tune does but for its log files
-    trial.setup({}, backend=backend)
+    trial.setup({}, run=OneLane(backend).runner())
     trial.reset_config(suggested)
     return trial.step()
 
 
 def test_a_suggestion_holds_the_request_and_what_tune_should_show() -> None:
-    suggested = TuneSearcher(campaign("guided", Limits(trials=3))).suggest("a")
+    suggested = tuned(campaign("guided", Limits(trials=3))).suggest("a")
     request = TrialRequest.from_json(json.loads(suggested["request"]))
     assert suggested["label"] == request.label == "parameter_server"
     assert suggested["strategy"] == request.strategy.digest
@@ -59,7 +100,7 @@ def test_a_suggestion_holds_the_request_and_what_tune_should_show() -> None:
 
 def test_a_completed_trial_is_stored_and_the_search_ends_after_its_trials() -> None:
     store, backend = Kept(), PretendBackend()
-    tune = TuneSearcher(campaign("guided", Limits(trials=2), store))
+    tune = tuned(campaign("guided", Limits(trials=2), store))
     for trial in ("a", "b"):
         tune.on_trial_complete(trial, answer(tune.suggest(trial), backend))
     assert len(store.records) == 2
@@ -69,7 +110,7 @@ def test_a_completed_trial_is_stored_and_the_search_ends_after_its_trials() -> N
 
 
 def test_a_trial_that_errors_is_asked_for_again_and_at_last_ends_the_search() -> None:
-    tune = TuneSearcher(campaign("guided", Limits(trials=9)))
+    tune = tuned(campaign("guided", Limits(trials=9)))
     first = tune.suggest("0")
     for trial in range(MOST_LOST):
         tune.on_trial_complete(str(trial), None, error=True)
@@ -79,15 +120,43 @@ def test_a_trial_that_errors_is_asked_for_again_and_at_last_ends_the_search() ->
     assert tune.suggest("last") == Searcher.FINISHED
 
 
+def test_as_many_trials_are_out_as_there_are_lanes_each_on_its_own() -> None:
+    tune = TuneSearcher(campaign("guided", Limits(trials=9)), TwoLanes())
+    first, second = tune.suggest("a"), tune.suggest("b")
+    assert {first["lane"], second["lane"]} == {"left", "right"}
+    assert first["strategy"] != second["strategy"]
+    assert tune.suggest("c") is None, "both lanes are busy"
+    tune.on_trial_complete("a", answer(first, PretendBackend()))
+    assert tune.suggest("c")["lane"] == first["lane"]
+
+
+def test_a_search_is_not_over_while_a_trial_under_way_may_still_be_lost() -> None:
+    tune = TuneSearcher(campaign("guided", Limits(trials=2)), TwoLanes())
+    first, second = tune.suggest("a"), tune.suggest("b")
+    tune.on_trial_complete("a", answer(first, PretendBackend()))
+    assert tune.suggest("c") is None
+    tune.on_trial_complete("b", None, error=True)
+    again = tune.suggest("c")
+    assert again["strategy"] == second["strategy"]
+    tune.on_trial_complete("c", answer(again, PretendBackend()))
+    assert tune.suggest("d") == Searcher.FINISHED
+
+
+def test_nodes_gone_for_good_end_the_search_with_their_own_words() -> None:
+    tune = TuneSearcher(campaign("guided", Limits(trials=2)), NoLane())
+    assert tune.suggest("a") == Searcher.FINISHED
+    assert isinstance(tune.failure, NodesLostError)
+
+
 def test_a_full_disk_ends_the_search_and_is_kept_for_the_one_who_runs_it() -> None:
-    tune = TuneSearcher(campaign("guided", Limits(trials=9), Kept(full_after=0)))
+    tune = tuned(campaign("guided", Limits(trials=9), Kept(full_after=0)))
     tune.on_trial_complete("a", answer(tune.suggest("a"), PretendBackend()))
     assert isinstance(tune.failure, DatasetError)
     assert tune.suggest("b") == Searcher.FINISHED
 
 
 def test_a_back_end_that_can_run_no_more_ends_the_search_with_its_own_words() -> None:
-    tune = TuneSearcher(campaign("guided", Limits(trials=9)))
+    tune = tuned(campaign("guided", Limits(trials=9)))
     tune.on_trial_complete("a", answer(tune.suggest("a"), LostBackend()))
     assert isinstance(tune.failure, AutosyncError)
     assert str(tune.failure) == "No worker is left for parameter_server."
@@ -95,19 +164,19 @@ def test_a_back_end_that_can_run_no_more_ends_the_search_with_its_own_words() ->
 
 def test_a_saved_searcher_restored_goes_on_as_if_never_stopped(tmp_path: Path) -> None:
     backend = PretendBackend()
-    one = TuneSearcher(campaign("guided", Limits(trials=9)))
+    one = tuned(campaign("guided", Limits(trials=9)))
     for trial in range(5):
         one.on_trial_complete(str(trial), answer(one.suggest(str(trial)), backend))
     one.save(str(tmp_path / "state.json"))
     assert json.loads((tmp_path / "state.json").read_text())["searcher"] == "guided"
-    other = TuneSearcher(campaign("guided", Limits(trials=9)))
+    other = tuned(campaign("guided", Limits(trials=9)))
     other.restore(str(tmp_path / "state.json"))
     ours, theirs = (json.loads(each.suggest("next")["request"])["strategy"] for each in (one, other))
     assert ours == theirs
 
 
 def test_tune_may_name_our_metric_but_neither_another_nor_a_space_of_its_own() -> None:
-    tune = TuneSearcher(campaign("guided", Limits(trials=9)))
+    tune = tuned(campaign("guided", Limits(trials=9)))
     assert tune.set_search_properties(METRIC, "min", {})
     assert tune.set_search_properties(None, None, {}, experiment="any")
     assert not tune.set_search_properties("loss", "min", {})
@@ -116,7 +185,7 @@ def test_tune_may_name_our_metric_but_neither_another_nor_a_space_of_its_own() -
 
 
 def test_a_trial_that_failed_reports_no_step_time_and_its_reason() -> None:
-    suggested = TuneSearcher(campaign("guided", Limits(trials=9))).suggest("a")
+    suggested = tuned(campaign("guided", Limits(trials=9))).suggest("a")
     reported = answer(suggested, PretendBackend(broken=[suggested["strategy"]]))
     assert math.isnan(reported["step_seconds"])
     assert (reported["outcome"], reported["done"]) == ("failed", True)
@@ -141,7 +210,7 @@ def test_a_search_under_tune_is_the_search_without_it_and_tune_shows_its_results
 
     directory = RunDirectory.open(options(tmp_path / "run"))
     search = campaign("guided", Limits(trials=20))
-    run_with_tune(search, PretendBackend([broken]), directory, "mlp")
+    run_with_tune(search, OneLane(PretendBackend([broken])), directory, "mlp")
     assert search.records == plain.records
 
     trials = ExperimentAnalysis(str(directory.tune_directory / directory.name)).trials
@@ -154,10 +223,10 @@ def test_a_search_under_tune_is_the_search_without_it_and_tune_shows_its_results
         assert result["step_seconds"] == pytest.approx(record.median_seconds or math.nan, nan_ok=True)
 
     # A search that has had all its trials is over at once, and one with more goes on in the same directory.
-    run_with_tune(search, PretendBackend([broken]), directory, "mlp")
+    run_with_tune(search, OneLane(PretendBackend([broken])), directory, "mlp")
     assert len(search.records) == 20
     more = campaign("guided", Limits(trials=22))
     more.searcher.restore(search.state())
     more.take_up(search.records)
-    run_with_tune(more, PretendBackend([broken]), directory, "mlp")
+    run_with_tune(more, OneLane(PretendBackend([broken])), directory, "mlp")
     assert len(set(digests(more))) == 22

@@ -1,178 +1,80 @@
-"""Trials on Ray actors: one supervisor that owns a set of workers, and a handle that any process may hold."""
+"""Trials on Ray actors: a handle, which any process may hold, to a supervisor with its set of workers."""
 
 from __future__ import annotations
 
 import contextlib
 import uuid
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, final
 
 import ray
 from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError
 from ray.util.placement_group import get_placement_group, placement_group_table, remove_placement_group
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from autosync.errors import AutosyncError, TrialError
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord
-from trials.clock import Clock, WallClock
-from trials.environment import Environment
-from trials.reasons import reason_of
 from trials.request import TrialRequest
-from trials.run import Stage
-from trials.worker_set import SetSettings, WorkerSet
+from trials.supervisor import RaySettings, Supervisor
 
-__all__ = ["RayBackend", "RaySettings", "Supervisor"]
+__all__ = ["Launch", "RayBackend", "RaySettings", "RunByName"]
 
 CLOSE_SECONDS = 3.0
 """How long a supervisor may take to close its workers; one that is in mid-trial is ended, and they end with it."""
 
-FAILURES_IN_A_ROW = 3
-"""Failed trials without a cause outside them, after which a new set of workers is started to be sure."""
-
-ATTEMPTS = 3
-"""How often in a row a new set of workers is tried before trials are given up."""
-
-
-@dataclass(frozen=True)
-class RaySettings:
-    """How trials run on Ray: the set of workers, the clock, and whether links are measured first.
-
-    `grace_seconds` is how long past its own time limit a trial may take before its processes are ended.
-    """
-
-    workers: SetSettings = field(default_factory=SetSettings)
-    clock: Clock = field(default_factory=WallClock)
-    probe: bool = True
-    grace_seconds: float = 30.0
-
 
 @final
-class Supervisor:
-    """Owns one set of workers: runs trials on it, ends it when it hangs, and starts it anew when it loses a process."""
+class Launch:
+    """A supervisor that is starting its workers, which takes seconds; `RayBackend` waits for it."""
 
-    def __init__(self, cluster: dict[str, Any], settings: RaySettings, name: str) -> None:
-        """`start` comes next; what it raises could not be told from a constructor. Actors are named after `name`."""
-        self._settings = settings
-        self._cluster = ClusterSpec.from_json(cluster)
-        self._name = name
-        self._generation = 0
-        self._set: WorkerSet | None = None
-        self._failures = 0
+    def __init__(self, model: str, cluster: ClusterSpec, settings: RaySettings, captured: Any = None) -> None:
+        """`model` is a zoo name or `package.module:function`.
 
-    def start(self, model: str) -> dict[str, Any]:
-        """Start the workers, capture `model`, probe the links; model, notes and cluster as JSON.
-
-        Raises `ModelError` or `ClusterError`, and then leaves no process behind.
+        `captured` may be an object reference to what another back end's `captured` gave of the same model.
         """
-        self._set = self._new_set()
+        self.name = f"autosync-{uuid.uuid4().hex[:6]}"
+        # It stays beside this process: the loss of another node must never take it along.
+        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+        supervised: Any = ray.remote(Supervisor).options(
+            name=_actor_name(self.name), num_cpus=0, max_restarts=0, scheduling_strategy=here
+        )
+        self.actor = supervised.remote(cluster.to_json(), settings, self.name)
+        self._started = self.actor.start.remote(model, captured)
+
+    def is_over(self) -> bool:
+        """Whether it has started, or failed to."""
+        return bool(ray.wait([self._started], timeout=0)[0])
+
+    def described(self) -> dict[str, Any]:
+        """Model, notes and cluster as JSON, once it has started. What goes wrong is raised, and no process left."""
         try:
-            self._captured = ray.put(self._set.capture(model))
-            described = self._set.model()
-            self._set.connect()
-            if self._settings.probe:
-                self._cluster = self._set.probe()
-            self._set.open_session(self._cluster, self._settings.clock)
+            return dict(_unwrapped(self._started))
         except BaseException:
             self.close()
             raise
-        spec = ModelSpec.from_json(described["spec"])
-        self._stage = Stage(spec, self._cluster, self._settings.clock, Environment.here())
-        return described | {"cluster": self._cluster.to_json()}
-
-    def pids(self) -> dict[str, int]:
-        return self._living().pids()
-
-    def run(self, request: dict[str, Any]) -> dict[str, Any]:
-        """One trial, whatever becomes of it, as a record in JSON."""
-        wanted = TrialRequest.from_json(request)
-        clock = self._settings.clock
-        started_at, begin = clock.timestamp(), clock.now()
-        workers = self._living()
-        limit = wanted.protocol.time_limit_seconds + self._settings.grace_seconds
-        try:
-            record = workers.run(request, limit)
-        except GetTimeoutError:
-            outcome, reason = "timed_out", f"The trial hung for {limit:g} s, and its processes were ended."
-            reason = _because(workers.missing(busy_client=True), reason)
-            self.close()
-        except RayActorError:
-            self.close()
-            outcome, reason = "failed", "The client process died during the trial."
-        except RayTaskError as error:
-            self.close()
-            outcome, reason = "failed", f"The client failed outside the strategy: {error.cause!r}"
-        else:
-            self._failures = self._failures + 1 if record["outcome"] == "failed" else 0
-            if record["outcome"] in ("failed", "timed_out"):
-                record["reason"] = self._blame(workers, record["reason"])
-            return record
-        failed = self._stage.record(
-            wanted, started_at, outcome, reason=reason, total_seconds=max(clock.now() - begin, 0.0)
-        )
-        return failed.to_json()
 
     def close(self) -> None:
-        """End the set of workers; the next trial starts a new one."""
-        self._failures = 0
-        if self._set is not None:
-            self._set.close()
-            self._set = None
-
-    def _blame(self, workers: WorkerSet, reason: str) -> str:
-        """Say so when a trial failed because a process is gone, and start anew; else the reason as it was."""
-        missing = workers.missing()
-        if missing is None:
-            if self._failures >= FAILURES_IN_A_ROW:  # perhaps it is the client that is broken, not the strategies
-                self.close()
-            return reason
-        self.close()
-        return _because(missing, reason)
-
-    def _living(self) -> WorkerSet:
-        """The set of workers, started anew if the last one was lost. Raises `TrialError` when that keeps failing."""
-        attempt, last = 0, ""
-        while self._set is None:
-            attempt += 1
-            if attempt > ATTEMPTS:
-                raise TrialError(f"A new set of workers could not be started in {ATTEMPTS} attempts; the last: {last}")
-            try:
-                self._set = self._refilled(self._new_set())
-            except (AutosyncError, RayTaskError) as error:
-                last = reason_of(error)
-        return self._set
-
-    def _refilled(self, fresh: WorkerSet) -> WorkerSet:
-        """`fresh` with the captured model on it; it is closed when that fails."""
-        try:
-            fresh.load(self._captured)
-            fresh.connect()
-            fresh.open_session(self._cluster, self._settings.clock)
-        except BaseException:
-            fresh.close()
-            raise
-        return fresh
-
-    def _new_set(self) -> WorkerSet:
-        self._generation += 1
-        return WorkerSet(self._cluster, self._settings.workers, f"{self._name}-{self._generation}")
+        """End every process, in mid-trial too. Twice is fine."""
+        with contextlib.suppress(RayActorError, GetTimeoutError):
+            ray.get(self.actor.close.remote(), timeout=CLOSE_SECONDS)
+        ray.kill(self.actor, no_restart=True)
+        _give_back(self.name)
 
 
 @final
 class RayBackend:
     """A handle to a supervisor; it can be sent to other Ray processes. Only its maker should close it."""
 
-    def __init__(self, model: str, cluster: ClusterSpec, settings: RaySettings) -> None:
-        """Start a supervisor with its workers. `model` is a zoo name or `package.module:function`.
+    def __init__(self, launch: Launch) -> None:
+        """Wait until the workers have started.
 
         Raises `ModelError` when the model cannot be captured, and `ClusterError` when workers cannot be started.
         """
-        self._name = f"autosync-{uuid.uuid4().hex[:6]}"
-        supervised: Any = ray.remote(Supervisor).options(num_cpus=0, max_restarts=0)
-        self._actor = supervised.remote(cluster.to_json(), settings, self._name)
-        try:
-            described = _unwrapped(self._actor.start.remote(model))
-        except BaseException:
-            self.close()
-            raise
+        described = launch.described()
+        self._launch = launch
+        self._actor = launch.actor
+        self.name = launch.name
         self.notes: tuple[str, ...] = tuple(described["notes"])
         self._model = ModelSpec.from_json(described["spec"])
         self._cluster = ClusterSpec.from_json(described["cluster"])
@@ -186,9 +88,27 @@ class RayBackend:
         return self._cluster
 
     def run(self, request: TrialRequest) -> RuntimeRecord:
-        # The dashboard lists the trial's task under this name, with how long it takes.
-        name = f"{self._model.name} {request.label} {request.strategy.digest[:8]}"
-        return RuntimeRecord.from_json(_unwrapped(self._actor.run.options(name=name).remote(request.to_json())))
+        return _run(self._actor, self._model.name, request)
+
+    def captured(self) -> bytes:
+        """The captured model, to start other back ends with."""
+        return bytes(_unwrapped(self._actor.captured.remote()))
+
+    def adopt(self, cluster: ClusterSpec) -> None:
+        """Let records name the figures of `cluster`, whose nodes are alike and at the same addresses."""
+        _unwrapped(self._actor.adopt.remote(cluster.to_json()))
+        self._cluster = cluster
+
+    def begin_move(self, addresses: Sequence[str]) -> Any:
+        """Begin to go over to the nodes at `addresses`; a reference for `end_move`."""
+        return self._actor.move.remote(list(addresses))
+
+    def end_move(self, begun: Any, goal: ClusterSpec) -> str:
+        """Wait for the move to `goal`; why it could not be made, in words, or nothing."""
+        why = str(_unwrapped(begun))
+        if not why:
+            self._cluster = goal
+        return why
 
     def pids(self) -> dict[str, int]:
         """Process ids of the client and the workers, by role."""
@@ -196,10 +116,32 @@ class RayBackend:
 
     def close(self) -> None:
         """End every process, in mid-trial too. Twice is fine."""
-        with contextlib.suppress(RayActorError, GetTimeoutError):
-            ray.get(self._actor.close.remote(), timeout=CLOSE_SECONDS)
-        ray.kill(self._actor, no_restart=True)
-        _give_back(self._name)
+        self._launch.close()
+
+
+@final
+@dataclass(frozen=True)
+class RunByName:
+    """Runs a trial on the back end of that name, from any process of the same Ray job."""
+
+    model_name: str
+
+    def __call__(self, backend: str, request: TrialRequest) -> RuntimeRecord:
+        try:
+            actor = ray.get_actor(_actor_name(backend))
+        except ValueError:
+            raise TrialError("The process that supervises trials is gone.") from None
+        return _run(actor, self.model_name, request)
+
+
+def _actor_name(backend: str) -> str:
+    return f"{backend}-supervisor"
+
+
+def _run(actor: Any, model_name: str, request: TrialRequest) -> RuntimeRecord:
+    # The dashboard lists the trial's task under this name, with how long it takes.
+    name = f"{model_name} {request.label} {request.strategy.digest[:8]}"
+    return RuntimeRecord.from_json(_unwrapped(actor.run.options(name=name).remote(request.to_json())))
 
 
 def _give_back(name: str) -> None:
@@ -211,10 +153,6 @@ def _give_back(name: str) -> None:
         if group["name"].startswith(f"{name}-") and group["state"] != "REMOVED":
             with contextlib.suppress(ValueError):  # it was given back meanwhile
                 remove_placement_group(get_placement_group(group["name"]))
-
-
-def _because(missing: str | None, reason: str) -> str:
-    return f"{missing} ({reason})" if missing else reason
 
 
 def _unwrapped(reference: Any) -> Any:

@@ -1,0 +1,45 @@
+"""A search on a cluster made for it: up, the same command again on its head, down."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from autosync.spec import ClusterSpec
+from trials.cluster_file import read_cluster_file
+from trials.emulate import emulated, parse_emulation, run_inside
+
+__all__ = ["is_inside", "tune_emulated"]
+
+INSIDE = "AUTOSYNC_EMULATED"
+"""Set for the command that runs on the head of an emulated cluster; it joins the Ray that RAY_ADDRESS names."""
+
+
+def is_inside() -> bool:
+    """Whether this is that command."""
+    return INSIDE in os.environ
+
+
+def tune_emulated(what: str, arguments: Sequence[str], out: Path) -> int:
+    """Run `python -m autosync.tune` with `arguments` on a cluster made like `what`; its exit status.
+
+    Whatever becomes of it, nothing of the cluster is left. Raises `ClusterError` when it cannot be made.
+    """
+    if not any(each == "--out" or each.startswith("--out=") for each in arguments):
+        arguments = [*arguments, "--out", str(out)]
+    spec = _spec(what)
+    name = f"tune{os.getpid()}"
+    click.echo(f"Making an emulated cluster of {len(spec.nodes)} nodes ...")
+    with emulated(name, spec) as cluster:
+        click.echo(f"Dashboard: {cluster.dashboard_url} (token: {cluster.token_path})")
+        sys.stdout.flush()
+        command = [sys.executable, "-m", "autosync.tune", *arguments]
+        return run_inside(cluster.hosts[0], command, env=os.environ | {INSIDE: name})
+
+
+def _spec(what: str) -> ClusterSpec:
+    return read_cluster_file(Path(what)) if Path(what).is_file() else parse_emulation(what)

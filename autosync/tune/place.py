@@ -1,0 +1,91 @@
+"""Where trials run: the cluster as it is found, stated or measured before, and the fleet of lanes on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import ray
+from rich.console import Console
+
+from autosync.errors import AutosyncError, ClusterError
+from autosync.spec import ClusterSpec
+from autosync.tune.options import TuneOptions
+from autosync.tune.run_directory import RunDirectory
+from trials.discovery import cluster_from_ray_nodes
+from trials.fleet import Fleet, FleetSettings
+from trials.opening import model_line, model_on, trials_on_ray
+from trials.seats import addresses_of, alike, groups_of, seated_like
+from trials.summary import cluster_lines, model_in_words
+
+__all__ = ["open_fleet"]
+
+
+def open_fleet(options: TuneOptions, directory: RunDirectory, console: Console, shrunk: bool) -> Fleet:
+    """Workers with the model captured, on a measured cluster. Raises `ModelError` and `ClusterError`.
+
+    A run that goes on does so on the cluster as it was measured then, if the one found is like it; one that has
+    `shrunk` begins anew on the nodes that are left.
+    """
+    before = directory.read_run() if options.resume and not shrunk else None
+    groups = _groups(options, shrunk, before[1] if before else None)
+    measure = options.probe and (before is None or options.reprobe or _moved(before[1], groups[0]))
+    if before and not measure:
+        groups = [seated_like(before[1], addresses_of(group)) for group in groups]
+    workers, lanes = len(groups[0].server_devices), len(groups)
+    console.print(
+        f"Starting {workers} worker process{'es' * (workers > 1)}{f' on each of {lanes} groups of nodes' * (lanes > 1)}"
+        f" and capturing {options.model} ..."
+    )
+    settings = FleetSettings(trials_on_ray(groups[0], probe=measure), options.on_node_loss, options.node_wait_seconds)
+    fleet = Fleet(
+        model_on(options.model, groups[0]), groups, settings, lambda line: console.print(line, soft_wrap=True)
+    )
+    try:
+        if before:
+            _take_up(fleet, *before)
+        for line in _in_words(options, fleet):
+            console.print(line, soft_wrap=True)
+    except BaseException:
+        fleet.close()
+        raise
+    return fleet
+
+
+def _groups(options: TuneOptions, shrunk: bool, before: ClusterSpec | None) -> list[ClusterSpec]:
+    """The parts of the living cluster on which trials run, one or several."""
+    nodes = ray.nodes()
+    if options.cluster is not None:
+        from trials.cluster_file import read_cluster_file
+        from trials.discovery import matched
+
+        whole = matched(read_cluster_file(options.cluster), nodes, missing_ok=shrunk)
+    else:
+        whole = cluster_from_ray_nodes(nodes, options.workers)
+    wanted = options.nodes_per_trial or (len(before.nodes) if before else len(whole.nodes))
+    if before and len(whole.nodes) < wanted:
+        raise ClusterError(f"--resume needs {wanted} nodes, as the run had, but the cluster has {len(whole.nodes)}.")
+    if options.nodes_per_trial is None and not before:
+        return [whole]
+    return groups_of(whole, min(wanted, len(whole.nodes)) if shrunk else wanted)
+
+
+def _moved(stored: ClusterSpec, live: ClusterSpec) -> bool:
+    return addresses_of(stored) != addresses_of(live)
+
+
+def _take_up(fleet: Fleet, digest: str, stored: ClusterSpec) -> None:
+    """Go on with the cluster as the run measured it, if model and cluster are as they were."""
+    if fleet.model.digest != digest:
+        raise AutosyncError("--resume needs the same model, but it has changed since the run began; start a new run.")
+    if different := alike(stored, fleet.cluster):
+        raise ClusterError(f"--resume needs a cluster like the run's, but there are {different}; start a new run.")
+    fleet.adopt(stored)
+
+
+def _in_words(options: TuneOptions, fleet: Fleet) -> Iterator[str]:
+    yield model_line(options.model, fleet.cluster)
+    yield from fleet.notes
+    yield model_in_words(fleet.model)
+    yield from cluster_lines(fleet.cluster)
+    if len(fleet) > 1:
+        yield f"{len(fleet)} trials run side by side, each on {len(fleet.cluster.nodes)} nodes of its own."

@@ -1,0 +1,137 @@
+"""Seats: which living Ray nodes the nodes of a cluster spec stand for, and how many trials fit side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from autosync.errors import ClusterError
+from autosync.spec import ClusterSpec, Node
+
+__all__ = [
+    "Machine",
+    "addresses_of",
+    "alike",
+    "groups_of",
+    "machines_of",
+    "part_of",
+    "reseated",
+    "seated_like",
+    "seats",
+]
+
+SAME_RATE_FACTOR = 1.5
+"""Links whose rates differ by less count as equal: two probes of one link come this close."""
+
+Machine = tuple[float, int]
+"""Cores and GPUs."""
+
+
+def machines_of(ray_nodes: Sequence[Mapping[str, Any]]) -> dict[str, Machine]:
+    """The living nodes that `ray.nodes()` lists: address to machine, in its order."""
+    return {
+        str(node["NodeManagerAddress"]): (
+            float(node["Resources"].get("autosync_cores", node["Resources"].get("CPU", 1.0))),
+            int(node["Resources"].get("GPU", 0)),
+        )
+        for node in ray_nodes
+        if node.get("Alive")
+    }
+
+
+def addresses_of(cluster: ClusterSpec) -> tuple[str, ...]:
+    return tuple(node.address for node in cluster.nodes)
+
+
+def groups_of(cluster: ClusterSpec, nodes_per_trial: int) -> list[ClusterSpec]:
+    """Disjoint parts of `cluster` with `nodes_per_trial` nodes each, in its order; nodes that are over are left out.
+
+    Nodes of one switch stay together where they can. Raises `ClusterError` when there are too few for one group.
+    """
+    if nodes_per_trial > len(cluster.nodes):
+        raise ClusterError(
+            f"A trial needs {nodes_per_trial} nodes, but the cluster has {len(cluster.nodes)}; lower --nodes-per-trial."
+        )
+    by_switch: dict[str, list[str]] = {}
+    for node in cluster.nodes:
+        switch = next((link.target for link in cluster.links if link.source == node.name != link.target), "")
+        by_switch.setdefault(switch, []).append(node.address)
+    groups: list[list[str]] = []
+    over: list[str] = []
+    for members in (*by_switch.values(), over):
+        whole = len(members) - len(members) % nodes_per_trial
+        groups += [members[begin : begin + nodes_per_trial] for begin in range(0, whole, nodes_per_trial)]
+        if members is not over:
+            over += members[whole:]
+    return [part_of(cluster, group) for group in groups]
+
+
+def part_of(cluster: ClusterSpec, addresses: Sequence[str]) -> ClusterSpec:
+    """The nodes at `addresses`, in that order, with the links and switches between them."""
+    by_address = {node.address: node for node in cluster.nodes}
+    nodes = tuple(by_address[address] for address in addresses)
+    routes = [cluster.route(one.name, other.name) for one in nodes for other in nodes]
+    used = {link for route in routes for link in route}
+    ends = {end for link in used for end in (link.source, link.target)}
+    switches = tuple(switch for switch in cluster.switches if switch in ends)
+    return ClusterSpec(nodes, tuple(link for link in cluster.links if link in used), switches)
+
+
+def alike(one: ClusterSpec, other: ClusterSpec) -> str:
+    """Why trials on `other` do not compare with those on `one`, in words; empty when they do.
+
+    Nodes are compared in order, and links by the slowest on each route, measured a moment apart.
+    """
+    for mine, its in zip(one.nodes, other.nodes, strict=True):
+        if (mine.workers, mine.gpus, mine.cores) != (its.workers, its.gpus, its.cores):
+            return (
+                f"{its.cores:g} cores and {its.gpus} GPUs at {its.address}, "
+                f"{mine.cores:g} and {mine.gpus} at {mine.address}"
+            )
+    for source, its_source in zip(one.nodes, other.nodes, strict=True):
+        for target, its_target in zip(one.nodes, other.nodes, strict=True):
+            my_rate, its_rate = _slowest(one, source, target), _slowest(other, its_source, its_target)
+            if source != target and not 1 / SAME_RATE_FACTOR < my_rate / its_rate < SAME_RATE_FACTOR:
+                return (
+                    f"{its_rate:.3g} Gbit/s from {its_source.address} to {its_target.address}, "
+                    f"{my_rate:.3g} from {source.address} to {target.address}"
+                )
+    return ""
+
+
+def _slowest(cluster: ClusterSpec, source: Node, target: Node) -> float:
+    """Gbit/s of the slowest link between two nodes."""
+    return min(link.gbit_per_s.value for link in cluster.route(source.name, target.name))
+
+
+def seated_like(cluster: ClusterSpec, addresses: Sequence[str]) -> ClusterSpec:
+    """`cluster`, its nodes at `addresses`, in order."""
+    nodes = tuple(replace(node, address=there) for node, there in zip(cluster.nodes, addresses, strict=True))
+    return replace(cluster, nodes=nodes)
+
+
+def seats(cluster: ClusterSpec, machines: Mapping[str, Machine], spare: Sequence[str]) -> list[str] | None:
+    """Spare addresses for all nodes of `cluster`, a machine like it for each; None when they do not suffice."""
+    return _filled(cluster.nodes, machines, spare, lambda _: None)
+
+
+def reseated(cluster: ClusterSpec, machines: Mapping[str, Machine], spare: Sequence[str]) -> ClusterSpec | None:
+    """`cluster` with each node that left seated at a spare machine like it; None when there are not enough."""
+    addresses = _filled(cluster.nodes, machines, spare, lambda node: node.address if node.address in machines else None)
+    return None if addresses is None else seated_like(cluster, addresses)
+
+
+def _filled(
+    nodes: Iterable[Node], machines: Mapping[str, Machine], spare: Sequence[str], keep: Callable[[Node], str | None]
+) -> list[str] | None:
+    free, addresses = list(spare), []
+    for node in nodes:
+        address = keep(node)
+        if address is None:
+            address = next((each for each in free if machines[each] == (node.cores, node.gpus)), None)
+            if address is None:
+                return None
+            free.remove(address)
+        addresses.append(address)
+    return addresses

@@ -1,0 +1,229 @@
+"""The supervisor: a Ray actor that owns one set of workers and runs trials on it, whatever becomes of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, final
+
+import ray
+from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError
+
+from autosync.errors import AutosyncError, ClusterError, TrialError
+from autosync.spec import ClusterSpec, ModelSpec
+from trials.clock import Clock, WallClock
+from trials.environment import Environment
+from trials.reasons import reason_of
+from trials.request import TrialRequest
+from trials.run import Stage
+from trials.seats import alike, machines_of, seated_like
+from trials.worker_set import SetSettings, WorkerSet
+
+__all__ = ["RaySettings", "Supervisor"]
+
+FAILURES_IN_A_ROW = 3
+"""Failed trials without a cause outside them, after which a new set of workers is started to be sure."""
+
+ATTEMPTS = 3
+"""How often in a row a new set of workers is tried before trials are given up."""
+
+LOOK_SECONDS = 2.0
+"""How often, during a trial, its nodes are looked after."""
+
+
+@dataclass(frozen=True)
+class RaySettings:
+    """How trials run on Ray: the set of workers, the clock, and whether links are measured first.
+
+    `grace_seconds` is how long past its own time limit a trial may take before its processes are ended.
+    """
+
+    workers: SetSettings = field(default_factory=SetSettings)
+    clock: Clock = field(default_factory=WallClock)
+    probe: bool = True
+    grace_seconds: float = 30.0
+
+
+@final
+class Supervisor:
+    """Runs trials on one set of workers, ends it when it hangs, and starts it anew when it loses a process.
+
+    What a trial loses to a process or node that went away is *lost*, not failed: it says nothing of the strategy.
+    """
+
+    def __init__(self, cluster: dict[str, Any], settings: RaySettings, name: str) -> None:
+        """`start` comes next; what it raises could not be told from a constructor. Actors are named after `name`."""
+        self._settings = settings
+        self._cluster = ClusterSpec.from_json(cluster)
+        self._name = name
+        self._generation = 0
+        self._set: WorkerSet | None = None
+        self._failures = 0
+
+    def start(self, model: str, captured: Any = None) -> dict[str, Any]:
+        """Start the workers, capture `model` (or take what was `captured`), probe; model, notes and cluster as JSON.
+
+        Raises `ModelError` or `ClusterError`, and then leaves no process behind.
+        """
+        self._set = self._new_set()
+        try:
+            if captured is None:
+                captured = self._set.capture(model)
+            else:
+                self._set.load(captured)
+            self._captured = ray.put(captured)
+            described = self._set.model()
+            self._set.connect()
+            if self._settings.probe:
+                self._cluster = self._set.probe()
+            self._set.open_session(self._cluster, self._settings.clock)
+        except BaseException:
+            self.close()
+            raise
+        self._stage = self._new_stage(ModelSpec.from_json(described["spec"]))
+        return described | {"cluster": self._cluster.to_json()}
+
+    def captured(self) -> bytes:
+        """The captured model, for other supervisors of the same one."""
+        return bytes(ray.get(self._captured))
+
+    def pids(self) -> dict[str, int]:
+        return self._living().pids()
+
+    def adopt(self, cluster: dict[str, Any]) -> None:
+        """Let records name the figures of `cluster`, whose nodes are alike and at the same addresses."""
+        self._cluster = ClusterSpec.from_json(cluster)
+        self._stage = self._new_stage(self._stage.model)
+        if self._set is not None:
+            self._set.open_session(self._cluster, self._settings.clock)
+
+    def move(self, addresses: list[str]) -> str:
+        """Run on the nodes at `addresses` from now on; why they will not do, in words, or nothing when all is well."""
+        before = self._cluster
+        self.close()
+        self._cluster = seated_like(before, addresses)
+        try:
+            self._set = self._refilled(self._new_set(), moved=True)
+        except (AutosyncError, RayTaskError) as error:
+            self._cluster = before
+            return str(error) if isinstance(error, AutosyncError) else reason_of(error)
+        self._stage = self._new_stage(self._stage.model)
+        return ""
+
+    def run(self, request: dict[str, Any]) -> dict[str, Any]:
+        """One trial, whatever becomes of it, as a record in JSON."""
+        wanted = TrialRequest.from_json(request)
+        clock = self._settings.clock
+        started_at, begin = clock.timestamp(), clock.now()
+        limit = wanted.protocol.time_limit_seconds + self._settings.grace_seconds
+        try:
+            workers = self._living()
+            record = self._watched(workers, request, limit)
+        except _NodeLeft as left:
+            self.close()
+            outcome, reason = "lost", str(left)
+        except GetTimeoutError:
+            reason = f"The trial hung for {limit:g} s, and its processes were ended."
+            missing = workers.missing(busy_client=True)
+            outcome, reason = ("lost" if missing else "timed_out"), _because(missing, reason)
+            self.close()
+        except RayActorError:
+            outcome, reason = "lost", _because(self._left(), "The client process died during the trial.")
+            self.close()
+        except RayTaskError as error:
+            self.close()
+            outcome, reason = "failed", f"The client failed outside the strategy: {error.cause!r}"
+        else:
+            self._failures = self._failures + 1 if record["outcome"] == "failed" else 0
+            if record["outcome"] in ("failed", "timed_out"):
+                record |= self._blame(workers, record["outcome"], record["reason"])
+            return record
+        failed = self._stage.record(
+            wanted, started_at, outcome, reason=reason, total_seconds=max(clock.now() - begin, 0.0)
+        )
+        return failed.to_json()
+
+    def close(self) -> None:
+        """End the set of workers; the next trial starts a new one."""
+        self._failures = 0
+        if self._set is not None:
+            self._set.close()
+            self._set = None
+
+    def _watched(self, workers: WorkerSet, request: dict[str, Any], limit: float) -> dict[str, Any]:
+        """The trial's record, or whatever ends it: the time limit, or a node that leaves (which may leave it hung)."""
+        answer, waited = workers.begin(request), 0.0
+        while True:
+            patience = min(LOOK_SECONDS, limit - waited)
+            try:
+                return ray.get(answer, timeout=patience)
+            except GetTimeoutError:
+                waited += patience
+                if left := self._left():
+                    raise _NodeLeft(f"{left} (The trial was under way.)") from None
+                if waited >= limit:
+                    raise
+
+    def _left(self) -> str | None:
+        """A sentence naming the nodes that have left the cluster, or None."""
+        alive = machines_of(ray.nodes())
+        left = [f"{node.name} at {node.address}" for node in self._cluster.nodes if node.address not in alive]
+        if not left:
+            return None
+        return f"Node{'s' * (len(left) > 1)} {', '.join(left)} {'have' if len(left) > 1 else 'has'} left the cluster."
+
+    def _blame(self, workers: WorkerSet, outcome: str, reason: str) -> dict[str, str]:
+        """*lost* when a trial failed because a process is gone, and a new set next; else as it was."""
+        missing = workers.missing()
+        if missing is None:
+            if self._failures >= FAILURES_IN_A_ROW:  # perhaps it is the client that is broken, not the strategies
+                self.close()
+            return {"outcome": outcome, "reason": reason}
+        missing = self._left() or missing
+        self.close()
+        return {"outcome": "lost", "reason": _because(missing, reason)}
+
+    def _living(self) -> WorkerSet:
+        """The set of workers, started anew if the last one was lost.
+
+        Raises `_NodeLeft` when a node is gone, and `TrialError` when starting keeps failing with all nodes there.
+        """
+        attempt, last = 0, ""
+        while self._set is None:
+            if left := self._left():
+                raise _NodeLeft(left)
+            attempt += 1
+            if attempt > ATTEMPTS:
+                raise TrialError(f"A new set of workers could not be started in {ATTEMPTS} attempts; the last: {last}")
+            try:
+                self._set = self._refilled(self._new_set())
+            except (AutosyncError, RayTaskError) as error:
+                last = reason_of(error)
+        return self._set
+
+    def _refilled(self, fresh: WorkerSet, moved: bool = False) -> WorkerSet:
+        """`fresh` with the captured model on it; it is closed when that fails, or when it has `moved` and is unlike."""
+        try:
+            fresh.load(self._captured)
+            fresh.connect()
+            if moved and self._settings.probe and (different := alike(self._cluster, fresh.probe())):
+                raise ClusterError(f"A node that takes another's place must be like it, but there are {different}.")
+            fresh.open_session(self._cluster, self._settings.clock)
+        except BaseException:
+            fresh.close()
+            raise
+        return fresh
+
+    def _new_set(self) -> WorkerSet:
+        self._generation += 1
+        return WorkerSet(self._cluster, self._settings.workers, f"{self._name}-{self._generation}")
+
+    def _new_stage(self, model: ModelSpec) -> Stage:
+        return Stage(model, self._cluster, self._settings.clock, Environment.here())
+
+
+class _NodeLeft(Exception):  # noqa: N818 - not an error: how a trial ends whose node has left
+    pass
+
+
+def _because(missing: str | None, reason: str) -> str:
+    return f"{missing} ({reason})" if missing else reason
