@@ -74,10 +74,11 @@ class ClientProcess:
         """The captured model's spec and notes, as JSON."""
         return {"spec": self._captured.spec.to_json(), "notes": list(self._captured.notes)}
 
-    def connect(self, addresses: list[str]) -> None:
+    def connect(self, addresses: list[str], host: str) -> None:
+        """Join the workers at `addresses`; `host` is the address of this node."""
         from autosync.engine.servers import connect
 
-        connect(addresses)
+        connect(addresses, host)
 
     def probe(self, cluster: dict[str, Any]) -> dict[str, Any]:
         """The cluster with its links measured over TensorFlow's transport."""

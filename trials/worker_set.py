@@ -83,7 +83,7 @@ class WorkerSet:
     def connect(self) -> None:
         """Join the client to all workers; a model must have been captured or loaded."""
         self._addresses = self._get([each.address.remote() for each in self.workers], "starting the workers")
-        self._get(self.client.connect.remote(self._addresses), "connecting to the workers")
+        self._get(self.client.connect.remote(self._addresses, self.cluster.nodes[0].address), "connecting to the workers")
 
     def probe(self) -> ClusterSpec:
         return ClusterSpec.from_json(self._get(self.client.probe.remote(self.cluster.to_json()), "probing the links"))

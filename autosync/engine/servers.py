@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,12 +23,24 @@ def start_server(address: str) -> tuple[Any, str]:
     return server, f"{address}:{port}"
 
 
-def connect(addresses: Sequence[str]) -> None:
-    """Make this process the client of the servers at `addresses`, which become tasks 0, 1, ... of job `worker`."""
+def connect(addresses: Sequence[str], host: str = "127.0.0.1") -> None:
+    """Make this process the client of the servers at `addresses`, which become tasks 0, 1, ... of job `worker`.
+
+    `host` is this process' own address. It must be one that all of them reach: a worker fetches from the client what
+    it is given, and TensorFlow, left to itself, would tell each to look for the client on its own machine.
+    """
     import tensorflow as tf
 
     _without_graph_optimizer()
-    tf.config.experimental_connect_to_host(list(addresses), job_name="worker")
+    cluster = tf.train.ClusterSpec({"worker": list(addresses), "client": [f"{host}:{_free_port(host)}"]})
+    tf.config.experimental_connect_to_cluster(cluster, job_name="client", task_index=0, protocol="grpc")
+
+
+def _free_port(host: str) -> int:
+    """A port of `host` that nobody listens at; TensorFlow cannot choose one for a client."""
+    with socket.socket() as listener:
+        listener.bind((host, 0))
+        return int(listener.getsockname()[1])
 
 
 def use_logical_devices(count: int) -> None:
