@@ -1,0 +1,71 @@
+"""Clusters that the tests of emulation make, and a look at what is left of one."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from autosync.spec import ClusterSpec, Figure, Link, Node
+from trials.emulate.network import NETNS
+from trials.emulate.requirements import Machine
+from trials.emulate.state import folder_of
+
+__all__ = ["LOOPBACKS", "chain", "linked", "needs_root", "remains", "two_racks"]
+
+needs_root = pytest.mark.skipif(
+    Machine.here().lacks() is not None, reason=f"No cluster can be emulated here: {Machine.here().lacks()}."
+)
+
+SOON = Figure(100.0, "assumed")
+LOOPBACKS = tuple(Link(node, node, Figure(8.0, "assumed"), SOON) for node in "ab")
+
+
+def linked(source: str, target: str, mbit_per_s: float, source_of_rate: str = "stated") -> Link:
+    return Link(source, target, Figure(mbit_per_s / 1000, source_of_rate), SOON)
+
+
+def two_racks(cores: float = 1000.0) -> ClusterSpec:
+    """Two nodes on two switches: uplinks 200 and 300 Mbit/s, downlinks 400 and free, the trunk 100 there, 50 back."""
+    links = (
+        *LOOPBACKS,
+        linked("a", "left", 200),
+        linked("left", "a", 400, "measured"),
+        linked("b", "right", 300),
+        linked("right", "b", 1000, "assumed"),
+        linked("left", "right", 100),
+        linked("right", "left", 50),
+    )
+    nodes = (Node("a", "10.0.0.9", cores), Node("b", "10.0.0.8", 1000.0))
+    return ClusterSpec(nodes, links, ("left", "right"))
+
+
+def chain(*pairs: tuple[str, str], switches: tuple[str, ...]) -> ClusterSpec:
+    """Nodes a and b, and links both ways between `pairs`."""
+    links = tuple(linked(*ends, 100) for pair in pairs for ends in (pair, pair[::-1]))
+    links = (*LOOPBACKS, *links)
+    return ClusterSpec((Node("a", "", 1.0), Node("b", "", 1.0)), links, switches)
+
+
+def remains(name: str) -> list[str]:
+    """Names of what an emulated cluster has left on this machine."""
+    groups = [path for root in (Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/cpu")) for path in root.glob("autosync-*")]
+    found = [str(path) for path in groups if path.name.startswith(f"autosync-{name}-")]
+    found += [str(path) for path in NETNS.glob(f"as-{name}-*")]
+    found += [str(folder_of(name))] if folder_of(name).exists() else []
+    mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
+    found += [line for line in mounts if f"autosync-{name}" in line or f"as-{name}-" in line]
+    return found + [line for line in _commands() if f"autosync-{name}" in line or f"as-{name}-" in line]
+
+
+def _commands() -> list[str]:
+    """Command lines of all other processes."""
+    lines = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdecimal() and int(folder.name) != os.getpid():
+            try:
+                lines.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+            except OSError:
+                continue
+    return lines

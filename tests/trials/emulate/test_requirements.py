@@ -1,0 +1,58 @@
+"""What a machine must have, and where CPU quotas go."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from autosync.errors import ClusterError
+from trials.emulate.quota import make_quota, quota_group
+from trials.emulate.requirements import Machine
+
+TOOLS = frozenset({"ip", "tc", "sleep"})
+ROOT = (1 << 12) | (1 << 21)
+
+
+def test_root_on_linux_with_its_tools_lacks_nothing() -> None:
+    assert Machine("linux", ROOT, TOOLS).lacks() is None
+
+
+@pytest.mark.parametrize(
+    ("machine", "sentence"),
+    [
+        (Machine("darwin", 0, TOOLS), "it needs Linux's network namespaces, and this is darwin"),
+        (Machine("linux", ROOT, TOOLS - {"tc"}), "the command 'tc' is not on the PATH; install iproute2"),
+        (Machine("linux", 0, TOOLS), "it needs root to make namespaces"),
+        (Machine("linux", 1 << 12, TOOLS), "it needs root to make namespaces"),
+    ],
+)
+def test_what_is_lacking_is_said(machine: Machine, sentence: str) -> None:
+    assert sentence in str(machine.lacks())
+
+
+V1 = "32 31 0:29 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu,cpuacct\n"
+V1_SET = "34 31 0:31 / /sys/fs/cgroup/cpuset rw,relatime - cgroup cgroup rw,cpuset\n"
+V2 = "41 31 0:38 / /sys/fs/cgroup rw,relatime shared:9 - cgroup2 cgroup2 rw\n"
+
+
+@pytest.mark.parametrize(
+    ("mounts", "group"),
+    [
+        (V2 + V1_SET + V1, "/sys/fs/cgroup/cpu/g"),
+        (V2, "/sys/fs/cgroup/g"),
+        (V1_SET + V2, "/sys/fs/cgroup/g"),
+    ],
+)
+def test_a_quota_goes_to_the_cpu_controller_of_either_version(mounts: str, group: str) -> None:
+    assert quota_group("g", mounts) == Path(group)
+
+
+def test_without_control_groups_a_quota_is_refused_in_a_sentence() -> None:
+    with pytest.raises(ClusterError, match="needs the CPU controller of control groups, and none is mounted"):
+        quota_group("g", V1_SET)
+
+
+def test_a_quota_that_cannot_be_written_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(ClusterError, match=r"A quota of 0.5 cores cannot be written to .*No such file"):
+        make_quota(tmp_path / "missing" / "group", 0.5)

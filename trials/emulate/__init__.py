@@ -1,0 +1,32 @@
+"""Clusters emulated on one machine: network namespaces, shaped links, and a real Ray node on each host.
+
+    with emulated("net", parse_emulation("4x200mbit")) as cluster:
+        run_inside(cluster.hosts[0], [sys.executable, "-m", "autosync.tune", "--model", "bert"])
+
+A host has its own address, processes, home, Ray folder and CPU quota, and shares the machine's other files, its memory
+and its cores. Links have the rates they are told, each direction its own; delay is what the machine has, because many
+kernels lack netem. Needs Linux, root, and the commands `ip` and `tc`.
+"""
+
+from trials.emulate.faults import add_node, kill_node, restart_node, set_link
+from trials.emulate.hosts import Host, run_inside, start_inside
+from trials.emulate.lifecycle import Emulated, down, emulated, find, up
+from trials.emulate.topology import parse_emulation, parse_rate, star_of
+
+__all__ = [
+    "Emulated",
+    "Host",
+    "add_node",
+    "down",
+    "emulated",
+    "find",
+    "kill_node",
+    "parse_emulation",
+    "parse_rate",
+    "restart_node",
+    "run_inside",
+    "set_link",
+    "star_of",
+    "start_inside",
+    "up",
+]

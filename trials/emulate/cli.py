@@ -1,0 +1,169 @@
+"""The command `python -m trials.emulate`: make, look at, use, break and remove an emulated cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from autosync.errors import AutosyncError, ClusterError
+from autosync.spec import ClusterSpec
+from trials.emulate import faults
+from trials.emulate.hosts import run_inside
+from trials.emulate.lifecycle import Emulated, down, find, up
+from trials.emulate.requirements import check_machine, check_outside
+from trials.emulate.state import names_there_are
+from trials.emulate.status import status_lines
+from trials.emulate.topology import parse_rate, star_of
+
+__all__ = ["command", "main"]
+
+REFUSED, INTERRUPTED = 2, 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; its exit status. What was asked wrongly is one sentence on stderr."""
+    try:
+        return int(command.main(arguments, prog_name="python -m trials.emulate", standalone_mode=False) or 0)
+    except click.ClickException as error:
+        return _refused(error.format_message())
+    except AutosyncError as error:
+        return _refused(str(error))
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("Interrupted; what had been made was removed.", err=True)
+        return INTERRUPTED
+
+
+name_option = click.option("--name", default="net", show_default=True, help="Which emulated cluster.")
+
+
+@click.group(context_settings={"max_content_width": 110})
+def command() -> None:
+    """Clusters emulated on this machine: a network of shaped links, and a real Ray node on each of its hosts."""
+
+
+@command.command("up")
+@click.argument("file", required=False, type=Path)
+@click.option("--nodes", type=click.IntRange(1), help="Nodes of a star.  [default: 4]")
+@click.option("--link", help="Rate of each of its links, such as 200mbit or 1.5gbit.  [default: 1gbit]")
+@click.option("--no-ray", is_flag=True, help="Make the network and its hosts, and start no Ray on them.")
+@name_option
+def up_command(file: Path | None, nodes: int | None, link: str | None, no_ray: bool, name: str) -> None:
+    """Make an emulated cluster: the one described in FILE, or a star of like nodes."""
+    check_machine()
+    if file and (nodes or link):
+        raise ClusterError("A cluster is described by a file, or by --nodes and --link; give one of the two.")
+    cluster = _described(file) if file else star_of(nodes or 4, parse_rate(link or "1gbit"))
+    made = up(name, cluster, start_ray=not no_ray, say=click.echo)
+    _print(status_lines(made))
+
+
+@command.command("status")
+@name_option
+def status_command(name: str) -> None:
+    """Print the nodes, their links, processes and memory, and whether Ray is alive on them."""
+    _print(status_lines(_found(name)))
+
+
+@command.command("down")
+@name_option
+def down_command(name: str) -> None:
+    """Remove an emulated cluster, or what a crash left of one."""
+    gone = down(name)
+    click.echo(f"Emulated cluster {name!r} is down." if gone else f"No emulated cluster {name!r} is up.{_others()}")
+
+
+@command.command("exec", context_settings={"ignore_unknown_options": True})
+@click.argument("argv", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.option("--node", help="Where to run it.  [default: the head]")
+@name_option
+def exec_command(argv: tuple[str, ...], node: str | None, name: str) -> int:
+    """Run a command on a node, such as: exec -- python -m autosync.tune --model bert."""
+    found = _found(name)
+    host = found.host(node) if node else found.hosts[0]
+    try:
+        return run_inside(host, argv)
+    except FileNotFoundError:
+        raise ClusterError(f"There is no command {argv[0]!r} to run; give one that is on the PATH.") from None
+
+
+@command.group("fault")
+def fault_group() -> None:
+    """Let something happen to a node, to see what a search makes of it."""
+
+
+@fault_group.command("kill")
+@click.argument("node")
+@name_option
+def kill_command(node: str, name: str) -> None:
+    """End all processes of NODE at once."""
+    faults.kill_node(_found(name), node)
+    click.echo(f"Node {node!r} is dead.")
+
+
+@fault_group.command("restart")
+@click.argument("node")
+@name_option
+def restart_command(node: str, name: str) -> None:
+    """Start NODE again, and let it join Ray."""
+    faults.restart_node(_found(name), node)
+    click.echo(f"Node {node!r} runs again.")
+
+
+@fault_group.command("unplug")
+@click.argument("node")
+@name_option
+def unplug_command(node: str, name: str) -> None:
+    """Cut NODE off its switch."""
+    faults.set_link(_found(name), node, up=False)
+    click.echo(f"Node {node!r} is unplugged.")
+
+
+@fault_group.command("plug")
+@click.argument("node")
+@name_option
+def plug_command(node: str, name: str) -> None:
+    """Join NODE to its switch again."""
+    faults.set_link(_found(name), node, up=True)
+    click.echo(f"Node {node!r} is plugged in.")
+
+
+@fault_group.command("add")
+@name_option
+def add_command(name: str) -> None:
+    """Add a node like the first one, on the same switch."""
+    click.echo(f"Node {faults.add_node(_found(name)).cluster.nodes[-1].name!r} has joined.")
+
+
+def _described(file: Path) -> ClusterSpec:
+    from trials.cluster_file import read_cluster_file
+
+    return read_cluster_file(file)
+
+
+def _found(name: str) -> Emulated:
+    check_machine()
+    found = find(name)
+    if found is None:
+        raise ClusterError(
+            f"No emulated cluster {name!r} is up; make it with `python -m trials.emulate up`.{_others()}"
+        )
+    check_outside(host.namespace for host in found.hosts)
+    return found
+
+
+def _others() -> str:
+    """In words, what there is to name instead."""
+    names = names_there_are()
+    return f" There are: {', '.join(names)}." if names else ""
+
+
+def _print(lines: Sequence[str]) -> None:
+    for line in lines:
+        click.echo(line)
+
+
+def _refused(sentence: str) -> int:
+    click.echo(f"emulate: {sentence}", err=True)
+    return REFUSED

@@ -1,0 +1,165 @@
+"""A host: one emulated machine, with its own network, processes, home and Ray folder, and the machine's other files."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from autosync.errors import ClusterError
+from trials.emulate import namespaces
+from trials.emulate.network import NETNS
+from trials.emulate.processes import Process, remember_to_reap
+from trials.emulate.quota import join
+from trials.emulate.signals import signals_go_to
+
+__all__ = ["HEAD_PORT", "Host", "environment", "run_inside", "start_host", "start_inside"]
+
+HEAD_PORT = 6379
+
+PRIVATE_FOLDERS = ("home", "ray", "tmp")
+"""Folders of the emulated cluster's own that have one path and, in every host, another content."""
+
+
+@dataclass(frozen=True)
+class Host:
+    """One emulated machine. `init` is its first process: every other one of the host ends with it.
+
+    `folder` is the emulated cluster's; its `home`, `ray` and `tmp` are this host's own when seen from within.
+    """
+
+    node: str
+    index: int
+    address: str
+    namespace: str
+    folder: Path
+    head_address: str
+    cores_quota_group: Path | None = None
+    init: Process | None = None
+
+    @property
+    def own_folder(self) -> Path:
+        """Where this host's private folders and logs lie, seen from outside."""
+        return self.folder / "hosts" / str(self.index)
+
+    def runs(self) -> bool:
+        return self.init is not None and self.init.runs()
+
+
+def start_host(host: Host) -> Process:
+    """Start the host's first process; it does nothing but live, and the kernel reaps what it inherits."""
+    network = os.open(NETNS / host.namespace, os.O_RDONLY | os.O_CLOEXEC)
+    for folder in PRIVATE_FOLDERS:
+        (host.own_folder / folder).mkdir(parents=True, exist_ok=True)
+        (host.folder / folder).mkdir(exist_ok=True)
+
+    def become_a_host() -> None:
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # kept by exec; children then leave no zombies
+        if host.cores_quota_group:
+            join(host.cores_quota_group)
+        namespaces.enter(network, namespaces.NETWORK)
+        namespaces.unshare(namespaces.MOUNT)
+        namespaces.mount_own_proc()
+        for folder in PRIVATE_FOLDERS:
+            namespaces.bind(host.own_folder / folder, host.folder / folder)
+
+    try:
+        with namespaces.children_born_in(None):
+            init = subprocess.Popen(
+                [_sleep(), "infinity"],
+                preexec_fn=become_a_host,
+                start_new_session=True,
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise ClusterError(
+            f"No host can be made for node {host.node!r} ({error}); making one needs root and the right to mount."
+        ) from None
+    finally:
+        os.close(network)
+    init.returncode = 0  # it is to outlive this object, which would warn otherwise; `end_all` reaps it
+    return Process.of(init.pid)
+
+
+def start_inside(
+    host: Host, argv: Sequence[str], *, within_quota: bool = True, env: dict[str, str] | None = None, **popen: Any
+) -> subprocess.Popen[Any]:
+    """Start `argv` in the host, in a session of its own, and return its `Popen`, whose pid is the outside's.
+
+    `popen` is what `subprocess.Popen` takes. The environment (`env`, or this process's) gets what Ray needs to join.
+    Raises `ClusterError` when the host does not run, and `OSError` as Popen does.
+    """
+    if host.init is None or not host.init.runs():
+        raise ClusterError(f"Node {host.node!r} does not run; start it again or make the emulated cluster anew.")
+    proc = Path("/proc") / str(host.init.pid) / "ns"
+    folder = os.getcwd() if popen.get("cwd") is None else os.path.abspath(popen.pop("cwd"))
+    network = os.open(proc / "net", os.O_RDONLY | os.O_CLOEXEC)
+    mount = os.open(proc / "mnt", os.O_RDONLY | os.O_CLOEXEC)
+
+    def move_in() -> None:
+        if within_quota and host.cores_quota_group:
+            join(host.cores_quota_group)
+        namespaces.enter(network, namespaces.NETWORK)
+        namespaces.enter(mount, namespaces.MOUNT)
+        os.chdir(folder)
+
+    try:
+        with namespaces.children_born_in(proc / "pid"):
+            child = subprocess.Popen(
+                list(argv), env=environment(host, env), preexec_fn=move_in, start_new_session=True, **popen
+            )
+    finally:
+        os.close(network)
+        os.close(mount)
+    remember_to_reap(child)
+    return child
+
+
+def environment(host: Host, base: dict[str, str] | None = None) -> dict[str, str]:
+    """What a Ray driver or node in the host needs to be told, on top of `base` or of this process's environment."""
+    return {
+        **(os.environ if base is None else base),
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN_PATH": str(host.folder / "token"),
+        "RAY_ADDRESS": host.head_address,
+    }
+
+
+def run_inside(host: Host, argv: Sequence[str], **popen: Any) -> int:
+    """Run `argv` in the host to its end; its exit status, 128 and the signal's number if one ended it.
+
+    Each SIGINT, SIGTERM or SIGHUP that comes here is passed on, once, to all of its processes; a terminal's Ctrl-C
+    would not reach them on its own, because they have a session of their own.
+    """
+    child: subprocess.Popen[Any] | None = None
+    early: list[int] = []
+
+    def pass_on(number: int) -> None:
+        if child is None:
+            early.append(number)
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, number)
+
+    with signals_go_to(pass_on):
+        child = start_inside(host, argv, **popen)
+        for number in early:
+            pass_on(number)
+        status = child.wait()
+    return status if status >= 0 else 128 - status
+
+
+def _sleep() -> str:
+    found = shutil.which("sleep")
+    if not found:
+        raise ClusterError("A host's first process is `sleep`, which is not on the PATH; install coreutils.")
+    return found

@@ -1,0 +1,201 @@
+"""The life of an emulated cluster: up, found again, and down."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from autosync.errors import ClusterError
+from autosync.spec import ClusterSpec
+from trials.emulate.congestion import agree_on_congestion_control
+from trials.emulate.hosts import HEAD_PORT, Host, start_host
+from trials.emulate.network import make_network, processes_in, remove_namespace, there_already
+from trials.emulate.processes import end_all
+from trials.emulate.quota import make_quota, quota_group, remove_quota
+from trials.emulate.ray_nodes import DASHBOARD_PORT, join_rays, start_head
+from trials.emulate.relay import start_relay
+from trials.emulate.requirements import check_machine, check_outside
+from trials.emulate.signals import ending_unwinds
+from trials.emulate.state import State, folder_of, locked, read_state, remove_folder, write_state
+from trials.emulate.wiring import Wiring
+from trials.interruption import ctrl_c_waits
+
+__all__ = ["Emulated", "down", "emulated", "find", "of_state", "quota_of", "rack_of", "up"]
+
+
+def _silent(_sentence: str) -> None:
+    """Tell nobody."""
+
+
+@dataclass(frozen=True)
+class Emulated:
+    """An emulated cluster that is up. Kill, restart or add a node, and take the new one that those return."""
+
+    name: str
+    cluster: ClusterSpec
+    hosts: tuple[Host, ...]
+    ray_address: str
+    token_path: Path
+    dashboard_url: str
+    """Reachable from this machine; asks for the token in `token_path`. Empty without Ray."""
+
+    def host(self, node: str) -> Host:
+        """The host of the node called `node`. Raises `SpecError`, listing the nodes there are."""
+        return self.hosts[self.cluster.nodes.index(self.cluster.node(node))]
+
+
+def up(name: str, cluster: ClusterSpec, start_ray: bool = True, say: Callable[[str], None] = _silent) -> Emulated:
+    """Make the emulated cluster `name`, or find it made; `say` is told in sentences what was not as usual.
+
+    Links whose rate is stated or measured are slowed down to it, those with an assumed rate are left alone, latencies
+    are what the host has. Whatever fails, what was made until then is removed again. Raises `ClusterError`.
+    """
+    check_machine()
+    wiring = Wiring(name, cluster)
+    folder = folder_of(name)
+    existing = read_state(name)
+    if existing and existing.complete and any(process.runs() for process in existing.processes.values()):
+        return _the_same(existing, wiring, start_ray, say)
+    if existing:
+        down(name)
+        say(f"What a crash had left of {name!r} was removed first.")
+    taken = there_already(wiring.namespaces)
+    if taken:
+        raise ClusterError(
+            f"Network namespace {taken[0]!r} exists and was not made by this command; give another name, or remove it "
+            f"with `ip netns delete {taken[0]}`."
+        )
+    groups = tuple(str(group) for index in range(len(cluster.nodes)) if (group := quota_of(wiring, index)))
+    for path in groups:
+        if Path(path).exists():
+            raise ClusterError(f"Control group {path!r} exists and was not made by this command; give another name.")
+    try:
+        folder.mkdir(mode=0o700)
+    except FileExistsError:
+        raise ClusterError(f"Another command makes {name!r} at this moment; wait for it to end.") from None
+    with ending_unwinds():
+        try:
+            with locked(folder):
+                state = State(name, wiring.with_addresses, start_ray, namespaces=wiring.namespaces, cgroups=groups)
+                write_state(state)
+                return of_state(_make(state, wiring))
+        except BaseException:
+            with ctrl_c_waits():
+                down(name)
+            raise
+
+
+def down(name: str) -> bool:
+    """Remove all that `up` made, half or whole; False when there is nothing. Raises `ClusterError`."""
+    if read_state(name) is None:
+        return False
+    check_machine()
+    with locked(folder_of(name)):
+        state = read_state(name)
+        assert state is not None, "whoever removes the folder holds the lock"
+        check_outside(state.namespaces)
+        left = end_all(state.processes.values())
+        # A crash may have come between the start of a host and its record, so look into the networks too.
+        left += end_all(process for namespace in state.namespaces for process in processes_in(namespace))
+        if left:
+            raise ClusterError(f"Process {left[0].pid} of {name!r} does not end when killed; run `down` again later.")
+        for namespace in state.namespaces:
+            remove_namespace(namespace)
+        for group in state.cgroups:
+            remove_quota(Path(group))
+        remove_folder(state.folder)
+    return True
+
+
+def find(name: str) -> Emulated | None:
+    """The emulated cluster `name` if it is up, wholly."""
+    state = read_state(name)
+    return of_state(state) if state and state.complete else None
+
+
+@contextmanager
+def emulated(name: str, cluster: ClusterSpec, start_ray: bool = True) -> Iterator[Emulated]:
+    """An emulated cluster for the length of a block. Raises `ClusterError` when `name` is up already."""
+    if find(name):
+        raise ClusterError(f"An emulated cluster {name!r} is up already; take it down first, or give another name.")
+    with ending_unwinds():
+        try:
+            yield up(name, cluster, start_ray)
+        finally:
+            with ctrl_c_waits():
+                down(name)
+
+
+def of_state(state: State) -> Emulated:
+    wiring = Wiring(state.name, state.cluster)
+    head = f"{state.cluster.nodes[0].address}:{HEAD_PORT}"
+    hosts = tuple(
+        Host(
+            node=node.name,
+            index=index,
+            address=node.address,
+            namespace=wiring.node_namespace(index),
+            folder=state.folder,
+            head_address=head,
+            cores_quota_group=quota_of(wiring, index),
+            init=state.processes.get(f"host{index}"),
+        )
+        for index, node in enumerate(state.cluster.nodes)
+    )
+    return Emulated(state.name, state.cluster, hosts, head, state.folder / "token", state.dashboard_url)
+
+
+def quota_of(wiring: Wiring, index: int) -> Path | None:
+    """The control group of the node at `index`; None when it has all of the machine's cores."""
+    if wiring.cluster.nodes[index].cores >= (os.cpu_count() or 1):
+        return None
+    return quota_group(f"autosync-{wiring.name}-{index}")
+
+
+def rack_of(wiring: Wiring, index: int) -> str | None:
+    """The switch that the node at `index` hangs on, when there are several."""
+    return wiring.switch_of(wiring.cluster.nodes[index].name) if len(wiring.cluster.switches) > 1 else None
+
+
+def _make(state: State, wiring: Wiring) -> State:
+    token = state.folder / "token"
+    token.touch(mode=0o600)
+    token.write_text(secrets.token_hex(32), encoding="ascii")
+    make_network(wiring)
+    for index, node in enumerate(state.cluster.nodes):
+        group = quota_of(wiring, index)
+        if group:
+            make_quota(group, node.cores)
+        state = state.with_process(f"host{index}", start_host(of_state(state).hosts[index]))
+        write_state(state)
+    agree_on_congestion_control(of_state(state).hosts)
+    if state.starts_ray:
+        state = _start_ray(state, wiring)
+    state = replace(state, complete=True)
+    write_state(state)
+    return state
+
+
+def _start_ray(state: State, wiring: Wiring) -> State:
+    head, *others = of_state(state).hosts
+    start_head(head, state.cluster.nodes[0], rack_of(wiring, 0))
+    url, relay = start_relay(head.namespace, head.address, DASHBOARD_PORT)
+    state = replace(state.with_process("relay", relay), dashboard_url=url)
+    write_state(state)
+    joining = [(host, state.cluster.nodes[host.index], rack_of(wiring, host.index)) for host in others]
+    join_rays(joining, head)
+    return state
+
+
+def _the_same(state: State, wiring: Wiring, start_ray: bool, say: Callable[[str], None]) -> Emulated:
+    if state.cluster != wiring.with_addresses or state.starts_ray != start_ray:
+        raise ClusterError(
+            f"Emulated cluster {state.name!r} is up and differs from what is asked for; take it down first, or give "
+            "another name."
+        )
+    say(f"Emulated cluster {state.name!r} is up already; nothing was done.")
+    return of_state(state)

@@ -1,0 +1,95 @@
+"""Processes that outlive the command that started them, told apart from later ones with the same number."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from weakref import WeakSet
+
+__all__ = ["Process", "end_all", "remember_to_reap"]
+
+END_SECONDS = 20.0
+"""How long the kernel may take to remove what was killed; a host's end waits for all its processes."""
+
+_born_inside: WeakSet[subprocess.Popen[Any]] = WeakSet()
+
+
+def remember_to_reap(child: subprocess.Popen[Any]) -> None:
+    """Have `end_all` take the exit status of `child`, which lives in a host.
+
+    The kernel lets a host's first process go only when all others have been reaped; what came from outside is reaped
+    by its parent, and that may be the very process that waits for the host's end.
+    """
+    _born_inside.add(child)
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process number with its start, in clock ticks since the boot named; no other process has all three."""
+
+    pid: int
+    start_ticks: int
+    boot: str
+
+    @classmethod
+    def of(cls, pid: int) -> Process:
+        """Raises `ProcessLookupError` when there is none."""
+        fields = _stat(pid)
+        return cls(pid, int(fields[19]), _boot())
+
+    def runs(self) -> bool:
+        """Whether it is still there; a zombie is not."""
+        try:
+            fields = _stat(self.pid)
+        except ProcessLookupError:
+            return False
+        return fields[0] not in "ZX" and int(fields[19]) == self.start_ticks and _boot() == self.boot
+
+    def kill(self) -> None:
+        """End it at once, if it is still the same process."""
+        if self.runs():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+
+
+def end_all(processes: Iterable[Process]) -> list[Process]:
+    """Kill them and wait until they are gone; those that are still there after a while."""
+    left = list(processes)
+    for process in left:
+        process.kill()
+    deadline = time.monotonic() + END_SECONDS
+    while left and time.monotonic() < deadline:
+        for child in list(_born_inside):
+            child.poll()
+        left = [process for process in left if not _gone(process)]
+        if left:
+            time.sleep(0.02)
+    return left
+
+
+def _gone(process: Process) -> bool:
+    if process.runs():
+        return False
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(process.pid, os.WNOHANG)
+    return True
+
+
+def _stat(pid: int) -> list[str]:
+    """Fields of /proc/PID/stat from the third on; the second, in brackets, is the name and may hold anything."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        raise ProcessLookupError(f"No process {pid}.") from None
+    return text.rpartition(")")[2].split()
+
+
+def _boot() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()

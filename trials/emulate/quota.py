@@ -1,0 +1,69 @@
+"""CPU quotas of hosts, by control groups of either version."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from autosync.errors import ClusterError
+
+__all__ = ["join", "make_quota", "quota_group", "remove_quota"]
+
+PERIOD_US = 20_000
+"""Over which the quota holds. The kernel's usual 100 ms would stop a node for longer than a step takes."""
+
+EMPTY_SECONDS = 5.0
+
+
+def quota_group(name: str, mounts: str | None = None) -> Path:
+    """Where the group `name` would be; `mounts` is the text of /proc/self/mountinfo. Raises `ClusterError`."""
+    text = Path("/proc/self/mountinfo").read_text(encoding="utf-8") if mounts is None else mounts
+    unified = None
+    for line in text.splitlines():
+        left, _, right = line.partition(" - ")
+        kind, _, options = right.split(" ", 2)
+        point = Path(left.split()[4])
+        if kind == "cgroup" and "cpu" in options.split(","):
+            return point / name
+        if kind == "cgroup2":
+            unified = point / name
+    if unified is None:
+        raise ClusterError(
+            "A node with fewer cores than the machine needs the CPU controller of control groups, and none is "
+            "mounted; leave the nodes' cores at the machine's."
+        )
+    return unified
+
+
+def make_quota(group: Path, cores: float) -> None:
+    """Make `group`, whose processes may use `cores` cores together. Raises `ClusterError`."""
+    try:
+        group.mkdir()
+        quota_us = round(cores * PERIOD_US)
+        if (group / "cpu.cfs_quota_us").exists():
+            (group / "cpu.cfs_period_us").write_text(str(PERIOD_US))
+            (group / "cpu.cfs_quota_us").write_text(str(quota_us))
+        else:
+            (group / "cpu.max").write_text(f"{quota_us} {PERIOD_US}")
+    except OSError as error:
+        raise ClusterError(
+            f"A quota of {cores:g} cores cannot be written to {str(group)!r} ({error.strerror}); leave the nodes' "
+            "cores at the machine's, or run where control groups can be written."
+        ) from None
+
+
+def join(group: Path) -> None:
+    """Put this process, and so its children to come, into `group`."""
+    (group / "cgroup.procs").write_text("0")
+
+
+def remove_quota(group: Path) -> None:
+    """Remove `group` when its last process has gone."""
+    deadline = time.monotonic() + EMPTY_SECONDS
+    while group.exists():
+        try:
+            group.rmdir()
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)

@@ -1,0 +1,134 @@
+"""Ray on the hosts: one real Ray node in each."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import trials
+from autosync.errors import ClusterError
+from autosync.spec import Node
+from trials.emulate.hosts import HEAD_PORT, Host, start_inside
+
+__all__ = ["CORES_LABEL", "DASHBOARD_PORT", "join_rays", "ray_nodes_of", "start_arguments", "start_head"]
+
+DASHBOARD_PORT = 8265
+CORES_LABEL = "autosync-cores"
+OBJECT_STORE_BYTES = 80 * 1024 * 1024
+START_SECONDS, ALIVE_SECONDS, ASK_SECONDS = 120.0, 60.0, 15.0
+
+
+def start_arguments(host: Host, node: Node, rack: str | None) -> list[str]:
+    """The command that makes `host` a Ray node.
+
+    Worker processes share the cores, so Ray is told of a slot for each, and of the true count as the resource
+    `autosync_cores`. Ray wants that whole; a part of a core is rounded up there and exact in a label.
+    """
+    slots = max(4, math.ceil(node.cores), node.workers + 2)
+    options = [
+        f"--node-ip-address={host.address}",
+        f"--num-cpus={slots}",
+        f"--num-gpus={node.gpus}",
+        f"--object-store-memory={OBJECT_STORE_BYTES}",
+        f"--resources={json.dumps({'autosync_cores': math.ceil(node.cores)})}",
+        "--disable-usage-stats",
+    ]
+    labels = {CORES_LABEL: f"{node.cores:g}", **({"rack": rack} if rack else {})}
+    options.append(f"--labels={','.join(f'{key}={value}' for key, value in labels.items())}")
+    if host.index == 0:
+        options += ["--head", f"--port={HEAD_PORT}", f"--temp-dir={host.folder / 'ray'}"]
+        options += ["--include-dashboard=true", "--dashboard-host=0.0.0.0", f"--dashboard-port={DASHBOARD_PORT}"]
+    else:
+        options.append(f"--address={host.head_address}")
+    return [sys.executable, "-m", "ray.scripts.scripts", "start", *options]
+
+
+def start_head(host: Host, node: Node, rack: str | None) -> None:
+    """Raises `ClusterError` with what Ray said last."""
+    _finish(host, _start(host, node, rack))
+
+
+def join_rays(joining: Sequence[tuple[Host, Node, str | None]], head: Host) -> None:
+    """Start Ray on the hosts `joining`, all at once, and wait until they and the head are alive.
+
+    Raises `ClusterError` with what Ray said last.
+    """
+    started = [(host, _start(host, node, rack)) for host, node, rack in joining]
+    for host, starting in started:
+        _finish(host, starting)
+    hosts = [head, *(host for host, _ in started)]
+    known = ray_nodes_of(head, ALIVE_SECONDS, [host.address for host in hosts])
+    alive = {node["address"] for node in known if node["alive"]}
+    for host in hosts:
+        if host.address not in alive:
+            raise ClusterError(
+                f"Ray on node {host.node!r} was not alive after {ALIVE_SECONDS:g} s; `ray start` said last: "
+                f"{_last_line(_log(host))!r}."
+            )
+
+
+def ray_nodes_of(head: Host, seconds: float = ASK_SECONDS, wait_for: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """What Ray's control store on `head` says of each node it knew: `address`, `alive`, `labels`.
+
+    Waits up to `seconds` for the addresses `wait_for` to be alive. Empty when it does not answer.
+    """
+    command = [sys.executable, "-m", "trials.emulate.control_store", head.head_address, str(seconds), *wait_for]
+    root = str(Path(trials.__file__).resolve().parents[1])
+    paths = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
+    asking = start_inside(
+        head, command, within_quota=False, env={**os.environ, "PYTHONPATH": paths},
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        said, _ = asking.communicate(timeout=seconds + ASK_SECONDS)
+    except subprocess.TimeoutExpired:
+        asking.kill()
+        asking.communicate()
+        return []
+    return json.loads(said) if asking.returncode == 0 else []
+
+
+def _start(host: Host, node: Node, rack: str | None) -> subprocess.Popen[Any]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    # What Ray and its workers leave behind lies in the host's own folders, which go with it.
+    environment |= {"HOME": str(host.folder / "home"), "TMPDIR": str(host.folder / "tmp")}
+    environment["RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"] = "0"
+    # Four slots a node would otherwise be filled with idle Python processes as soon as a driver comes.
+    environment |= {"RAY_enable_worker_prestart": "0", "RAY_prestart_worker_first_driver": "0"}
+    with _log(host).open("wb") as log:
+        return start_inside(
+            host, start_arguments(host, node, rack), env=environment,
+            stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, cwd="/",
+        )  # fmt: skip
+
+
+def _finish(host: Host, starting: subprocess.Popen[Any]) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    try:
+        status = starting.wait(max(0.0, deadline - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        starting.kill()
+        starting.wait()
+        status = -9
+    if status != 0:
+        raise ClusterError(
+            f"Ray could not be started on node {host.node!r}: {_last_line(_log(host))!r}. Check that `ray start` works "
+            "in this environment."
+        )
+
+
+def _log(host: Host) -> Path:
+    return host.own_folder / "ray-start.log"
+
+
+def _last_line(log: Path) -> str:
+    lines = [" ".join(line.split()) for line in log.read_text(encoding="utf-8", errors="replace").splitlines()]
+    told = [line for line in lines if "Error" in line or "error" in line] or [line for line in lines if line]
+    return told[-1][:300] if told else "it said nothing"

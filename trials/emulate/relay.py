@@ -1,0 +1,73 @@
+"""A port of this machine behind which the dashboard in an emulated cluster answers."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import trials
+from trials.emulate import namespaces
+from trials.emulate.network import NETNS
+from trials.emulate.processes import Process
+
+__all__ = ["serve", "start_relay"]
+
+CHUNK_BYTES = 1 << 16
+
+
+def start_relay(namespace: str, address: str, port: int) -> tuple[str, Process]:
+    """The URL on 127.0.0.1 that leads to `address:port` in the network `namespace`, and the process that relays."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        number = listener.fileno()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        relay = subprocess.Popen(
+            [sys.executable, "-m", "trials.emulate.relay", str(number), str(NETNS / namespace), address, str(port)],
+            env={"PYTHONPATH": str(Path(trials.__file__).resolve().parents[1]), "PATH": os.defpath},
+            pass_fds=[number],
+            start_new_session=True,
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+    relay.returncode = 0  # it is to outlive this object, which would warn otherwise; `end_all` reaps it
+    return url, Process.of(relay.pid)
+
+
+async def serve(listener: socket.socket, address: str, port: int) -> None:
+    """Relay connections of `listener` to `address:port` for ever."""
+
+    async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            there, back = await asyncio.open_connection(address, port)
+            await asyncio.gather(_copy(reader, back), _copy(there, writer))
+        writer.close()
+
+    server = await asyncio.start_server(relay, sock=listener)
+    await server.serve_forever()
+
+
+async def _copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError):
+        while data := await source.read(CHUNK_BYTES):
+            target.write(data)
+            await target.drain()
+    target.close()
+
+
+def main(number: str, namespace: str, address: str, port: str) -> None:
+    """The listening socket comes from outside and stays there; connections are made from within."""
+    listener = socket.socket(fileno=int(number))
+    network = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
+    namespaces.enter(network, namespaces.NETWORK)
+    os.close(network)
+    asyncio.run(serve(listener, address, int(port)))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

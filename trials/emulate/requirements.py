@@ -1,0 +1,67 @@
+"""What emulation needs of the machine, found out before anything is made."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from autosync.errors import ClusterError
+from trials.emulate.network import NETNS
+
+__all__ = ["Machine", "check_machine", "check_outside"]
+
+PACKAGE_OF = {"ip": "iproute2", "tc": "iproute2", "sleep": "coreutils"}
+
+NET_ADMIN, SYS_ADMIN = 12, 21
+"""Bits of a process's capabilities; root has them, but often not in a container."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What matters of a machine: its system, what this process may do there (a bit set), and which tools it has."""
+
+    platform: str
+    capabilities: int
+    tools: frozenset[str]
+
+    @classmethod
+    def here(cls) -> Machine:
+        found = frozenset(tool for tool in PACKAGE_OF if shutil.which(tool))
+        return cls(sys.platform, _capabilities() if sys.platform.startswith("linux") else 0, found)
+
+    def lacks(self) -> str | None:
+        """The first thing that emulation lacks, in words; None when it has all it needs."""
+        if not self.platform.startswith("linux"):
+            return f"it needs Linux's network namespaces, and this is {self.platform}"
+        for tool, package in PACKAGE_OF.items():
+            if tool not in self.tools:
+                return f"the command {tool!r} is not on the PATH; install {package}"
+        if not (self.capabilities >> NET_ADMIN & 1 and self.capabilities >> SYS_ADMIN & 1):
+            return "it needs root to make namespaces, also in a container; run it with sudo, or with --privileged"
+        return None
+
+
+def check_machine() -> None:
+    """Raises `ClusterError`."""
+    lacking = Machine.here().lacks()
+    if lacking:
+        raise ClusterError(f"No cluster can be emulated here: {lacking}.")
+
+
+def check_outside(namespaces: Iterable[str]) -> None:
+    """Raises `ClusterError` in a process whose network is one of `namespaces`: it would end itself half-way."""
+    own = os.stat("/proc/self/ns/net")
+    for namespace in namespaces:
+        file = NETNS / namespace
+        if file.exists() and os.path.samestat(own, file.stat()):
+            raise ClusterError("An emulated cluster is made, looked at and removed from outside; leave its host first.")
+
+
+def _capabilities() -> int:
+    found = re.search(r"^CapEff:\s*([0-9a-f]+)$", Path("/proc/self/status").read_text(encoding="utf-8"), re.MULTILINE)
+    return int(found[1], 16) if found else 0

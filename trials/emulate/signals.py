@@ -1,0 +1,55 @@
+"""Signals that would end this process: passed on to another, or unwinding what has been made."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+
+__all__ = ["ending_unwinds", "signals_go_to"]
+
+
+@contextmanager
+def signals_go_to(receiver: Callable[[int], None]) -> Iterator[None]:
+    """In the block, Ctrl-C, a request to end and a closed terminal are told to `receiver` by number, and nothing else.
+
+    Those that this process ignores (under nohup, say) stay ignored.
+    """
+    with _handled((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), receiver):
+        yield
+
+
+@contextmanager
+def ending_unwinds() -> Iterator[None]:
+    """In the block, the first request to end or closed terminal raises SystemExit, and later ones do nothing."""
+    seen: list[int] = []
+
+    def unwind(number: int) -> None:
+        seen.append(number)
+        if len(seen) == 1:
+            raise SystemExit(128 + number)
+
+    with _handled((signal.SIGTERM, signal.SIGHUP), unwind):
+        yield
+
+
+@contextmanager
+def _handled(numbers: Sequence[int], receiver: Callable[[int], None]) -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield  # Python lets the main thread alone decide on signals
+        return
+
+    def handler(number: int, _frame: FrameType | None) -> None:
+        receiver(number)
+
+    before = {number: signal.getsignal(number) for number in numbers}
+    changed = {number: old for number, old in before.items() if old != signal.SIG_IGN}
+    try:
+        for number in changed:
+            signal.signal(number, handler)
+        yield
+    finally:
+        for number, old in changed.items():
+            signal.signal(number, old)

@@ -1,0 +1,158 @@
+"""What an emulated cluster is made of, kept in a file that is written before any of it is made."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from autosync.errors import ClusterError
+from autosync.spec import ClusterSpec, Figure, Link, Node
+from trials.emulate.processes import Process
+
+__all__ = ["State", "folder_of", "locked", "names_there_are", "read_state", "remove_folder", "write_state"]
+
+LONGEST_FOLDER = 40
+"""Ray puts sockets some 65 bytes below; a socket's path may have 107."""
+
+FORMAT = 1
+
+_RATE = Figure(1.0, "assumed")
+_NOTHING = ClusterSpec((Node("none", "127.0.0.1", 1.0),), (Link("none", "none", _RATE, _RATE),))
+"""Stands for the cluster of a folder that a crash left without a state file."""
+
+
+@dataclass(frozen=True)
+class State:
+    """All that `down` may remove: namespaces, cgroups, processes by role (`host0`, `relay`), and the folder."""
+
+    name: str
+    cluster: ClusterSpec
+    starts_ray: bool
+    complete: bool = False
+    namespaces: tuple[str, ...] = ()
+    cgroups: tuple[str, ...] = ()
+    processes: dict[str, Process] = field(default_factory=dict)
+    dashboard_url: str = ""
+
+    @cached_property
+    def folder(self) -> Path:
+        return folder_of(self.name)
+
+    def with_process(self, role: str, process: Process) -> State:
+        return replace(self, processes={**self.processes, role: process})
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "name": self.name,
+            "cluster": self.cluster.to_json(),
+            "starts_ray": self.starts_ray,
+            "complete": self.complete,
+            "namespaces": list(self.namespaces),
+            "cgroups": list(self.cgroups),
+            "processes": {role: asdict(process) for role, process in self.processes.items()},
+            "dashboard_url": self.dashboard_url,
+        }
+
+    @classmethod
+    def from_json(cls, document: dict[str, Any]) -> State:
+        return cls(
+            name=document["name"],
+            cluster=ClusterSpec.from_json(document["cluster"]),
+            starts_ray=document["starts_ray"],
+            complete=document["complete"],
+            namespaces=tuple(document["namespaces"]),
+            cgroups=tuple(document["cgroups"]),
+            processes={role: Process(**process) for role, process in document["processes"].items()},
+            dashboard_url=document["dashboard_url"],
+        )
+
+
+def folder_of(name: str) -> Path:
+    """Where the emulated cluster `name` keeps its files. Raises `ClusterError` when that cannot be."""
+    if not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,19}", name):
+        raise ClusterError(f"An emulated cluster's name is 1 to 20 of a-z, 0-9 and '-', not {name!r}.")
+    folder = Path(tempfile.gettempdir()).resolve() / f"autosync-{name}"
+    if len(os.fsencode(folder)) > LONGEST_FOLDER:
+        raise ClusterError(
+            f"Ray's sockets need a short path, and {str(folder)!r} has over {LONGEST_FOLDER} bytes; give a shorter "
+            "name, or set TMPDIR to a folder such as /tmp."
+        )
+    return folder
+
+
+def names_there_are() -> list[str]:
+    """Names of all emulated clusters that have a state file, up or half-made."""
+    files = Path(tempfile.gettempdir()).glob("autosync-*/state.json")
+    return sorted(file.parent.name.removeprefix("autosync-") for file in files)
+
+
+def read_state(name: str) -> State | None:
+    """What there is of `name`; None when there is nothing. Raises `ClusterError` for a folder that is not ours."""
+    folder = folder_of(name)
+    try:
+        text = (folder / "state.json").read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return State(name, _NOTHING, starts_ray=False) if _is_ours(folder) else None
+    try:
+        return State.from_json(json.loads(text))
+    except (KeyError, TypeError, ValueError) as error:
+        raise ClusterError(
+            f"File {str(folder / 'state.json')!r} is not one that `up` wrote ({error!r}); look at what it is, and "
+            "remove it by hand."
+        ) from None
+
+
+def write_state(state: State) -> None:
+    """Replace the state file at once, so that a crash leaves the old one or the new one."""
+    new = state.folder / "state.json.new"
+    new.write_text(json.dumps(state.to_json(), indent=1), encoding="utf-8")
+    new.replace(state.folder / "state.json")
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove all files, the state file last of them, so that a crash in between is found again."""
+    for entry in folder.iterdir():
+        if entry.name == "state.json":
+            continue
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        else:
+            entry.unlink()
+    (folder / "state.json").unlink(missing_ok=True)
+    folder.rmdir()
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the existing `folder` alone. Raises `ClusterError` while another command holds it."""
+    file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ClusterError(
+                f"Another command is making or removing {folder.name!r} at this moment; wait for it to end."
+            ) from None
+        yield
+    finally:
+        os.close(file)
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether there is a folder that a crash left before its state file: empty, or with the unfinished file alone."""
+    if not folder.is_dir():
+        return False
+    if {entry.name for entry in folder.iterdir()} <= {"state.json.new"}:
+        return True
+    raise ClusterError(f"Folder {str(folder)!r} exists and holds no state file, so it is not ours; remove it by hand.")

@@ -1,0 +1,138 @@
+"""Which interfaces and wires an emulated cluster has: everything about its network that needs no root to say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from autosync.errors import ClusterError
+from autosync.spec import ClusterSpec, Link
+
+__all__ = ["Port", "Wire", "Wiring"]
+
+
+@dataclass(frozen=True)
+class Port:
+    """An interface in a network namespace, on a bridge when it is a switch's.
+
+    What leaves by it is slowed down to `gbit_per_s`; None leaves it as fast as the host is.
+    """
+
+    namespace: str
+    interface: str
+    gbit_per_s: float | None
+    bridge: str | None = None
+
+
+@dataclass(frozen=True)
+class Wire:
+    """A veth pair between a node and its switch (`a` is the node's end), or between two switches."""
+
+    a: Port
+    b: Port
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """The network of the emulated cluster `name`. Raises `ClusterError` where no bridges and wires can be `cluster`."""
+
+    name: str
+    cluster: ClusterSpec
+
+    def __post_init__(self) -> None:
+        nodes = {node.name for node in self.cluster.nodes}
+        pairs = {(link.source, link.target) for link in self._links}
+        for source, target in sorted(pairs):
+            if source in nodes and target in nodes:
+                raise ClusterError(
+                    f"Emulated nodes are joined through switches, but a link leads from {source!r} straight to "
+                    f"{target!r}; put a switch between them."
+                )
+            if (target, source) not in pairs:
+                raise ClusterError(f"An emulated link has two directions; add the link from {target!r} to {source!r}.")
+        if len(pairs) != len(self._links):
+            raise ClusterError("An emulated link is stated once for each direction; remove the repeated ones.")
+        for node in self.cluster.nodes if len(nodes) > 1 else ():
+            if len([target for source, target in pairs if source == node.name]) != 1:
+                raise ClusterError(f"An emulated node hangs on one switch; give {node.name!r} one link each way.")
+        self._check_switches(pairs)
+
+    def _check_switches(self, pairs: set[tuple[str, str]]) -> None:
+        """No circles: the kernel's bridges would send every broadcast round and round."""
+        island = {switch: switch for switch in self.cluster.switches}
+        for source, target in sorted(pairs):
+            if source < target and source in island and target in island:
+                joined, gone = island[source], island[target]
+                if joined == gone:
+                    raise ClusterError(
+                        f"Emulated switches must not form a circle; remove the links between {source!r} and {target!r}."
+                    )
+                island = {switch: joined if at == gone else at for switch, at in island.items()}
+
+    @cached_property
+    def switch_namespace(self) -> str:
+        return f"as-{self.name}-switch"
+
+    def node_namespace(self, index: int) -> str:
+        return f"as-{self.name}-{index}"
+
+    @cached_property
+    def namespaces(self) -> tuple[str, ...]:
+        return (self.switch_namespace, *(self.node_namespace(index) for index in range(len(self.cluster.nodes))))
+
+    @cached_property
+    def bridges(self) -> dict[str, str]:
+        """The bridge of each switch."""
+        return {switch: f"br{index}" for index, switch in enumerate(self.cluster.switches)}
+
+    @cached_property
+    def with_addresses(self) -> ClusterSpec:
+        """The cluster, its nodes at 10.77.0.1, 10.77.0.2 and on."""
+        nodes = tuple(replace(node, address=f"10.77.0.{i + 1}") for i, node in enumerate(self.cluster.nodes))
+        return replace(self.cluster, nodes=nodes)
+
+    @cached_property
+    def wires(self) -> tuple[Wire, ...]:
+        """The nodes' in their order, then those between switches."""
+        return (*self._node_wires, *self._trunks)
+
+    def node_wire(self, index: int) -> Wire | None:
+        """The wire of the node at `index`; None for a node that is alone."""
+        return self._node_wires[index] if self._node_wires else None
+
+    def switch_of(self, node: str) -> str | None:
+        return next((link.target for link in self._links if link.source == node), None)
+
+    @cached_property
+    def _links(self) -> tuple[Link, ...]:
+        return tuple(link for link in self.cluster.links if link.source != link.target)
+
+    @cached_property
+    def _rates(self) -> dict[tuple[str, str], float | None]:
+        """Gbit/s by direction; None where the figure is only assumed."""
+        return {
+            (link.source, link.target): None if link.gbit_per_s.source == "assumed" else link.gbit_per_s.value
+            for link in self._links
+        }
+
+    @cached_property
+    def _node_wires(self) -> tuple[Wire, ...]:
+        wires = []
+        for index, node in enumerate(self.cluster.nodes):
+            switch = self.switch_of(node.name)
+            if switch is not None:
+                up, down = self._rates[node.name, switch], self._rates[switch, node.name]
+                a = Port(self.node_namespace(index), "eth0", up)
+                wires.append(Wire(a, Port(self.switch_namespace, f"port{index}", down, self.bridges[switch])))
+        return tuple(wires)
+
+    @cached_property
+    def _trunks(self) -> tuple[Wire, ...]:
+        bridges = self.bridges
+        wires: list[Wire] = []
+        for (source, target), rate in self._rates.items():
+            if source in bridges and target in bridges and bridges[source] < bridges[target]:
+                name, back = f"trunk{len(wires)}", self._rates[target, source]
+                a = Port(self.switch_namespace, f"{name}a", rate, bridges[source])
+                wires.append(Wire(a, Port(self.switch_namespace, f"{name}b", back, bridges[target])))
+        return tuple(wires)
