@@ -4,31 +4,33 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from autosync.errors import ClusterError
-from autosync.spec import ClusterSpec, Figure, Node
+from autosync.spec import ClusterSpec, Node
+from trials.cluster.racks import ASSUMED_UPLINK, CORE, Attached, joined
+from trials.seats import machines_of, part_of
 
-__all__ = ["cluster_from_ray_nodes", "local_cluster"]
+__all__ = ["cluster_from_ray_nodes", "local_cluster", "matched"]
 
 WORKERS_OF_A_SINGLE_NODE = 4
 """How many worker processes a CPU machine that plays a cluster has by default."""
 
-# Until a probe has measured them. Marked as assumed wherever they are shown.
-ASSUMED_LINK_GBIT_PER_S, ASSUMED_LINK_LATENCY_US = 1.0, 200.0
-ASSUMED_HOST_GBIT_PER_S, ASSUMED_HOST_LATENCY_US = 8.0, 100.0
+RACK_LABEL = "rack"
+"""Ray's label of a node that says its rack: `ray start --labels=rack=left`."""
 
 
 def cluster_from_ray_nodes(ray_nodes: Sequence[Mapping[str, Any]], workers: int | None = None) -> ClusterSpec:
     """The cluster that `ray.nodes()` describes, the head first, its links assumed.
 
     `workers` is the number of worker processes in all. By default every node of several has one, and a single CPU
-    node plays a cluster with four. More workers than nodes are spread evenly. Raises `ClusterError`.
+    node plays a cluster with four. More workers than nodes are spread evenly. Nodes with the Ray label `rack` hang on
+    that rack's switch. Raises `ClusterError`.
     """
-    alive = sorted((node for node in ray_nodes if node.get("Alive")), key=_head_first)
-    if not alive:
-        raise ClusterError("The Ray cluster has no living node; start one with `ray up cluster.yaml` or `ray start`.")
-    gpus = [int(node["Resources"].get("GPU", 0)) for node in alive]
+    alive = _alive(ray_nodes)
+    machines = [machines_of([node])[_address(node)] for node in alive]
+    gpus = [each for _, each in machines]
     if workers is None:
         workers = WORKERS_OF_A_SINGLE_NODE if len(alive) == 1 and not gpus[0] else len(alive)
     _check_workers(workers)
@@ -37,25 +39,49 @@ def cluster_from_ray_nodes(ray_nodes: Sequence[Mapping[str, Any]], workers: int 
             f"One worker process drives all GPUs of a node, so {len(alive)} node(s) take at most {len(alive)} "
             f"workers, not {workers}."
         )
-    alive, gpus = alive[:workers], gpus[:workers]
+    alive = alive[:workers]
     each, more = divmod(workers, len(alive))
-    nodes = tuple(
-        Node(
-            name=f"node{index}",
-            address=str(node["NodeManagerAddress"]),
-            cores=float(node["Resources"].get("autosync_cores", node["Resources"].get("CPU", 1.0))),
-            workers=each + (index < more),
-            gpus=gpus[index],
-        )
-        for index, node in enumerate(alive)
+    return _with_assumed_links(
+        [
+            Attached(
+                Node(f"node{index}", _address(node), cores, each + (index < more), gpus),
+                ASSUMED_UPLINK,
+                _rack(node),
+            )
+            for index, (node, (cores, gpus)) in enumerate(zip(alive, machines, strict=False))
+        ]
     )
-    return _with_assumed_links(nodes)
+
+
+def matched(stated: ClusterSpec, ray_nodes: Sequence[Mapping[str, Any]], missing_ok: bool = False) -> ClusterSpec:
+    """`stated` with the cores and GPUs that Ray's living nodes at its addresses have, in its own order.
+
+    Ray nodes it does not state are not used. Stated nodes that do not live are an error, or left out if `missing_ok`.
+    Raises `ClusterError`.
+    """
+    machines = machines_of(_alive(ray_nodes))
+    living = f"Living: {', '.join(machines)}."
+    for node in stated.nodes:
+        if not node.address:
+            raise ClusterError(f"Every node is found by its address, but {node.name!r} states none. {living}")
+        if node.address not in machines and not missing_ok:
+            raise ClusterError(
+                f"Every stated node must be a living Ray node, but none lives at {node.address} ({node.name!r}); "
+                f"start Ray there, or correct the cluster file. {living}"
+            )
+    there = [node.address for node in stated.nodes if node.address in machines]
+    if not there:
+        raise ClusterError(f"None of the stated nodes is alive; start Ray on them. {living}")
+    part = stated if len(there) == len(stated.nodes) else part_of(stated, there)
+    return replace(part, nodes=tuple(_as_found(node, *machines[node.address]) for node in part.nodes))
 
 
 def local_cluster(workers: int = WORKERS_OF_A_SINGLE_NODE) -> ClusterSpec:
     """This machine, its CPU cores shared by `workers` workers, its links assumed. Raises `ClusterError`."""
     _check_workers(workers)
-    return _with_assumed_links((Node("node0", "127.0.0.1", float(os.cpu_count() or 1), workers=workers),))
+    return _with_assumed_links(
+        [Attached(Node("node0", "127.0.0.1", float(os.cpu_count() or 1), workers=workers), ASSUMED_UPLINK)]
+    )
 
 
 def _check_workers(workers: int) -> None:
@@ -63,15 +89,36 @@ def _check_workers(workers: int) -> None:
         raise ClusterError(f"A trial needs at least 1 worker, not {workers}; raise --workers.")
 
 
-def _with_assumed_links(nodes: tuple[Node, ...]) -> ClusterSpec:
-    return ClusterSpec.star(
-        nodes,
-        link_gbit_per_s=Figure(ASSUMED_LINK_GBIT_PER_S, "assumed"),
-        link_latency_us=Figure(ASSUMED_LINK_LATENCY_US, "assumed"),
-        host_gbit_per_s=Figure(ASSUMED_HOST_GBIT_PER_S, "assumed"),
-        host_latency_us=Figure(ASSUMED_HOST_LATENCY_US, "assumed"),
-    )
+def _alive(ray_nodes: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    alive = sorted((node for node in ray_nodes if node.get("Alive")), key=_head_first)
+    if not alive:
+        raise ClusterError("The Ray cluster has no living node; start one with `ray up cluster.yaml` or `ray start`.")
+    return alive
 
 
 def _head_first(node: Mapping[str, Any]) -> tuple[bool, str]:
-    return "node:__internal_head__" not in node["Resources"], str(node["NodeManagerAddress"])
+    return "node:__internal_head__" not in node["Resources"], _address(node)
+
+
+def _address(node: Mapping[str, Any]) -> str:
+    return str(node["NodeManagerAddress"])
+
+
+def _rack(node: Mapping[str, Any]) -> str | None:
+    """Its rack's name; None for a node outside of racks, which hangs on the core switch itself."""
+    label = node.get("Labels", {}).get(RACK_LABEL)
+    return str(label) if label and label != CORE else None
+
+
+def _as_found(node: Node, cores: float, gpus: int) -> Node:
+    if gpus and node.workers > 1:
+        raise ClusterError(
+            f"One worker process drives all GPUs of a node, but the cluster file states {node.workers} workers for "
+            f"{node.name!r}, which has {gpus}; leave `workers` out."
+        )
+    return replace(node, cores=cores, gpus=gpus)
+
+
+def _with_assumed_links(attached: Sequence[Attached]) -> ClusterSpec:
+    racks = {each.rack: ASSUMED_UPLINK for each in attached if each.rack is not None}
+    return joined(attached, racks)

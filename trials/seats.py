@@ -13,6 +13,7 @@ __all__ = [
     "Machine",
     "addresses_of",
     "alike",
+    "cores_of",
     "groups_of",
     "machines_of",
     "part_of",
@@ -32,12 +33,19 @@ def machines_of(ray_nodes: Sequence[Mapping[str, Any]]) -> dict[str, Machine]:
     """The living nodes that `ray.nodes()` lists: address to machine, in its order."""
     return {
         str(node["NodeManagerAddress"]): (
-            float(node["Resources"].get("autosync_cores", node["Resources"].get("CPU", 1.0))),
+            cores_of(node),
             int(node["Resources"].get("GPU", 0)),
         )
         for node in ray_nodes
         if node.get("Alive")
     }
+
+
+def cores_of(ray_node: Mapping[str, Any]) -> float:
+    """Cores a node really has, which the label `autosync-cores` says; Ray's CPUs are slots and may be more."""
+    resources = ray_node["Resources"]
+    stated = ray_node.get("Labels", {}).get("autosync-cores") or resources.get("autosync_cores")
+    return float(stated or resources.get("CPU", 1.0))
 
 
 def addresses_of(cluster: ClusterSpec) -> tuple[str, ...]:

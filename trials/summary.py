@@ -1,11 +1,12 @@
-"""A model, a cluster and a record in words."""
+"""A model and a record in words, beside a cluster."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator
 
-from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord
+from autosync.spec import ModelSpec, RuntimeRecord
+from trials.cluster.words import cluster_lines
 
 __all__ = ["cluster_lines", "megabytes", "model_in_words", "record_lines"]
 
@@ -30,19 +31,6 @@ def model_in_words(model: ModelSpec) -> str:
         rows = sum(variable.rows_per_step or 0 for variable in sparse)
         text += f" ({len(sparse)} sparse, {rows:.0f} rows touched)"
     return f"{text}; batch {model.batch_size} a replica; {model.optimizer.split(' ')[0]}."
-
-
-def cluster_lines(cluster: ClusterSpec) -> Iterator[str]:
-    """A line for every node, then one for every link with where its figures come from."""
-    for node in cluster.nodes:
-        gpus = f", {node.gpus} GPU(s)" if node.gpus else ""
-        yield f"Node {node.name} at {node.address}: {node.workers} worker(s), {node.cores:g} core(s){gpus}"
-    for link in cluster.links:
-        rate, latency = link.gbit_per_s, link.latency_us
-        yield (
-            f"Link {link.source} -> {link.target}: {rate.value:.3g} Gbit/s ({rate.source}), "
-            f"{latency.value:.3g} us ({latency.source})"
-        )
 
 
 def record_lines(record: RuntimeRecord) -> Iterator[str]:

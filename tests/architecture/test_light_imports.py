@@ -30,7 +30,9 @@ def loaded_by(*names: str) -> set[str]:
     return set(done.stdout.split()) & HEAVY
 
 
-@pytest.mark.parametrize("name", ["autosync.tune.cli", "trials.cli", "trials.emulate.cli", "autosync.engine.zoo", "autosync.search"])
+@pytest.mark.parametrize(
+    "name", ["autosync.tune.cli", "trials.cli", "trials.emulate.cli", "autosync.engine.zoo", "autosync.search"]
+)
 def test_commands_the_zoo_and_the_searchers_load_no_heavy_framework(name: str) -> None:
     assert loaded_by(name) == set()
 

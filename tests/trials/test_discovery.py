@@ -8,14 +8,19 @@ from typing import Any
 import pytest
 
 from autosync.errors import ClusterError
-from trials.discovery import cluster_from_ray_nodes, local_cluster
+from autosync.spec import ClusterSpec, Figure, Link, Node
+from tests import cases
+from trials.discovery import cluster_from_ray_nodes, local_cluster, matched
 
 
-def node(address: str, head: bool = False, alive: bool = True, **resources: float) -> dict[str, Any]:
+def node(
+    address: str, head: bool = False, alive: bool = True, rack: str | None = None, **resources: float
+) -> dict[str, Any]:
     """A node as `ray.nodes()` describes it."""
+    labels = {"ray.io/node-id": "0123abcd"} | ({"rack": rack} if rack else {})
     inner = {"node:__internal_head__": 1.0} if head else {}
     listed = {"CPU": 4.0, "memory": 1e9, f"node:{address}": 1.0} | inner | resources
-    return {"Alive": alive, "NodeManagerAddress": address, "Resources": listed}
+    return {"Alive": alive, "NodeManagerAddress": address, "Resources": listed, "Labels": labels}
 
 
 def test_a_single_cpu_machine_plays_a_cluster_of_four() -> None:
@@ -86,3 +91,73 @@ def test_no_worker_is_refused() -> None:
 def test_more_workers_than_nodes_with_gpus_are_refused() -> None:
     with pytest.raises(ClusterError, match=r"so 2 node\(s\) take at most 2 workers, not 3"):
         cluster_from_ray_nodes([node("10.0.0.1", head=True, GPU=4.0), node("10.0.0.2", GPU=4.0)], workers=3)
+
+
+def route(cluster: ClusterSpec, source: str, target: str) -> list[str]:
+    return [link.target for link in cluster.route(source, target)]
+
+
+def test_nodes_with_a_rack_label_hang_on_their_racks_switch() -> None:
+    racks = {"10.0.0.1": "left", "10.0.0.2": "right", "10.0.0.3": "left"}
+    found = cluster_from_ray_nodes([node(address, rack=rack) for address, rack in racks.items()])
+    assert found.switches == ("left", "right", "core")
+    assert route(found, "node0", "node2") == ["left", "node2"]
+    assert route(found, "node0", "node1") == ["left", "core", "right", "node1"]
+    assert {figure.source for link in found.links for figure in (link.gbit_per_s, link.latency_us)} == {"assumed"}
+
+
+def test_a_node_outside_of_racks_hangs_on_the_core() -> None:
+    for label in (None, "core"):
+        found = cluster_from_ray_nodes([node("10.0.0.1", rack="left"), node("10.0.0.2", rack=label)])
+        assert found.switches == ("left", "core")
+        assert route(found, "node1", "node0") == ["core", "left", "node0"]
+
+
+def test_racks_of_nodes_that_are_not_used_are_left_out() -> None:
+    racks = {"10.0.0.1": "left", "10.0.0.2": "left", "10.0.0.3": "right"}
+    found = cluster_from_ray_nodes([node(address, rack=rack) for address, rack in racks.items()], workers=2)
+    assert found.switches == ("left",)
+    assert route(found, "node0", "node1") == ["left", "node1"]
+
+
+def test_a_label_tells_parts_of_cores_exactly() -> None:
+    straggler = node("10.0.0.1", autosync_cores=1.0)
+    straggler["Labels"]["autosync-cores"] = "0.5"
+    assert cluster_from_ray_nodes([straggler]).nodes[0].cores == 0.5
+
+
+def test_a_stated_cluster_takes_cores_and_gpus_from_ray_and_keeps_its_names_order_and_links() -> None:
+    stated = cases.star_cluster(2)
+    alive = [node("10.0.0.9", head=True), node("10.0.0.2", GPU=4.0), node("10.0.0.1", CPU=6.0, autosync_cores=3.0)]
+    found = matched(stated, alive)
+    told = [(each.name, each.address, each.cores, each.gpus) for each in found.nodes]
+    assert told == [("node0", "10.0.0.1", 3.0, 0), ("node1", "10.0.0.2", 4.0, 4)]
+    assert found.links == stated.links
+
+
+def test_a_stated_node_that_does_not_live_is_refused_with_the_addresses_that_do() -> None:
+    alive = [node("10.0.0.1"), node("10.0.0.2", alive=False), node("10.0.0.7")]
+    with pytest.raises(
+        ClusterError, match=r"none lives at 10\.0\.0\.2 \('node1'\).* Living: 10\.0\.0\.1, 10\.0\.0\.7\."
+    ):
+        matched(cases.star_cluster(2), alive)
+
+
+def test_stated_nodes_that_have_left_may_be_left_out() -> None:
+    found = matched(cases.rack_cluster(), [node("10.0.1.3"), node("10.0.1.2"), node("10.0.0.1")], missing_ok=True)
+    assert [each.name for each in found.nodes] == ["node1", "node2", "node3"]
+    with pytest.raises(ClusterError, match=r"None of the stated nodes is alive; start Ray on them\. Living: 10\.9"):
+        matched(cases.rack_cluster(), [node("10.9.9.9")], missing_ok=True)
+
+
+def test_a_stated_node_without_an_address_cannot_be_found() -> None:
+    stated = ClusterSpec(
+        (Node("head", "", 2.0),), (Link("head", "head", Figure(1.0, "stated"), Figure(1.0, "stated")),)
+    )
+    with pytest.raises(ClusterError, match=r"found by its address, but 'head' states none\. Living: 10\.0\.0\.1\."):
+        matched(stated, [node("10.0.0.1")])
+
+
+def test_several_workers_stated_for_a_node_with_gpus_are_refused() -> None:
+    with pytest.raises(ClusterError, match=r"states 2 workers for 'node0', which has 4; leave `workers` out"):
+        matched(cases.star_cluster(1, workers=2), [node("10.0.0.1", GPU=4.0)])

@@ -1,12 +1,11 @@
-"""A record and a cluster in words."""
+"""A record in words."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from tests import cases
 from tests.trials.scripted import Script, play, request
-from trials.summary import cluster_lines, record_lines
+from trials.summary import record_lines
 
 
 def test_a_record_is_told_with_its_median_spread_and_interval() -> None:
@@ -29,10 +28,3 @@ def test_steps_of_a_trial_that_ended_early_are_told_as_well() -> None:
     lines = list(record_lines(play(Script([1.0, 1.0, 1.0, 1.0, float("nan")]), request())))
     assert "Steps: 1 of 6 timed, after 2 for warm-up" in lines
     assert any(line.startswith("Median: ") for line in lines)
-
-
-def test_a_cluster_is_told_with_its_links_and_where_their_figures_come_from() -> None:
-    lines = list(cluster_lines(cases.gpu_cluster(2, gpus=4)))
-    assert lines[0] == "Node node0 at 10.0.0.1: 1 worker(s), 16 core(s), 4 GPU(s)"
-    assert "Link node0 -> switch: 25 Gbit/s (stated), 50 us (stated)" in lines
-    assert len(lines) == 2 + 6

@@ -1,0 +1,152 @@
+"""Cluster files, right ones and wrong ones."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from autosync.errors import ClusterError
+from autosync.spec import ClusterSpec, Figure
+from trials.cluster_file import read_cluster_file
+from trials.emulate.wiring import Wiring
+
+TOPOLOGIES = sorted((Path(__file__).parents[3] / "topologies").glob("*.yaml"))
+
+EVERYTHING = """
+link: 1gbit
+racks:
+  left: {up: 400mbit, down: 300mbit, latency: 0.2ms}
+  right: {up: 2.5gbit}
+nodes:
+  - {name: head, address: 10.0.0.1, cores: 8, gpus: 4, rack: left, down: 200mbit, latency: 50us}
+  - {name: mate, count: 2, cores: 1.5, workers: 2, rack: right, up: 100mbit}
+  - {rack: left}
+  - {}
+"""
+
+
+def read(folder: Path, text: str) -> ClusterSpec:
+    file = folder / "cluster.yaml"
+    file.write_text(text, encoding="utf-8")
+    return read_cluster_file(file)
+
+
+def rates(cluster: ClusterSpec) -> dict[str, tuple[float, str]]:
+    return {f"{each.source}>{each.target}": (each.gbit_per_s.value, each.gbit_per_s.source) for each in cluster.links}
+
+
+def test_all_that_a_file_can_state_is_read(tmp_path: Path) -> None:
+    cluster = read(tmp_path, EVERYTHING)
+    assert [(node.name, node.address, node.gpus, node.workers) for node in cluster.nodes] == [
+        ("head", "10.0.0.1", 4, 1),
+        ("mate0", "", 0, 2),
+        ("mate1", "", 0, 2),
+        ("node3", "", 0, 1),
+        ("node4", "", 0, 1),
+    ]
+    assert [node.cores for node in cluster.nodes] == [8.0, 1.5, 1.5, os.cpu_count(), os.cpu_count()]
+    assert cluster.switches == ("left", "right", "core")
+    found = rates(cluster)
+    assert found["head>left"] == (1.0, "stated")
+    assert found["left>head"] == (0.2, "stated")
+    assert found["mate1>right"] == (0.1, "stated")
+    assert (found["left>core"], found["core>left"]) == ((0.4, "stated"), (0.3, "stated"))
+    assert found["right>core"] == (2.5, "stated")
+    assert found["core>right"][1] == "assumed"
+    assert (found["node4>core"], found["core>node4"]) == ((1.0, "stated"), (1.0, "stated"))
+    assert found["head>head"][1] == "assumed"
+    latencies = {f"{link.source}>{link.target}": link.latency_us for link in cluster.links}
+    assert latencies["head>left"] == latencies["left>head"] == Figure(50.0, "stated")
+    assert latencies["left>core"] == Figure(200.0, "stated")
+    assert latencies["node3>left"].source == "assumed"
+
+
+def test_a_rate_that_is_not_given_is_assumed_and_so_not_shaped(tmp_path: Path) -> None:
+    cluster = read(tmp_path, "nodes: [{count: 2, up: 10mbit}]")
+    assert rates(cluster)["node0>switch"] == (0.01, "stated")
+    assert rates(cluster)["switch>node0"][1] == "assumed"
+    first = Wiring("test", cluster).node_wire(0)
+    assert first is not None
+    assert (first.a.gbit_per_s, first.b.gbit_per_s) == (0.01, None)
+
+
+def test_without_racks_all_nodes_hang_on_one_switch_as_in_a_star(tmp_path: Path) -> None:
+    cluster = read(tmp_path, "{link: 200mbit, nodes: [{count: 3}]}")
+    star = ClusterSpec.star(
+        cluster.nodes,
+        link_gbit_per_s=Figure(0.2, "stated"),
+        link_latency_us=Figure(200.0, "assumed"),
+        host_gbit_per_s=cluster.links[0].gbit_per_s,
+        host_latency_us=cluster.links[0].latency_us,
+    )
+    assert cluster == star
+
+
+def test_a_single_node_has_a_loopback_only(tmp_path: Path) -> None:
+    cluster = read(tmp_path, "{link: 1gbit, nodes: [{workers: 4}]}")
+    assert [(link.source, link.target) for link in cluster.links] == [("node0", "node0")]
+
+
+def test_a_single_rack_with_all_nodes_needs_no_core(tmp_path: Path) -> None:
+    assert read(tmp_path, "{racks: {only: {}}, nodes: [{count: 2, rack: only}]}").switches == ("only",)
+
+
+@pytest.mark.parametrize("file", TOPOLOGIES, ids=lambda file: file.stem)
+def test_every_topology_that_comes_along_has_four_nodes_and_can_be_wired(file: Path) -> None:
+    cluster = read_cluster_file(file)
+    assert [node.name for node in cluster.nodes] == ["node0", "node1", "node2", "node3"]
+    assert len(Wiring("test", cluster).wires) == 4 + (2 if "racks" in file.stem else 0)
+
+
+def test_the_topologies_that_come_along_differ() -> None:
+    assert len(TOPOLOGIES) == 7
+    clusters = [read_cluster_file(file) for file in TOPOLOGIES]
+    assert len({cluster.digest for cluster in clusters}) == len(clusters)
+
+
+WRONG = {
+    "link: fast\nnodes: [{}]": "link: A rate is written like 200mbit or 1.5gbit, in small letters and above zero, not",
+    "link: 100\nnodes: [{}]": "link: A rate is written like .* not '100'",
+    "nodes: [{}, {down: 0mbit}]": r"nodes\[1\]\.down: A rate is written .* not '0mbit'",
+    "nodes: [{latency: 50}]": r"nodes\[0\]\.latency: a latency is written like 50us or 0\.2ms and is .* zero, not 50\.",
+    "nodes: [{count: 2, upp: 1gbit}]": r"nodes\[0\]\.upp: there is no such key in nodes\[0\]; known are name, count,",
+    "nodes: [{}]\nlinks: 1gbit": r"links: there is no such key; known are link, racks, nodes\.",
+    "nodes: [{rack: a}]\nracks: {a: {left: 1gbit}}": r"racks\.a\.left: .* in racks\.a; known are up, down, latency\.",
+    "link: 1gbit": "nodes: this key is needed; add it",
+    "nodes: []": r"nodes: must have at least 1 item .*, not \[\]",
+    "nodes: [{cores: 0}]": r"nodes\[0\]\.cores: must be greater than 0, not 0\.",
+    "nodes: [{cores: .inf}]": r"nodes\[0\]\.cores: must be a finite number, not inf",
+    "nodes: [{gpus: yes}]": r"nodes\[0\]\.gpus: must be a valid integer, not True",
+    "nodes: [{count: 0}]": r"nodes\[0\]\.count: must be greater than or equal to 1, not 0",
+    "nodes: [{name: a/b}]": r"nodes\[0\]\.name: a name is of letters, digits and inner dots and dashes, .* not 'a/b'",
+    "nodes: [{address: head}]": r"nodes\[0\]\.address: an address is the IP address Ray knows the node by, not 'head'",
+    "nodes: [{count: 2, address: 10.0.0.1}]": r"nodes\[0\]\.address: an address is one node's, but `count` is 2",
+    "nodes: [{address: 10.0.0.1}, {address: 10.0.0.1}]": "every node has its own address, but 2 have '10.0.0.1'",
+    "nodes: [{name: node1}, {}]": "every node has its own name, but 2 have 'node1'",
+    "nodes: [{rack: rigth}]\nracks: {right: {}}": r"nodes\[0\]\.rack: .* \(there are right\), not 'rigth'",
+    "nodes: [{rack: a}]": r"a rack is one of `racks` \(there are none\), not 'a'",
+    "nodes: [{}]\nracks: {a: {}}": r"racks\.a: every rack has a node, but no node says `rack: a`",
+    "nodes: [{rack: core}]\nracks: {core: {}}": r"racks\.core: the switch that joins the racks is called 'core'",
+    "nodes: [{name: a, rack: a}, {rack: a}]\nracks: {a: {}}": "Nodes and switches need different names; given: a, node",
+    "nodes: [{gpus: 2, workers: 2}]": "one worker process drives them all; workers must be 1",
+    "nodes: [{}]\nlink: 1gbit\nlink: 2gbit": ", line 3: key 'link' comes twice; keep one",
+    "nodes: [{}": "must be YAML, but: while parsing",
+    "- a": r"must hold keys with values, not \['a'\]",
+    "": "must hold keys with values, not None",
+}
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_what_is_wrong_is_told_with_file_key_rule_and_what_came(text: str, tmp_path: Path) -> None:
+    with pytest.raises(ClusterError, match=WRONG[text]) as caught:
+        read(tmp_path, text)
+    told = str(caught.value)
+    assert told.startswith(f"Cluster file '{tmp_path / 'cluster.yaml'}'")
+    assert "\n" not in told
+
+
+def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ClusterError, match=r"Cluster file '.*nosuch.yaml' cannot be read: No such file or directory\."):
+        read_cluster_file(tmp_path / "nosuch.yaml")

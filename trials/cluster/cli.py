@@ -1,0 +1,63 @@
+"""The command `python -m trials.cluster`: cluster files checked, shown, described, and converted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from autosync.errors import AutosyncError
+from trials.cluster.words import cluster_lines, route_lines
+from trials.cluster_file import ClusterFile, read_cluster_file
+from trials.resource_spec import cluster_file_text
+
+__all__ = ["command", "main"]
+
+REFUSED = 2
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; its exit status. What was asked wrongly is one sentence on stderr."""
+    try:
+        return int(command.main(arguments, prog_name="python -m trials.cluster", standalone_mode=False) or 0)
+    except click.ClickException as error:
+        return _refused(error.format_message())
+    except AutosyncError as error:
+        return _refused(str(error))
+
+
+@click.group(invoke_without_command=True, context_settings={"max_content_width": 110})
+@click.pass_context
+def command(context: click.Context) -> None:
+    """Cluster files: YAML that states a cluster's nodes, racks and links."""
+    if context.invoked_subcommand is None:
+        raise click.UsageError("Say what to do: schema, show FILE, or import FILE; --help tells more.")
+
+
+@command.command("schema")
+def schema_command() -> None:
+    """Print the JSON Schema of cluster files."""
+    click.echo(json.dumps(ClusterFile.model_json_schema(), indent=2))
+
+
+@command.command("show")
+@click.argument("file", type=Path)
+def show_command(file: Path) -> None:
+    """Check the cluster file FILE, and print its nodes, links and routes."""
+    cluster = read_cluster_file(file)
+    for line in (*cluster_lines(cluster), *route_lines(cluster)):
+        click.echo(line)
+
+
+@command.command("import")
+@click.argument("file", type=Path)
+def import_command(file: Path) -> None:
+    """Print the cluster file that says what FILE does, a resource_spec.yml of AutoDist."""
+    click.echo(cluster_file_text(file), nl=False)
+
+
+def _refused(sentence: str) -> int:
+    click.echo(f"cluster: {sentence}", err=True)
+    return REFUSED

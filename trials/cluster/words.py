@@ -1,0 +1,146 @@
+"""A cluster in words: nodes that are alike, and links that are alike, share a line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from typing import TypeVar
+
+from autosync.spec import ClusterSpec, Figure, Link, Node
+
+__all__ = ["cluster_lines", "route_lines"]
+
+MOST_NAMED = 4
+"""Of names that are not numbered in a row, as many are listed before the rest is only counted."""
+
+Each = TypeVar("Each")
+
+
+def cluster_lines(cluster: ClusterSpec) -> Iterator[str]:
+    """Nodes, then links with where their figures come from; loopbacks last."""
+    for nodes in _grouped((_look(node), node) for node in cluster.nodes):
+        yield _node_line(nodes)
+    uplinks = _uplinks(cluster)
+    by_switch = _grouped(((up.target, _alike(up), _alike(down)), (up, down)) for up, down in uplinks)
+    for pairs in by_switch:
+        ups, downs = [up for up, _ in pairs], [down for _, down in pairs]
+        up, down = _figures(ups), _figures(downs)
+        rates = f"{up}, both ways" if up == down else f"up {up}; down {down}"
+        yield f"Link{'s' * (len(pairs) > 1)} of {_names([each.source for each in ups])} to {ups[0].target}: {rates}"
+    paired = {id(link) for pair in uplinks for link in pair}
+    for link in cluster.links:
+        if link.source != link.target and id(link) not in paired:
+            yield f"Link {link.source} -> {link.target}: {_figures([link])}"
+    for loops in _grouped((_alike(link), link) for link in cluster.links if link.source == link.target):
+        yield f"Within {'each of ' * (len(loops) > 1)}{_names([link.source for link in loops])}: {_figures(loops)}"
+
+
+def route_lines(cluster: ClusterSpec) -> Iterator[str]:
+    """The routes between nodes, those over the same switches together."""
+    routes = [
+        cluster.route(one.name, other.name) for one in cluster.nodes for other in cluster.nodes if one is not other
+    ]
+    for alike in _grouped((tuple(link.target for link in route[:-1]), route) for route in routes):
+        sources = list(dict.fromkeys(route[0].source for route in alike))
+        targets = list(dict.fromkeys(route[-1].target for route in alike))
+        over = " over " + ", ".join(link.target for link in alike[0][:-1]) if len(alike[0]) > 1 else ""
+        ends = (
+            f"between {_names(sources)}"
+            if set(sources) == set(targets)
+            else f"from {_names(sources)} to {_names(targets)}"
+        )
+        slowest = [min(route, key=lambda link: link.gbit_per_s.value).gbit_per_s for route in alike]
+        latencies = [sum(link.latency_us.value for link in route) for route in alike]
+        rates = _span([figure.value for figure in slowest])
+        yield f"Routes {ends}{over}: {rates} Gbit/s ({_sources(slowest)}), {_span(latencies)} us"
+
+
+def _look(node: Node) -> tuple[float, int, int]:
+    return node.cores, node.workers, node.gpus
+
+
+def _node_line(nodes: Sequence[Node]) -> str:
+    first, several = nodes[0], len(nodes) > 1
+    which = f"{len(nodes)} nodes" if several else "Node"
+    addresses = [node.address for node in nodes if node.address]
+    at = f" at {_names(addresses)}" if addresses else ""
+    has = [_count(first.workers, "worker"), _count(first.cores, "core")]
+    has += [_count(first.gpus, "GPU")] if first.gpus else []
+    return f"{which} {_names([node.name for node in nodes])}{at}: {', '.join(has)}{' each' * several}"
+
+
+def _uplinks(cluster: ClusterSpec) -> list[tuple[Link, Link]]:
+    """Links of nodes and racks to the switch above, with the way back; a switch is above those that come before it."""
+    order = [*(node.name for node in cluster.nodes), *cluster.switches]
+    back = {(link.source, link.target): link for link in cluster.links}
+    return [
+        (link, back[link.target, link.source])
+        for link in cluster.links
+        if link.target in cluster.switches
+        and order.index(link.source) < order.index(link.target)
+        and (link.target, link.source) in back
+    ]
+
+
+def _alike(link: Link) -> tuple[str, str, str]:
+    """What links that are alike have in common: their rate as it is shown, and where both figures come from."""
+    return _rate(link.gbit_per_s), link.gbit_per_s.source, link.latency_us.source
+
+
+def _figures(links: Sequence[Link]) -> str:
+    """Rates and latencies of links that are alike."""
+    rates, latencies = [link.gbit_per_s for link in links], [link.latency_us for link in links]
+    return (
+        f"{_rate(rates[0])} Gbit/s ({_sources(rates)}), "
+        f"{_span([figure.value for figure in latencies])} us ({_sources(latencies)})"
+    )
+
+
+def _sources(figures: Iterable[Figure]) -> str:
+    return " or ".join(dict.fromkeys(figure.source for figure in figures))
+
+
+def _rate(figure: Figure) -> str:
+    """A measured rate is not sure to more than two digits, and is alike with those that share them."""
+    return _digits(figure.value, 2 if figure.source == "measured" else 4)
+
+
+def _span(values: Sequence[float]) -> str:
+    low, high = _digits(min(values), 3), _digits(max(values), 3)
+    return low if low == high else f"{low} to {high}"
+
+
+def _digits(value: float, digits: int) -> str:
+    """Rounded, and written without an exponent where that is short: 120, not 1.2e+02."""
+    return f"{float(f'{value:.{digits}g}'):g}"
+
+
+def _count(number: float, what: str) -> str:
+    return f"{number:g} {what}{'s' * (number != 1)}"
+
+
+def _grouped(keyed: Iterable[tuple[Hashable, Each]]) -> list[list[Each]]:
+    """Those with one key together, in the order of their first."""
+    groups: dict[Hashable, list[Each]] = {}
+    for key, each in keyed:
+        groups.setdefault(key, []).append(each)
+    return list(groups.values())
+
+
+def _names(names: Sequence[str]) -> str:
+    """Three or more that are numbered in a row as node0..node3, others one by one."""
+    runs: list[list[str]] = []
+    for name in names:
+        if runs and _follows(runs[-1][-1], name):
+            runs[-1].append(name)
+        else:
+            runs.append([name])
+    parts = [part for run in runs for part in ([run] if len(run) > 2 else [[name] for name in run])]
+    shown = [part[0] if len(part) == 1 else f"{part[0]}..{part[-1]}" for part in parts]
+    hidden = sum(map(len, parts[MOST_NAMED:]))
+    return ", ".join(shown) if not hidden else f"{', '.join(shown[:MOST_NAMED])} and {hidden} more"
+
+
+def _follows(name: str, after: str) -> bool:
+    one, other = (re.fullmatch(r"(.*?)(\d+)", each, re.ASCII) for each in (name, after))
+    return bool(one and other and one[1] == other[1] and int(one[2]) + 1 == int(other[2]))

@@ -1,0 +1,191 @@
+"""The cluster file: nodes, racks and links as a person states them in YAML, for a real cluster or an emulated one.
+
+link: 1gbit                    # every node's, up and down, unless it says otherwise
+racks:
+  left: {up: 400mbit, down: 400mbit}
+  right: {up: 400mbit, down: 400mbit}
+nodes:
+  - {name: head, address: 10.0.0.1, cores: 8, gpus: 4, rack: left, down: 200mbit, latency: 50us}
+  - {count: 3, cores: 2, rack: right}
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
+
+from autosync.errors import ClusterError, SpecError
+from autosync.spec import ClusterSpec, Figure, Node
+from trials.cluster.checked_yaml import read_checked
+from trials.cluster.racks import ASSUMED_UPLINK, CORE, Attached, Uplink, joined
+from trials.emulate.topology import parse_rate
+
+__all__ = ["ClusterFile", "NodeEntry", "RackEntry", "read_cluster_file"]
+
+LABEL = r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
+"""What Ray takes for the value of a node's label."""
+
+MOST_ALIKE = 1000
+
+
+def _rate(value: Any) -> float:
+    """Gbit/s."""
+    try:
+        return parse_rate(value if isinstance(value, str) else repr(value))
+    except ClusterError as error:
+        raise ValueError(str(error)) from None
+
+
+def _latency(value: Any) -> float:
+    """Microseconds."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)(us|ms)", value) if isinstance(value, str) else None
+    if not found or not float(found[1]) > 0:
+        raise ValueError(f"a latency is written like 50us or 0.2ms and is above zero, not {value!r}.")
+    return float(found[1]) * (1000 if found[2] == "ms" else 1)
+
+
+def _label(value: str) -> str:
+    if not re.fullmatch(LABEL, value):
+        raise ValueError(f"a name is of letters, digits and inner dots and dashes, at most 63, not {value!r}.")
+    return value
+
+
+def _address(value: str) -> str:
+    try:
+        return str(ip_address(value))
+    except ValueError:
+        raise ValueError(f"an address is the IP address Ray knows the node by, not {value!r}.") from None
+
+
+Rate = Annotated[
+    float,
+    BeforeValidator(_rate),
+    WithJsonSchema({"type": "string", "pattern": r"^\d+(\.\d+)?(mbit|gbit)$", "examples": ["200mbit", "2.5gbit"]}),
+]
+Latency = Annotated[
+    float,
+    BeforeValidator(_latency),
+    WithJsonSchema({"type": "string", "pattern": r"^\d+(\.\d+)?(us|ms)$", "examples": ["50us", "0.2ms"]}),
+]
+Label = Annotated[str, AfterValidator(_label), Field(json_schema_extra={"pattern": f"^{LABEL}$"})]
+Address = Annotated[str, AfterValidator(_address)]
+
+CHECKED = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class NodeEntry(BaseModel):
+    """A node, or `count` nodes that are alike."""
+
+    model_config = CHECKED
+
+    name: Label | None = Field(None, description="Numbered when `count` is given. Left out: node0, node1, and so on.")
+    count: int | None = Field(None, ge=1, le=MOST_ALIKE, description="How many nodes are like this one.")
+    address: Address | None = Field(None, description="IP address; needed to find the node in a real cluster.")
+    cores: float | None = Field(None, gt=0, description="Left out: as many as Ray says, or this machine has.")
+    gpus: int = Field(0, ge=0)
+    workers: int = Field(1, ge=1, description="Worker processes; several only without GPUs.")
+    rack: Label | None = Field(None, description="One of `racks`.")
+    up: Rate | None = Field(None, description="Rate from the node to its switch. Left out: `link`.")
+    down: Rate | None = Field(None, description="Rate from the switch to the node. Left out: `link`.")
+    latency: Latency | None = Field(None, description="Between the node and its switch, each way.")
+
+
+class RackEntry(BaseModel):
+    """A rack's uplink, which all its nodes share, to the core switch that joins the racks."""
+
+    model_config = CHECKED
+
+    up: Rate | None = Field(None, description="Rate from the rack to the core.")
+    down: Rate | None = Field(None, description="Rate from the core to the rack.")
+    latency: Latency | None = Field(None, description="Between the rack and the core, each way.")
+
+
+class ClusterFile(BaseModel):
+    """A cluster as its file states it; rates that are left out are assumed, and not shaped when it is emulated."""
+
+    model_config = CHECKED
+
+    link: Rate | None = Field(None, description="Rate up and down of every node that says nothing else.")
+    racks: dict[Label, RackEntry] = Field(default_factory=dict, description="Racks by name, each a switch.")
+    nodes: list[NodeEntry] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> ClusterFile:
+        _check_racks(self)
+        _check_one_name_a_node(self)
+        return self
+
+    def cluster(self) -> ClusterSpec:
+        """What is given is stated, what is left out assumed. Raises `SpecError`."""
+        attached = [Attached(_node(entry, name), _uplink(entry, self.link), entry.rack) for name, entry in _named(self)]
+        return joined(attached, {name: _uplink(rack, None) for name, rack in self.racks.items()})
+
+
+def read_cluster_file(file: str | Path) -> ClusterSpec:
+    """The cluster that `file` states. Raises `ClusterError`, naming file, key, rule, and what came."""
+    read = read_checked(Path(file), "Cluster file", ClusterFile)
+    try:
+        return read.cluster()
+    except SpecError as error:
+        raise ClusterError(f"Cluster file {str(file)!r}: {error}") from None
+
+
+def _check_racks(file: ClusterFile) -> None:
+    if CORE in file.racks:
+        raise ValueError(
+            f"racks.{CORE}: the switch that joins the racks is called {CORE!r}; give the rack another name."
+        )
+    for index, entry in enumerate(file.nodes):
+        if entry.rack is not None and entry.rack not in file.racks:
+            known = f"there are {', '.join(file.racks)}" if file.racks else "there are none"
+            raise ValueError(f"nodes[{index}].rack: a rack is one of `racks` ({known}), not {entry.rack!r}.")
+    for rack in file.racks:
+        if all(entry.rack != rack for entry in file.nodes):
+            raise ValueError(f"racks.{rack}: every rack has a node, but no node says `rack: {rack}`.")
+
+
+def _check_one_name_a_node(file: ClusterFile) -> None:
+    for index, entry in enumerate(file.nodes):
+        if entry.address is not None and entry.count is not None:
+            raise ValueError(f"nodes[{index}].address: an address is one node's, but `count` is {entry.count}.")
+    names = [name for name, _ in _named(file)]
+    addresses = [entry.address for entry in file.nodes if entry.address is not None]
+    for what, all_of_them in (("name", names), ("address", addresses)):
+        repeated = next((each for each in all_of_them if all_of_them.count(each) > 1), None)
+        if repeated:
+            raise ValueError(
+                f"nodes: every node has its own {what}, but {all_of_them.count(repeated)} have {repeated!r}."
+            )
+
+
+def _named(file: ClusterFile) -> Iterator[tuple[str, NodeEntry]]:
+    """Every node's name and entry."""
+    index = 0
+    for entry in file.nodes:
+        for number in range(entry.count or 1):
+            if entry.name is None:
+                yield f"node{index}", entry
+            else:
+                yield entry.name if entry.count is None else f"{entry.name}{number}", entry
+            index += 1
+
+
+def _node(entry: NodeEntry, name: str) -> Node:
+    cores = entry.cores if entry.cores is not None else float(os.cpu_count() or 1)
+    return Node(name, entry.address or "", float(cores), entry.workers, entry.gpus)
+
+
+def _uplink(entry: NodeEntry | RackEntry, rate: float | None) -> Uplink:
+    def stated(value: float | None, otherwise: Figure) -> Figure:
+        return otherwise if value is None else Figure(value, "stated")
+
+    either = stated(rate, ASSUMED_UPLINK.up)
+    return Uplink(
+        stated(entry.up, either), stated(entry.down, either), stated(entry.latency, ASSUMED_UPLINK.latency_us)
+    )
