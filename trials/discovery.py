@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -96,8 +97,10 @@ def _alive(ray_nodes: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return alive
 
 
-def _head_first(node: Mapping[str, Any]) -> tuple[bool, str]:
-    return "node:__internal_head__" not in node["Resources"], _address(node)
+def _head_first(node: Mapping[str, Any]) -> tuple[bool, list[int], str]:
+    """The head, then by address, of which 10.0.0.10 comes after 10.0.0.9."""
+    numbers = [int(each) for each in re.findall(r"\d+", _address(node))]
+    return "node:__internal_head__" not in node["Resources"], numbers, _address(node)
 
 
 def _address(node: Mapping[str, Any]) -> str:

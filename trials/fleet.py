@@ -70,6 +70,8 @@ class Fleet:
         self.model: ModelSpec = first.model
         self.cluster: ClusterSpec = first.cluster
         self.notes = first.notes
+        self.probing = first.probing
+        """Report of the first lane's probe, as JSON; None when it was not probed."""
         self._lanes = {first.name: _Lane.of(first)}
         self._captured: Any = None
         self._starting: list[tuple[ClusterSpec, Launch]] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -20,20 +21,25 @@ from autosync.search import EvolutionSearch, GuidedSearch, RandomSearch, Searche
 from autosync.space import SearchSpace
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy, TimingProtocol, strategy_faults
 from autosync.tune.campaign import Campaign, Limits
-from autosync.tune.ending import finish, print_interrupted
+from autosync.tune.ending import command_to_go_on, finish, print_interrupted
 from autosync.tune.finals import seconds_for_finals
 from autosync.tune.job import Job
+from autosync.tune.metrics import SearchMetrics
 from autosync.tune.options import TuneOptions
 from autosync.tune.place import open_fleet
 from autosync.tune.progress import Progress
 from autosync.tune.run_directory import RunDirectory
 from autosync.tune.spaces import load_space
 from autosync.tune.tune_run import run_with_tune
+from trials.head_watch import watch_head
 from trials.interruption import ctrl_c_waits
 from trials.local_ray import RayStart, start_ray
 from trials.opening import check_model_name
 
 __all__ = ["make_searcher", "tune"]
+
+HEADLESS = 3
+"""Exit status when the cluster's head died."""
 
 PLAIN_WIDTH = 120
 """Columns where output does not go to a terminal."""
@@ -53,7 +59,11 @@ def tune(options: TuneOptions) -> int:
     begin = time.monotonic() - (directory.read_state()[1] if options.resume else 0.0)
     try:
         console.print(start_ray(RayStart(options.address, options.workers, working_dir=options.working_dir)))
-        return _searched(options, directory, store, console, begin)
+        stop_watching = watch_head(ray.get_runtime_context().gcs_address, lambda: _headless(options, console))
+        try:
+            return _searched(options, directory, store, console, begin)
+        finally:
+            stop_watching()
     finally:
         with ctrl_c_waits():
             ray.shutdown()
@@ -74,6 +84,15 @@ def _searched(options: TuneOptions, directory: RunDirectory, store: RecordStore,
             console.print("Too few nodes are left for this search; it begins anew on those there are.")
         finally:
             fleet.close()
+
+
+def _headless(options: TuneOptions, console: Console) -> None:
+    """End this process at once: without the head of its cluster nothing more can be asked of Ray."""
+    console.print("\nThe head of the Ray cluster does not answer any more. Every trial that was over is kept.")
+    again = command_to_go_on(sys.argv[1:], options.out)
+    console.print(f"Go on, on this cluster or another like it: python -m autosync.tune {again}", soft_wrap=True)
+    sys.stdout.flush()
+    os._exit(HEADLESS)
 
 
 def _compact(store: RecordStore, console: Console) -> None:
@@ -146,7 +165,9 @@ def _search(job: Job, go_on: bool) -> int:
     progress = Progress(job.console, trials, options.time_budget_seconds, time.monotonic)
 
     limits = _limits(job, trials, lambda: campaign.records)
-    campaign = Campaign(searcher, job, _protocol(options), job.directory.name, options.seed, limits, (progress,))
+    metrics = SearchMetrics(model.name, job.directory.name, job.backend.__len__, earlier)
+    watchers = (progress, metrics)
+    campaign = Campaign(searcher, job, _protocol(options), job.directory.name, options.seed, limits, watchers)
     campaign.take_up(earlier)
     progress.start_from(earlier)
     try:

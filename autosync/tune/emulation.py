@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from autosync.spec import ClusterSpec
+from trials.cluster_file import read_cluster_file
 from trials.emulate import emulated, parse_emulation, run_inside
 
 __all__ = ["is_inside", "tune_emulated"]
@@ -41,8 +42,4 @@ def tune_emulated(what: str, arguments: Sequence[str], out: Path) -> int:
 
 
 def _spec(what: str) -> ClusterSpec:
-    if not Path(what).is_file():
-        return parse_emulation(what)
-    from trials.cluster_file import read_cluster_file  # needs pydantic and YAML
-
-    return read_cluster_file(Path(what))
+    return read_cluster_file(what) if Path(what).is_file() else parse_emulation(what)

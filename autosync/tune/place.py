@@ -11,7 +11,8 @@ from autosync.errors import AutosyncError, ClusterError
 from autosync.spec import ClusterSpec
 from autosync.tune.options import TuneOptions
 from autosync.tune.run_directory import RunDirectory
-from trials.discovery import cluster_from_ray_nodes
+from trials.cluster_file import read_cluster_file
+from trials.discovery import cluster_from_ray_nodes, matched
 from trials.fleet import Fleet, FleetSettings
 from trials.opening import model_line, model_on, trials_on_ray
 from trials.seats import addresses_of, alike, groups_of, seated_like
@@ -41,6 +42,8 @@ def open_fleet(options: TuneOptions, directory: RunDirectory, console: Console, 
         model_on(options.model, groups[0]), groups, settings, lambda line: console.print(line, soft_wrap=True)
     )
     try:
+        if fleet.probing is not None:
+            directory.write_probe(fleet.probing)
         if before:
             _take_up(fleet, *before)
         for line in _in_words(options, fleet):
@@ -55,9 +58,6 @@ def _groups(options: TuneOptions, shrunk: bool, before: ClusterSpec | None) -> l
     """The parts of the living cluster on which trials run, one or several."""
     nodes = ray.nodes()
     if options.cluster is not None:
-        from trials.cluster_file import read_cluster_file
-        from trials.discovery import matched
-
         whole = matched(read_cluster_file(options.cluster), nodes, missing_ok=shrunk)
     else:
         whole = cluster_from_ray_nodes(nodes, options.workers)

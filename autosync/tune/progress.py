@@ -91,7 +91,8 @@ class Progress:
         self._earlier = len(records)
 
     def __call__(self, record: RuntimeRecord) -> None:
-        self._records.append(record)
+        if record.outcome != "lost":
+            self._records.append(record)
         self._console.print(self._of(record), highlight=False, soft_wrap=True)
         if self._live:
             self._live.update(self._line())
@@ -99,7 +100,9 @@ class Progress:
     def _of(self, record: RuntimeRecord) -> Text:
         """One trial, in one line."""
         standing = Standing.of(self._records)
-        line = Text(f"{len(self._records):4d}/{self._trials}  ")
+        # A trial that was lost with its node does not count; it runs again.
+        number = "again" if record.outcome == "lost" else f"{len(self._records):4d}/{self._trials}"
+        line = Text(f"{number:>{5 + len(str(self._trials))}}  ")
         line.append(f"{record.strategy.digest[:8]}  {record.label:<28.28}")
         if record.outcome == "ok":
             line.append(f"{milliseconds(record.median_seconds):>10}", "bold")

@@ -74,6 +74,10 @@ class RunDirectory:
             },
         )
 
+    def write_probe(self, report: dict[str, Any]) -> None:
+        """What the links and hosts were measured by: every probe with its sizes and seconds."""
+        self._write("probe.json", report)
+
     def read_run(self) -> tuple[str, ClusterSpec]:
         """Digest of the model and the cluster of the run so far."""
         document = self._read("run.json")

@@ -19,6 +19,14 @@ for name in sys.argv[1:]:
 print(*{each.partition(".")[0] for each in sys.modules})
 """
 
+LIGHT = (
+    "autosync.tune.cli",
+    "trials.cli",
+    "trials.cluster.cli",
+    "trials.emulate.cli",
+    "autosync.engine.zoo",
+    "autosync.search",
+)
 SPACES = [f"search_spaces.{file.stem}" for file in modules("search_spaces") if file.stem != "__init__"]
 
 
@@ -30,9 +38,7 @@ def loaded_by(*names: str) -> set[str]:
     return set(done.stdout.split()) & HEAVY
 
 
-@pytest.mark.parametrize(
-    "name", ["autosync.tune.cli", "trials.cli", "trials.emulate.cli", "autosync.engine.zoo", "autosync.search"]
-)
+@pytest.mark.parametrize("name", LIGHT)
 def test_commands_the_zoo_and_the_searchers_load_no_heavy_framework(name: str) -> None:
     assert loaded_by(name) == set()
 

@@ -20,21 +20,28 @@ LEAVING_SECONDS = 30.0
 """How long after the command its processes may take to go: Ray ends them without waiting."""
 
 
+def _on_head(cluster: str | None) -> list[str]:
+    return [] if cluster is None else [sys.executable, "-m", "trials.emulate", "exec", "--name", cluster, "--"]
+
+
 def _heed_ctrl_c() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @final
 class Job:
-    """`python -m autosync.tune ...` in `directory`; every process it starts can be told by its session or its mark."""
+    """`python -m autosync.tune ...` in `directory`; every process it starts can be told by its session or its mark.
 
-    def __init__(self, directory: Path, *arguments: str) -> None:
+    `cluster` names an emulated cluster, on whose head it runs then.
+    """
+
+    def __init__(self, directory: Path, *arguments: str, cluster: str | None = None) -> None:
         self._mark = f"{MARK}={uuid.uuid4().hex}"
         self._stdout, self._stderr = (directory / f"{name}-{uuid.uuid4().hex[:6]}.txt" for name in ("out", "err"))
         path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
         with self._stdout.open("w") as stdout, self._stderr.open("w") as stderr:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "autosync.tune", *arguments],
+                [*_on_head(cluster), sys.executable, "-m", "autosync.tune", *arguments],
                 cwd=directory,
                 env=os.environ | {"PYTHONPATH": path, MARK: self._mark.partition("=")[2]},
                 stdout=stdout,

@@ -100,7 +100,7 @@ def test_a_lost_request_is_asked_for_again_before_any_other() -> None:
     assert len(search.records) == 1
 
 
-def lost(search: Campaign, request: TrialRequest) -> RuntimeRecord:
+def lost(request: TrialRequest) -> RuntimeRecord:
     record = PretendBackend().run(request)
     return replace(record, outcome="lost", reason="Node node1 has left the cluster.", step_seconds=())
 
@@ -109,7 +109,7 @@ def test_a_trial_lost_with_its_node_is_kept_but_not_counted_and_runs_again() -> 
     store = Kept()
     search = campaign("guided", Limits(trials=3), store)
     first = sent(search)
-    search.finish(lost(search, first))
+    search.finish(lost(first))
     assert [each.outcome for each in store.records] == ["lost"]
     assert search.records == []
     assert sent(search) == first
@@ -124,7 +124,7 @@ def test_a_strategy_under_which_nodes_keep_leaving_is_given_up() -> None:
     first = sent(search)
     for number in range(MOST_LOST):
         assert search.records == []
-        search.finish(lost(search, first))
+        search.finish(lost(first))
         following = sent(search)
         assert (following == first) == (number < MOST_LOST - 1)
     assert [each.outcome for each in search.records] == ["lost"]
@@ -133,7 +133,7 @@ def test_a_strategy_under_which_nodes_keep_leaving_is_given_up() -> None:
 def test_a_search_taken_up_again_runs_what_was_lost() -> None:
     first = campaign("guided", Limits(trials=9))
     request = sent(first)
-    record = lost(first, request)
+    record = lost(request)
     first.finish(record)
     second = campaign("guided", Limits(trials=9))
     second.restore(json.loads(json.dumps(first.state())))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 import time
@@ -96,7 +97,8 @@ def ray_nodes_of(head: Host, seconds: float = ASK_SECONDS, wait_for: Sequence[st
 
 
 def _start(host: Host, node: Node, rack: str | None) -> subprocess.Popen[Any]:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    # RAY_ADDRESS and the like are another cluster's; RAY_ in front of a small letter sets a property of Ray itself.
+    environment = {name: value for name, value in os.environ.items() if not re.match("RAY_[A-Z]", name)}
     # What Ray and its workers leave behind lies in the host's own folders, which go with it.
     environment |= {"HOME": str(host.folder / "home"), "TMPDIR": str(host.folder / "tmp")}
     environment["RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"] = "0"

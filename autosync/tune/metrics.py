@@ -1,0 +1,58 @@
+"""The search as metrics that Ray exports to Prometheus, and its dashboard shows with Grafana."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import final
+
+from ray.util.metrics import Counter, Gauge
+
+from autosync.spec import RuntimeRecord
+from autosync.tune.progress import Standing
+
+__all__ = ["METRICS", "SearchMetrics"]
+
+METRICS = {
+    "autosync_step_seconds": "Median step seconds of the latest timed trial.",
+    "autosync_best_step_seconds": "Least median step seconds so far.",
+    "autosync_best_baseline_step_seconds": "Least median step seconds of a hand-written strategy so far.",
+    "autosync_trials": "Trials that are over, by outcome.",
+    "autosync_rank_agreement": "Share of pairs of searched strategies that the simulator ranked as measured.",
+    "autosync_lanes": "Trials that can run side by side now.",
+}
+"""Name and meaning of every metric; each carries the tags `model` and `run`. Ray prefixes names with `ray_`."""
+
+TAGS = ("model", "run")
+
+
+@final
+class SearchMetrics:
+    """Watches a campaign: called with each record. Ray must have been joined by this process."""
+
+    def __init__(self, model: str, run: str, lanes: Callable[[], int], earlier: list[RuntimeRecord]) -> None:
+        tags = {"model": model, "run": run}
+        self._gauges = {name: Gauge(name, METRICS[name], TAGS) for name in METRICS if name != "autosync_trials"}
+        for gauge in self._gauges.values():
+            gauge.set_default_tags(tags)
+        self._trials = Counter("autosync_trials", METRICS["autosync_trials"], (*TAGS, "outcome"))
+        self._trials.set_default_tags(tags)
+        self._records: list[RuntimeRecord] = list(earlier)
+        self._lanes = lanes
+
+    def __call__(self, record: RuntimeRecord) -> None:
+        self._records.append(record)
+        self._trials.inc(tags={"outcome": record.outcome})
+        standing = Standing.of(self._records)
+        values = {
+            "autosync_step_seconds": record.median_seconds,
+            "autosync_best_step_seconds": standing.best.median_seconds if standing.best else None,
+            "autosync_best_baseline_step_seconds": (
+                standing.best_baseline.median_seconds if standing.best_baseline else None
+            ),
+            "autosync_rank_agreement": standing.rank_agreement,
+            "autosync_lanes": float(self._lanes()),
+        }
+        for name, value in values.items():
+            if value is not None and math.isfinite(value):
+                self._gauges[name].set(value)
