@@ -81,14 +81,13 @@ class ClientProcess:
         connect(addresses, host)
 
     def probe(self, cluster: dict[str, Any]) -> dict[str, Any]:
-        """The cluster with its links measured over TensorFlow's transport."""
+        """A `Probing` of the cluster over TensorFlow's transport, as JSON. Raises `ClusterError`."""
         from autosync.engine.placement import Placement
-        from autosync.engine.transfer import time_transfer
+        from autosync.engine.transfer import Transfers
         from trials.probe import probed
 
         spec = ClusterSpec.from_json(cluster)
-        placement = Placement.on_workers(spec)
-        return probed(spec, lambda a, b: time_transfer(placement.name(a), placement.name(b))).to_json()
+        return probed(spec, Transfers(Placement.on_workers(spec))).to_json()
 
     def open_session(self, cluster: dict[str, Any], clock: Clock) -> None:
         """Put the model's initial values on the workers; from here on trials can run."""

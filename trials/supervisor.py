@@ -58,10 +58,12 @@ class Supervisor:
         self._generation = 0
         self._set: WorkerSet | None = None
         self._failures = 0
+        self._probing: dict[str, Any] | None = None
 
     def start(self, model: str, captured: Any = None) -> dict[str, Any]:
-        """Start the workers, capture `model` (or take what was `captured`), probe; model, notes and cluster as JSON.
+        """Start the workers, capture `model` (or take what was `captured`), and probe.
 
+        Gives model, notes, cluster, and the probe's report (None without a probe) as JSON.
         Raises `ModelError` or `ClusterError`, and then leaves no process behind.
         """
         self._set = self._new_set()
@@ -74,13 +76,14 @@ class Supervisor:
             described = self._set.model()
             self._set.connect()
             if self._settings.probe:
-                self._cluster = self._set.probe()
+                probing = self._set.probing()
+                self._cluster, self._probing = probing.cluster, dict(probing.report)
             self._set.open_session(self._cluster, self._settings.clock)
         except BaseException:
             self.close()
             raise
         self._stage = self._new_stage(ModelSpec.from_json(described["spec"]))
-        return described | {"cluster": self._cluster.to_json()}
+        return described | {"cluster": self._cluster.to_json(), "probing": self._probing}
 
     def captured(self) -> bytes:
         """The captured model, for other supervisors of the same one."""

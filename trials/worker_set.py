@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar, final
@@ -14,11 +15,16 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 from autosync.errors import AutosyncError, ClusterError
 from autosync.spec import ClusterSpec
 from trials.clock import Clock
+from trials.probe import Probing
 from trials.processes import ClientProcess, WorkerProcess
+from trials.seats import addresses_of, machines_of
 
 __all__ = ["SetSettings", "WorkerSet"]
 
 T = TypeVar("T")
+
+LOOK_SECONDS = 2.0
+"""How often nodes are looked after while a place is waited for."""
 
 NODE_SHARE, ANY_SHARE = 0.6, 0.001
 """Of a node's resource `node:ADDRESS`, which Ray sets to 1: more than half can be had once, a little by everyone."""
@@ -83,10 +89,16 @@ class WorkerSet:
     def connect(self) -> None:
         """Join the client to all workers; a model must have been captured or loaded."""
         self._addresses = self._get([each.address.remote() for each in self.workers], "starting the workers")
-        self._get(self.client.connect.remote(self._addresses, self.cluster.nodes[0].address), "connecting to the workers")
+        self._get(
+            self.client.connect.remote(self._addresses, self.cluster.nodes[0].address), "connecting to the workers"
+        )
 
     def probe(self) -> ClusterSpec:
-        return ClusterSpec.from_json(self._get(self.client.probe.remote(self.cluster.to_json()), "probing the links"))
+        return self.probing().cluster
+
+    def probing(self) -> Probing:
+        """The cluster as measured, and the report of it. Raises `ClusterError`, naming nodes that do not answer."""
+        return Probing.from_json(self._get(self.client.probe.remote(self.cluster.to_json()), "probing the links"))
 
     def open_session(self, cluster: ClusterSpec, clock: Clock) -> None:
         self.cluster = cluster
@@ -135,10 +147,19 @@ class WorkerSet:
                 bundle = {"CPU": self.settings.cpus_per_worker, f"node:{node.address}": held}
                 bundles.append(bundle | ({"GPU": float(node.gpus)} if node.gpus else {}))
         group = placement_group(bundles, strategy="PACK", name=name)
-        if not group.wait(timeout_seconds=self.settings.place_timeout_seconds):
+        if not self._is_placed(group):
             remove_placement_group(group)
             raise ClusterError(_no_place(self.cluster, self.settings))
         return group
+
+    def _is_placed(self, group: Any) -> bool:
+        """Wait for the group's place, no longer than there is hope: a node that has left gives none."""
+        deadline = time.monotonic() + self.settings.place_timeout_seconds
+        wanted = set(addresses_of(self.cluster))
+        while not group.wait(timeout_seconds=LOOK_SECONDS):
+            if time.monotonic() > deadline or not wanted <= machines_of(ray.nodes()).keys():
+                return False
+        return True
 
     def _actor(self, process: type, bundle: int, **options: Any) -> Any:
         placed = PlacementGroupSchedulingStrategy(self._group, placement_group_bundle_index=bundle)

@@ -11,7 +11,7 @@ from typing import Any
 
 from autosync.errors import SpecError
 from autosync.spec.codec import digest
-from autosync.spec.fields import known_fields, required
+from autosync.spec.fields import known_fields, optional, required
 
 __all__ = ["SOURCES", "ClusterSpec", "Device", "Figure", "Link", "Node"]
 
@@ -63,13 +63,19 @@ class Device:
 
 @dataclass(frozen=True)
 class Node:
-    """A machine: `workers` worker processes (one, or several on a CPU machine that plays a cluster) and its GPUs."""
+    """A machine: `workers` worker processes (one, or several on a CPU machine that plays a cluster) and its GPUs.
+
+    Known once probed: `copy_gbit_per_s`, at which a worker copies arrays in memory, and `message_us`, what one more
+    message between two processes takes when many are under way.
+    """
 
     name: str
     address: str
     cores: float
     workers: int = 1
     gpus: int = 0
+    copy_gbit_per_s: Figure | None = None
+    message_us: Figure | None = None
 
     def __post_init__(self) -> None:
         if self.workers < 1 or self.gpus < 0 or not self.cores > 0:
@@ -88,24 +94,29 @@ class Node:
         return tuple(Device(self.name, "gpu", index) for index in range(self.gpus))
 
     def to_json(self) -> dict[str, Any]:
-        return {
+        document = {
             "name": self.name,
             "address": self.address,
             "cores": float(self.cores),
             "workers": self.workers,
             "gpus": self.gpus,
         }
+        known = {"copy_gbit_per_s": self.copy_gbit_per_s, "message_us": self.message_us}
+        return document | {field: figure.to_json() for field, figure in known.items() if figure}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Node:
         what = "A node"
-        known_fields(document, ("name", "address", "cores", "workers", "gpus"), what)
+        known_fields(document, ("name", "address", "cores", "workers", "gpus", "copy_gbit_per_s", "message_us"), what)
+        copy, message = (optional(document, field, dict, what) for field in ("copy_gbit_per_s", "message_us"))
         return cls(
             name=required(document, "name", str, what),
             address=required(document, "address", str, what),
             cores=required(document, "cores", float, what),
             workers=required(document, "workers", int, what),
             gpus=required(document, "gpus", int, what),
+            copy_gbit_per_s=None if copy is None else Figure.from_json(copy),
+            message_us=None if message is None else Figure.from_json(message),
         )
 
 
@@ -199,12 +210,13 @@ class ClusterSpec:
     def digest(self) -> str:
         """Identity of the cluster: what it is made of, not where it is.
 
-        Addresses and latencies are left out, and rates are rounded to half powers of two, so that
+        Addresses, latencies and the hosts' figures are left out, and rates are rounded to half powers of two, so that
         probing the same cluster twice gives the same digest (but for a rate at a rounding edge).
         """
         document = self.to_json()
         for node in document["nodes"]:
-            del node["address"]
+            for field in ("address", "copy_gbit_per_s", "message_us"):
+                node.pop(field, None)
         document["links"] = sorted(
             [link.source, link.target, round(2 * math.log2(link.gbit_per_s.value))] for link in self.links
         )

@@ -30,6 +30,21 @@ def test_a_cluster_comes_back_from_json_as_it_was(cluster: ClusterSpec):
     assert again.digest == cluster.digest
 
 
+def test_what_was_measured_of_a_host_is_kept_in_json_and_left_out_of_the_digest():
+    plain = cases.star_cluster()
+    known = replace(plain.nodes[0], copy_gbit_per_s=Figure(90.0, "measured"), message_us=Figure(50.0, "measured"))
+    cluster = replace(plain, nodes=(known, *plain.nodes[1:]))
+    again = ClusterSpec.from_json(parse_json(canonical_json(cluster.to_json()), "The cluster"))
+    assert again == cluster
+    assert cluster.digest == plain.digest
+
+
+def test_a_host_of_which_nothing_was_measured_is_written_as_ever():
+    document = cases.star_cluster().nodes[0].to_json()
+    assert sorted(document) == ["address", "cores", "gpus", "name", "workers"]
+    assert Node.from_json(document).copy_gbit_per_s is None
+
+
 def test_a_cluster_given_whole_numbers_keeps_its_digest_through_json():
     cluster = ClusterSpec.star((Node("a", "10.0.0.1", 4), Node("b", "10.0.0.2", 4)), *[Figure(2, "stated")] * 4)
     assert ClusterSpec.from_json(parse_json(canonical_json(cluster.to_json()), "The cluster")).digest == cluster.digest

@@ -75,6 +75,7 @@ class RayBackend:
         self._launch = launch
         self._actor = launch.actor
         self.name = launch.name
+        self.probing: dict[str, Any] | None = described["probing"]
         self.notes: tuple[str, ...] = tuple(described["notes"])
         self._model = ModelSpec.from_json(described["spec"])
         self._cluster = ClusterSpec.from_json(described["cluster"])
