@@ -88,6 +88,7 @@ class Step:
         self._buckets: list[RingBucket] = []
         self._sparse: dict[Key, SparseServer | GatheredRows] = {}
         self._place()
+        self._wait_until_placed()
         self._own_batches = tf.function(self._step, autograph=False)
         self._given_batches = tf.function(self._step_on, autograph=False)
 
@@ -154,6 +155,14 @@ class Step:
                 on_replicas = [self._scalars_on(device, shard.variable.dtype) for device in self._devices]
                 initial = [self._initial(shard, device) for device in self._devices]
                 self._sparse[_key(shard)] = GatheredRows(shard, on_replicas, initial)
+
+    def _wait_until_placed(self) -> None:
+        """Assigning to a variable on a worker only queues it there, and a function that runs next may come first."""
+        import tensorflow as tf
+
+        for device in sorted({*self._devices, *(device for device, _ in self._scalars)}):
+            with tf.device(device):
+                tf.zeros([]).numpy()  # queued behind the rest, and waited for
 
     def _step(self) -> Any:
         return self._step_on([replica.next_batch() for replica in self._replicas])

@@ -1,0 +1,179 @@
+"""Hand-written strategies over emulated clusters: which one wins depends on the model and on the network.
+
+    python -m tests.bench.bench_topologies --out topologies.json 4x1gbit 4x200mbit topologies/two_racks.yaml
+
+Needs root. For each cluster: seconds up and down, memory a node, and each link as probed against as set. For each model
+every baseline that differs there, timed in turns (A/B/.../A/B/...); the table has the medians over all turns' steps and
+the 95 % interval of the median of a turn's medians. The ideal beside them is the busiest link's bytes over its rate.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+import sys
+import time
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import click
+
+from autosync.spec import ClusterSpec
+
+MODELS = ("bert", "ncf-mini", "vgg-mini")
+TURNS, WARMUP, STEPS = 3, 1, 5
+STOP_FACTOR = 5.0
+
+
+@click.group()
+def main() -> None:
+    """Baselines over topologies."""
+
+
+@main.command()
+@click.argument("clusters", nargs=-1, required=True)
+@click.option(
+    "--out", type=Path, required=True, help="JSON file of everything measured; clusters in it are not redone."
+)
+@click.option("--models", default=",".join(MODELS))
+def over(clusters: tuple[str, ...], out: Path, models: str) -> None:
+    """Make each of CLUSTERS (4x200mbit, or a cluster file) in turn, and time the baselines of each model there."""
+    from trials.cluster_file import read_cluster_file
+    from trials.emulate import emulated, parse_emulation, run_inside
+    from trials.emulate.status import usage_of
+
+    done = json.loads(out.read_text()) if out.exists() else {}
+    for text in clusters:
+        if text in done:
+            continue
+        spec = read_cluster_file(text) if text.endswith((".yaml", ".yml")) else parse_emulation(text)
+        begin = time.monotonic()
+        part = out.with_suffix(".part")
+        with emulated("bench", spec) as made:
+            up_seconds = time.monotonic() - begin
+            memory = [usage_of(host).memory_bytes for host in made.hosts]
+            command = [sys.executable, "-m", "tests.bench.bench_topologies", "here", str(part), models]
+            assert run_inside(made.hosts[0], command) == 0
+            begin = time.monotonic()
+        down_seconds = time.monotonic() - begin
+        done[text] = json.loads(part.read_text()) | {
+            "up_seconds": up_seconds,
+            "down_seconds": down_seconds,
+            "memory_bytes": memory,
+            "stated": spec.to_json(),
+        }
+        part.unlink()
+        out.write_text(json.dumps(done))
+        print_cluster(text, done[text])
+
+
+@main.command()
+@click.argument("out", type=Path)
+def show(out: Path) -> None:
+    """Print what OUT holds."""
+    for text, found in json.loads(out.read_text()).items():
+        print_cluster(text, found)
+
+
+@main.command(hidden=True)
+@click.argument("part", type=Path)
+@click.argument("models")
+def here(part: Path, models: str) -> None:
+    """On the head of the cluster: probe it, and time the baselines of each model."""
+    import ray
+
+    from trials.discovery import cluster_from_ray_nodes
+    from trials.local_ray import RayStart, start_ray
+
+    start_ray(RayStart())
+    cluster, found = cluster_from_ray_nodes(ray.nodes()), {}
+    for index, model in enumerate(models.split(",")):
+        cluster, found[model] = timed(model, cluster, probe=index == 0)
+    part.write_text(json.dumps({"probed": cluster.to_json(), "models": found}))
+
+
+def timed(model: str, cluster: ClusterSpec, probe: bool) -> tuple[ClusterSpec, dict[str, Any]]:
+    """The cluster as probed; each baseline's step seconds by turn, and its ideal seconds."""
+    from autosync.baselines import BASELINES
+    from autosync.search import interleaved
+    from autosync.spec import TimingProtocol
+    from trials.backends.ray_actors import Launch, RayBackend
+    from trials.opening import model_on, trials_on_ray
+    from trials.request import TrialRequest
+
+    backend = RayBackend(Launch(model_on(model, cluster), cluster, trials_on_ray(cluster, probe)))
+    try:
+        strategies = {}
+        for name, baseline in BASELINES.items():
+            strategies.setdefault(baseline(backend.model, backend.cluster), name)
+        turns: dict[str, list[list[float]]] = {name: [] for name in strategies.values()}
+        best = math.inf
+        for _, (strategy, name) in interleaved(list(strategies.items()), TURNS):
+            protocol = TimingProtocol(WARMUP, STEPS, stop_factor=STOP_FACTOR, check_after=2)
+            record = backend.run(TrialRequest(strategy, protocol, label=name, best_median_seconds=best))
+            turns[name].append(list(record.step_seconds))
+            best = min(best, record.median_seconds or math.inf)
+        ideals = {name: ideal_seconds(backend, strategy) for strategy, name in strategies.items()}
+        return backend.cluster, {"turns": turns, "ideal_seconds": ideals, "bytes": backend.model.gradient_bytes}
+    finally:
+        backend.close()
+
+
+def ideal_seconds(backend: Any, strategy: Any) -> float:
+    """The busiest link's bytes in a step, over its rate."""
+    from autosync.cost import traffic
+
+    links = backend.cluster.links
+    moved = traffic(backend.model, backend.cluster, strategy).bytes
+    return max(
+        count / link.bytes_per_second for link, count in zip(links, moved, strict=True) if link.source != link.target
+    )
+
+
+def print_cluster(text: str, found: dict[str, Any]) -> None:
+    """The cluster's own figures, then a table a model."""
+    memory = ", ".join(f"{each / 1e6:.0f}" for each in found["memory_bytes"])
+    print(f"\n{text}: up {found['up_seconds']:.1f} s, down {found['down_seconds']:.1f} s, memory a node {memory} MB")
+    for line in _probed_lines(found):
+        print(f"  {line}")
+    for model, table in found["models"].items():
+        print(f"  {model} ({table['bytes'] / 1e6:.2f} MB of gradients)")
+        rows = sorted(
+            (statistics.median(chain.from_iterable(turns)), name, turns)
+            for name, turns in table["turns"].items()
+            if any(turns)
+        )
+        for median, name, turns in rows:
+            low, high = _interval(turns)
+            print(
+                f"    {name:<30} {median * 1e3:8.1f} ms  95 % {low * 1e3:7.1f} - {high * 1e3:7.1f}  "
+                f"{rows[0][0] / median:5.2f} x  ideal {table['ideal_seconds'][name] * 1e3:7.1f}"
+            )
+
+
+def _interval(turns: list[list[float]]) -> tuple[float, float]:
+    from autosync.search import median_interval
+
+    return median_interval([statistics.median(turn) for turn in turns if turn])
+
+
+def _probed_lines(found: dict[str, Any]) -> Iterator[str]:
+    """Every link that is not a loopback: set, probed, and the difference."""
+    stated, probed = (ClusterSpec.from_json(found[name]) for name in ("stated", "probed"))
+    for link in stated.links:
+        if link.source == link.target or link.gbit_per_s.source == "assumed":
+            continue
+        at = next((each for each in probed.links if (each.source, each.target) == (link.source, link.target)), None)
+        if at is not None:
+            error = at.gbit_per_s.value / link.gbit_per_s.value - 1
+            yield (
+                f"{link.source} -> {link.target}: set {link.gbit_per_s.value * 1e3:.0f} Mbit/s, "
+                f"probed {at.gbit_per_s.value * 1e3:.0f} ({error:+.1%}), {at.latency_us.value:.0f} us"
+            )
+
+
+if __name__ == "__main__":
+    main()
