@@ -24,7 +24,7 @@ from autosync.errors import ClusterError, SpecError
 from autosync.spec import ClusterSpec, Figure, Node
 from trials.cluster.checked_yaml import read_checked
 from trials.cluster.racks import ASSUMED_UPLINK, CORE, Attached, Uplink, joined
-from trials.emulate.topology import parse_rate
+from trials.rates import parse_rate
 
 __all__ = ["ClusterFile", "NodeEntry", "RackEntry", "read_cluster_file"]
 

@@ -11,7 +11,8 @@ kernels lack netem. Needs Linux, root, and the commands `ip` and `tc`.
 from trials.emulate.faults import add_node, kill_node, restart_node, set_link
 from trials.emulate.hosts import Host, run_inside, start_inside
 from trials.emulate.lifecycle import Emulated, down, emulated, find, up
-from trials.emulate.topology import parse_emulation, parse_rate, star_of
+from trials.emulate.topology import parse_emulation, star_of
+from trials.rates import parse_rate
 
 __all__ = [
     "Emulated",

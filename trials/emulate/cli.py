@@ -15,7 +15,8 @@ from trials.emulate.lifecycle import Emulated, down, find, up
 from trials.emulate.requirements import check_machine, check_outside
 from trials.emulate.state import names_there_are
 from trials.emulate.status import status_lines
-from trials.emulate.topology import parse_rate, star_of
+from trials.emulate.topology import star_of
+from trials.rates import parse_rate
 
 __all__ = ["command", "main"]
 

@@ -1,0 +1,99 @@
+"""Whether trials that run side by side take as long as alone, on an emulated cluster with CPU quotas.
+
+    python -m tests.bench.bench_concurrent --model ncf-mini --link 200mbit --cores 0.4
+
+Needs root. Four nodes make two lanes of two. In turns, each strategy runs on the first lane while the second is idle,
+and then while another strategy runs on the second. Printed are the medians of both and the ratio of side by side to
+alone with its 95 % interval over turns; the ideal is 1.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import click
+
+TURNS, WARMUP, STEPS = 5, 2, 10
+STRATEGIES = ("parameter_server", "balanced_parameter_server", "partitioned_parameter_server", "all_reduce_25mb")
+
+
+@click.command()
+@click.option("--model", default="ncf-mini")
+@click.option("--link", default="200mbit")
+@click.option("--cores", default=0.4, help="Quota of each of the four nodes; 0 for none.")
+@click.option("--inside", is_flag=True, hidden=True)
+def main(model: str, link: str, cores: float, inside: bool) -> None:
+    """Compare trials alone and side by side."""
+    if inside:
+        _compare(model)
+        return
+    from trials.emulate import emulated, parse_rate, run_inside, star_of
+
+    with emulated("concurrent", star_of(4, parse_rate(link), cores or None)) as made:
+        print(f"{model}, 4 nodes of {cores or 'all'} cores at {link}, two lanes of two")
+        sys.stdout.flush()
+        command = [sys.executable, "-m", "tests.bench.bench_concurrent", "--inside", "--model", model]
+        # The driver needs more than the head's share of a core, and is no part of a trial.
+        sys.exit(run_inside(made.hosts[0], command, within_quota=False))
+
+
+def _compare(model: str) -> None:
+    import ray
+
+    from trials.discovery import cluster_from_ray_nodes
+    from trials.fleet import Fleet, FleetSettings
+    from trials.local_ray import RayStart, start_ray
+    from trials.opening import model_on, trials_on_ray
+    from trials.seats import groups_of
+
+    start_ray(RayStart())
+    groups = groups_of(cluster_from_ray_nodes(ray.nodes()), 2)
+    fleet = Fleet(model_on(model, groups[0]), groups, FleetSettings(trials_on_ray(groups[0], probe=False)), print)
+    try:
+        _print(_timed(fleet))
+    finally:
+        fleet.close()
+
+
+def _timed(fleet: Any) -> dict[str, dict[str, list[float]]]:
+    """Median step seconds by strategy and by how it ran, one a turn."""
+    from autosync.baselines import BASELINES
+    from autosync.spec import TimingProtocol
+    from trials.request import TrialRequest
+
+    lanes, run = (fleet.take(), fleet.take()), fleet.runner()
+    assert None not in lanes, "two lanes are needed"
+
+    def request(name: str) -> TrialRequest:
+        return TrialRequest(BASELINES[name](fleet.model, fleet.cluster), TimingProtocol(WARMUP, STEPS), label=name)
+
+    found: dict[str, dict[str, list[float]]] = {name: {"alone": [], "side by side": []} for name in STRATEGIES}
+    with ThreadPoolExecutor(1) as other:
+        for _ in range(TURNS):
+            for index, name in enumerate(STRATEGIES):
+                found[name]["alone"].append(run(lanes[0], request(name)).median_seconds)
+                beside = other.submit(run, lanes[1], request(STRATEGIES[index - 1]))
+                found[name]["side by side"].append(run(lanes[0], request(name)).median_seconds)
+                beside.result()
+    return found
+
+
+def _print(found: dict[str, dict[str, list[float]]]) -> None:
+    from autosync.search import median_interval
+
+    for name, by_way in found.items():
+        alone, beside = by_way["alone"], by_way["side by side"]
+        ratios = [both / one for one, both in zip(alone, beside, strict=True)]
+        low, high = median_interval(ratios)
+        print(
+            f"  {name:<30} alone {statistics.median(alone) * 1e3:7.1f} ms  side by side "
+            f"{statistics.median(beside) * 1e3:7.1f} ms  ratio {statistics.median(ratios):.3f}  "
+            f"95 % {low:.3f} - {high:.3f}  ideal 1"
+        )
+
+
+if __name__ == "__main__":
+    main()
