@@ -57,7 +57,7 @@ def main(out: Path | None, **given: Any) -> None:
             from autosync.tune.emulation import is_inside, tune_emulated
 
             if not is_inside():
-                sys.exit(tune_emulated(options.emulate, sys.argv[1:], out))
+                sys.exit(tune_emulated(options.emulate, options, sys.argv[1:]))
         from autosync.tune.compose import tune  # Ray and pyarrow are imported only once the options are right
 
         sys.exit(tune(options))

@@ -15,7 +15,7 @@ from autosync.baselines import BASELINES
 from autosync.cost import AnalyticSimulator
 from autosync.cost.protocol import Simulator
 from autosync.dataset import RecordStore
-from autosync.engine.zoo import default_space, resolve_name
+from autosync.engine.zoo import default_space
 from autosync.errors import DatasetError, NodesLostError
 from autosync.search import EvolutionSearch, GuidedSearch, RandomSearch, Searcher
 from autosync.space import SearchSpace
@@ -28,13 +28,13 @@ from autosync.tune.metrics import SearchMetrics
 from autosync.tune.options import TuneOptions
 from autosync.tune.place import open_fleet
 from autosync.tune.progress import Progress
+from autosync.tune.refusals import check_cheap_things
 from autosync.tune.run_directory import RunDirectory
 from autosync.tune.spaces import load_space
 from autosync.tune.tune_run import run_with_tune
 from trials.head_watch import watch_head
 from trials.interruption import ctrl_c_waits
 from trials.local_ray import RayStart, start_ray
-from trials.opening import check_model_name
 
 __all__ = ["make_searcher", "tune"]
 
@@ -53,7 +53,7 @@ def tune(options: TuneOptions) -> int:
     """
     # Names may hold brackets and colons, which are no markup.
     console = Console(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
-    _check_cheap_things(options)
+    check_cheap_things(options)
     store = RecordStore.create(options.data)
     directory = RunDirectory.open(options)
     begin = time.monotonic() - (directory.read_state()[1] if options.resume else 0.0)
@@ -118,12 +118,6 @@ def _make_simulator(options: TuneOptions) -> Simulator:
     from autosync.simulator import LearnedSimulator  # torch is imported only when it is asked for
 
     return LearnedSimulator(AnalyticSimulator(), seed=options.seed)
-
-
-def _check_cheap_things(options: TuneOptions) -> None:
-    """What can be refused before anything is started."""
-    check_model_name(options.model)
-    load_space(options.space or default_space(resolve_name(options.model, 0)))
 
 
 def _seeds(model: ModelSpec, cluster: ClusterSpec) -> list[tuple[str, Strategy]]:

@@ -10,6 +10,9 @@ from pathlib import Path
 import click
 
 from autosync.spec import ClusterSpec
+from autosync.tune.options import TuneOptions
+from autosync.tune.refusals import check_cheap_things
+from autosync.tune.run_directory import RunDirectory
 from trials.cluster_file import read_cluster_file
 from trials.emulate import emulated, parse_emulation, run_inside
 
@@ -24,13 +27,15 @@ def is_inside() -> bool:
     return INSIDE in os.environ
 
 
-def tune_emulated(what: str, arguments: Sequence[str], out: Path) -> int:
-    """Run `python -m autosync.tune` with `arguments` on a cluster made like `what`; its exit status.
+def tune_emulated(what: str, options: TuneOptions, arguments: Sequence[str]) -> int:
+    """Run `python -m autosync.tune` with `arguments`, which gave `options`, on a cluster like `what`; its exit status.
 
     Whatever becomes of it, nothing of the cluster is left. Raises `ClusterError` when it cannot be made.
     """
+    check_cheap_things(options)
+    RunDirectory.open(options)
     if not any(each == "--out" or each.startswith("--out=") for each in arguments):
-        arguments = [*arguments, "--out", str(out)]
+        arguments = [*arguments, "--out", str(options.out)]
     spec = _spec(what)
     name = f"tune{os.getpid()}"
     click.echo(f"Making an emulated cluster of {len(spec.nodes)} nodes ...")

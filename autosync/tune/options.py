@@ -93,6 +93,8 @@ class TuneOptions(BaseModel):
             "model",
             "workers",
             "nodes_per_trial",
+            "cluster",
+            "emulate",
             "space",
             "searcher",
             "simulator",

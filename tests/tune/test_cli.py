@@ -51,6 +51,42 @@ def test_no_trials_are_refused() -> None:
     assert refused("--model", "mlp", "--trials", "0") == "--trials must be greater than or equal to 1, not 0."
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (("--workers", "2"), ("--nodes-per-trial", "2")),
+        (("--address", "10.0.0.1:6379"), ("--emulate", "4x1gbit")),
+        (("--cluster", "c.yaml"), ("--emulate", "4x1gbit")),
+    ],
+)
+def test_options_that_exclude_each_other_are_refused(one: tuple[str, str], other: tuple[str, str]) -> None:
+    sentence = refused("--model", "mlp", *one, *other)
+    assert sentence == f"{one[0]} and {other[0]} exclude each other; leave one of them out."
+
+
+def test_probing_again_is_refused_for_a_new_run() -> None:
+    sentence = refused("--model", "mlp", "--reprobe")
+    assert sentence == "--reprobe measures the links of a run again; it needs --resume, and no --no-probe."
+
+
+def test_a_way_to_meet_the_loss_of_nodes_that_is_unknown_is_refused() -> None:
+    assert (
+        refused("--model", "mlp", "--on-node-loss", "cry") == "--on-node-loss must be one of wait, shrink, not 'cry'."
+    )
+
+
+def test_a_cluster_that_cannot_be_emulated_is_refused_before_it_is_made() -> None:
+    sentence = refused("--model", "mlp", "--emulate", "four")
+    assert sentence.startswith(
+        "An emulated cluster is written like 4x200mbit (nodes, then each link's rate), not 'four'"
+    )
+    assert refused("--model", "nosuch", "--emulate", "2x1gbit").startswith("No model is called 'nosuch'.")
+
+
+def test_a_cluster_file_that_is_not_there_is_refused() -> None:
+    assert "'none.yaml'" in refused("--model", "mlp", "--cluster", "none.yaml")
+
+
 def test_an_unknown_space_is_refused_with_the_known_ones() -> None:
     sentence = refused("--model", "mlp", "--space", "nosuch")
     assert sentence.startswith("No search space is called 'nosuch'. Known: bert, cnn, default, ncf, tiny;")

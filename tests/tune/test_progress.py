@@ -27,6 +27,17 @@ def trials() -> list[RuntimeRecord]:
     ]
 
 
+def test_a_lost_trial_is_shown_but_not_counted() -> None:
+    console = Console(file=StringIO(), width=120)
+    progress = Progress(console, 3, None, lambda: 0.0)
+    progress(record("byteps", outcome="lost"))
+    progress(record("byteps", [0.35]))
+    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert lines[0].split()[0] == "again"
+    assert lines[1].split()[0] == "1/3"
+    assert lines[0].index("byteps") == lines[1].index("byteps")
+
+
 def test_the_standing_counts_only_complete_trials_as_best_and_failures_apart_from_stops() -> None:
     standing, records = Standing.of(trials()), trials()
     assert standing.best == records[2]

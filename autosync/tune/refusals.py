@@ -1,0 +1,19 @@
+"""What can be refused before anything is started: an unknown model, space or file."""
+
+from __future__ import annotations
+
+from autosync.engine.zoo import default_space, resolve_name
+from autosync.tune.options import TuneOptions
+from autosync.tune.spaces import load_space
+from trials.cluster_file import read_cluster_file
+from trials.opening import check_model_name
+
+__all__ = ["check_cheap_things"]
+
+
+def check_cheap_things(options: TuneOptions) -> None:
+    """Raises the `AutosyncError` that says what is wrong."""
+    check_model_name(options.model)
+    load_space(options.space or default_space(resolve_name(options.model, 0)))
+    if options.cluster is not None:
+        read_cluster_file(options.cluster)

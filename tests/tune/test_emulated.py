@@ -1,0 +1,75 @@
+"""`--emulate` and lanes under the real command: a cluster is made, searched on, and gone."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from autosync.dataset import RecordStore
+from autosync.spec import ClusterSpec, RuntimeRecord
+from tests.trials.emulate.clusters import needs_root
+from tests.tune.jobs import Job
+from trials.emulate.network import NETNS
+
+pytestmark = [pytest.mark.timeout(280), needs_root]
+
+TRIALS = 7
+COMMAND = ("--model", "mlp", "--trials", str(TRIALS), "--rounds", "2", "--steps", "5", "--warmup", "2")
+WHERE = ("--emulate", "4x200mbit", "--out", "runs/one", "--data", "data")
+
+
+def clusters_left() -> set[str]:
+    """Namespaces and folders of clusters that searches made."""
+    return {path.name for path in (*NETNS.glob("as-tune*"), *Path("/tmp").glob("autosync-tune*"))}
+
+
+def ended(job: Job, status: int) -> str:
+    assert job.status() == status, job.output + job.complaint
+    assert job.left_behind() == []
+    assert "Traceback" not in job.output + job.complaint
+    return job.output
+
+
+def trials_of(directory: Path) -> list[RuntimeRecord]:
+    return [each for each in RecordStore(directory / "data").read() if each.purpose != "remeasure"]
+
+
+def test_trials_run_side_by_side_on_nodes_of_their_own(tmp_path: Path) -> None:
+    before = clusters_left()
+    many_steps = ("--nodes-per-trial", "2", "--steps", "100", "--no-probe")
+    printed = ended(Job(tmp_path, *COMMAND, *WHERE, *many_steps), 0)
+    assert clusters_left() <= before
+    assert "2 trials run side by side, each on 2 nodes of its own." in printed
+    records = trials_of(tmp_path)
+    by_lane: dict[tuple[str, ...], list[tuple[float, float]]] = {}
+    for each in records:
+        nodes = tuple(node.address for node in each.cluster.nodes)
+        by_lane.setdefault(nodes, []).append((each.started_at, each.started_at + each.total_seconds))
+    assert by_lane.keys() == {("10.77.0.1", "10.77.0.2"), ("10.77.0.3", "10.77.0.4")}
+    for times in by_lane.values():
+        assert all(one[1] <= following[0] for one, following in pairwise(sorted(times))), "a lane ran two at once"
+    times = sorted(time for times in by_lane.values() for time in times)
+    assert any(one[1] > following[0] for one, following in pairwise(times)), "no two ran side by side"
+    assert len({each.cluster.digest for each in records}) == 1
+
+
+def test_ctrl_c_takes_the_cluster_down_and_the_command_it_prints_makes_it_anew(tmp_path: Path) -> None:
+    before = clusters_left()
+    job = Job(tmp_path, *COMMAND, *WHERE)
+    job.wait_for(f"   2/{TRIALS}")
+    job.press_ctrl_c()
+    printed = ended(job, 130)
+    assert clusters_left() <= before
+    again = shlex.split(printed.rpartition("Go on with: python -m autosync.tune ")[2])
+    assert again == [*COMMAND, *WHERE, "--resume"]
+    ended(Job(tmp_path, *again), 0)
+    assert clusters_left() <= before
+    assert len({each.strategy.digest for each in trials_of(tmp_path)}) == TRIALS
+    run = json.loads((tmp_path / "runs/one/run.json").read_text())
+    links = ClusterSpec.from_json(run["cluster"]).links
+    assert {link.gbit_per_s.source for link in links if link.source != link.target} == {"measured"}
+    assert json.loads((tmp_path / "runs/one/probe.json").read_text())["seconds"] > 0
