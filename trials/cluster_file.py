@@ -87,7 +87,9 @@ class NodeEntry(BaseModel):
     name: Label | None = Field(None, description="Numbered when `count` is given. Left out: node0, node1, and so on.")
     count: int | None = Field(None, ge=1, le=MOST_ALIKE, description="How many nodes are like this one.")
     address: Address | None = Field(None, description="IP address; needed to find the node in a real cluster.")
-    cores: float | None = Field(None, gt=0, description="Left out: as many as Ray says, or this machine has.")
+    cores: float | None = Field(
+        None, gt=0, description="Of an emulated node; a real one has what Ray says. Left out: all of this machine's."
+    )
     gpus: int = Field(0, ge=0)
     workers: int = Field(1, ge=1, description="Worker processes; several only without GPUs.")
     rack: Label | None = Field(None, description="One of `racks`.")

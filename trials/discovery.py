@@ -11,15 +11,13 @@ from typing import Any
 from autosync.errors import ClusterError
 from autosync.spec import ClusterSpec, Node
 from trials.cluster.racks import ASSUMED_UPLINK, CORE, Attached, joined
+from trials.labels import RACK_LABEL
 from trials.seats import machines_of, part_of
 
 __all__ = ["cluster_from_ray_nodes", "local_cluster", "matched"]
 
 WORKERS_OF_A_SINGLE_NODE = 4
 """How many worker processes a CPU machine that plays a cluster has by default."""
-
-RACK_LABEL = "rack"
-"""Ray's label of a node that says its rack: `ray start --labels=rack=left`."""
 
 
 def cluster_from_ray_nodes(ray_nodes: Sequence[Mapping[str, Any]], workers: int | None = None) -> ClusterSpec:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Callable
 
 __all__ = ["answers", "watch_head"]
@@ -15,7 +16,7 @@ def answers(address: str, timeout_seconds: float = LOOK_SECONDS) -> bool:
     """Whether somebody listens at `address`, such as 10.0.0.1:6379."""
     host, _, port = address.rpartition(":")
     try:
-        socket.create_connection((host, int(port)), timeout=timeout_seconds).close()
+        socket.create_connection((host.strip("[]"), int(port)), timeout=timeout_seconds).close()
     except OSError:
         return False
     return True
@@ -31,10 +32,11 @@ def watch_head(
     over = threading.Event()
 
     def watch() -> None:
-        failures = 0
+        answered = time.monotonic()
         while not over.wait(look_seconds):
-            failures = 0 if answers(address, look_seconds) else failures + 1
-            if failures * look_seconds >= patience_seconds:
+            if answers(address, look_seconds):
+                answered = time.monotonic()
+            elif time.monotonic() - answered >= patience_seconds:
                 when_lost()
                 return
 

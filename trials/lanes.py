@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, final
+from typing import Protocol
 
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord
-from trials.backends.base import Backend
 from trials.request import TrialRequest
 
-__all__ = ["Lanes", "OneLane", "RunOnLane"]
+__all__ = ["Lanes", "RunOnLane"]
 
 RunOnLane = Callable[[str, TrialRequest], RuntimeRecord]
 """Runs one trial on the lane of that name; it can be sent to another process."""
@@ -31,41 +30,13 @@ class Lanes(Protocol):
         """
         ...
 
-    def give_back(self, lane: str) -> None:
-        """The trial on `lane` is over, whatever became of it."""
+    def give_back(self, lane: str, failure: str = "") -> None:
+        """The trial on `lane` is over. With a `failure` no trial can run there any more, and the lane is given up.
+
+        Raises `TrialError` when it was the last.
+        """
         ...
 
     def runner(self) -> RunOnLane:
         """What runs a trial on a lane that was taken."""
         ...
-
-
-@final
-class OneLane:
-    """A back end as the only lane."""
-
-    def __init__(self, backend: Backend) -> None:
-        self._backend = backend
-        self._taken = False
-
-    @property
-    def model(self) -> ModelSpec:
-        return self._backend.model
-
-    @property
-    def cluster(self) -> ClusterSpec:
-        return self._backend.cluster
-
-    def take(self) -> str | None:
-        if self._taken:
-            return None
-        self._taken = True
-        return "lane0"
-
-    def give_back(self, lane: str) -> None:
-        assert lane == "lane0", lane
-        self._taken = False
-
-    def runner(self) -> RunOnLane:
-        backend = self._backend
-        return lambda _lane, request: backend.run(request)

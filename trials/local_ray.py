@@ -15,6 +15,7 @@ from autosync.errors import ClusterError
 from autosync.spec import ClusterSpec
 from trials.discovery import WORKERS_OF_A_SINGLE_NODE
 from trials.interruption import ctrl_c_is_ignored
+from trials.labels import CORES_RESOURCE
 from trials.reasons import reason_of
 
 __all__ = ["RayStart", "cpus_per_worker", "start_ray"]
@@ -57,7 +58,7 @@ def start_ray(start: RayStart) -> str:
         context = ray.init(
             address="local",
             num_cpus=slots,
-            resources={"autosync_cores": float(cores)},
+            resources={CORES_RESOURCE: float(cores)},
             include_dashboard=start.dashboard,
             **quiet,
         )

@@ -8,6 +8,7 @@ from typing import Any
 
 from autosync.errors import ClusterError
 from autosync.spec import ClusterSpec, Node
+from trials.labels import CORES_LABEL, CORES_RESOURCE
 
 __all__ = [
     "Machine",
@@ -20,6 +21,7 @@ __all__ = [
     "reseated",
     "seated_like",
     "seats",
+    "unlike_machines",
 ]
 
 SAME_RATE_FACTOR = 1.5
@@ -42,9 +44,9 @@ def machines_of(ray_nodes: Sequence[Mapping[str, Any]]) -> dict[str, Machine]:
 
 
 def cores_of(ray_node: Mapping[str, Any]) -> float:
-    """Cores a node really has, which the label `autosync-cores` says; Ray's CPUs are slots and may be more."""
+    """Cores a node really has."""
     resources = ray_node["Resources"]
-    stated = ray_node.get("Labels", {}).get("autosync-cores") or resources.get("autosync_cores")
+    stated = ray_node.get("Labels", {}).get(CORES_LABEL) or resources.get(CORES_RESOURCE)
     return float(stated or resources.get("CPU", 1.0))
 
 
@@ -53,9 +55,10 @@ def addresses_of(cluster: ClusterSpec) -> tuple[str, ...]:
 
 
 def groups_of(cluster: ClusterSpec, nodes_per_trial: int) -> list[ClusterSpec]:
-    """Disjoint parts of `cluster` with `nodes_per_trial` nodes each, in its order; nodes that are over are left out.
+    """Parts of `cluster` with `nodes_per_trial` nodes each, in its order, that share neither nodes nor links.
 
-    Nodes of one switch stay together where they can. Raises `ClusterError` when there are too few for one group.
+    Nodes of one switch stay together where they can; nodes that are over are left out. Raises `ClusterError` when there
+    are too few for one group.
     """
     if nodes_per_trial > len(cluster.nodes):
         raise ClusterError(
@@ -72,7 +75,14 @@ def groups_of(cluster: ClusterSpec, nodes_per_trial: int) -> list[ClusterSpec]:
         groups += [members[begin : begin + nodes_per_trial] for begin in range(0, whole, nodes_per_trial)]
         if members is not over:
             over += members[whole:]
-    return [part_of(cluster, group) for group in groups]
+    place = {node.address: number for number, node in enumerate(cluster.nodes)}
+    parts = [part_of(cluster, sorted(group, key=place.__getitem__)) for group in groups]
+    return [part for number, part in enumerate(parts) if not any(_share(part, each) for each in parts[:number])]
+
+
+def _share(one: ClusterSpec, other: ClusterSpec) -> bool:
+    """Whether trials on both would cross one link, such as a rack's uplink."""
+    return bool(set(one.links) & set(other.links))
 
 
 def part_of(cluster: ClusterSpec, addresses: Sequence[str]) -> ClusterSpec:
@@ -86,17 +96,24 @@ def part_of(cluster: ClusterSpec, addresses: Sequence[str]) -> ClusterSpec:
     return ClusterSpec(nodes, tuple(link for link in cluster.links if link in used), switches)
 
 
-def alike(one: ClusterSpec, other: ClusterSpec) -> str:
-    """Why trials on `other` do not compare with those on `one`, in words; empty when they do.
-
-    Nodes are compared in order, and links by the slowest on each route, measured a moment apart.
-    """
+def unlike_machines(one: ClusterSpec, other: ClusterSpec) -> str:
+    """What differs between the machines of two clusters, node by node, in words; empty when nothing does."""
     for mine, its in zip(one.nodes, other.nodes, strict=True):
         if (mine.workers, mine.gpus, mine.cores) != (its.workers, its.gpus, its.cores):
             return (
                 f"{its.cores:g} cores and {its.gpus} GPUs at {its.address}, "
                 f"{mine.cores:g} and {mine.gpus} at {mine.address}"
             )
+    return ""
+
+
+def alike(one: ClusterSpec, other: ClusterSpec) -> str:
+    """Why trials on `other` do not compare with those on `one`, in words; empty when they do.
+
+    Nodes are compared in order, and links by the slowest on each route, measured a moment apart.
+    """
+    if machines := unlike_machines(one, other):
+        return machines
     for source, its_source in zip(one.nodes, other.nodes, strict=True):
         for target, its_target in zip(one.nodes, other.nodes, strict=True):
             my_rate, its_rate = _slowest(one, source, target), _slowest(other, its_source, its_target)

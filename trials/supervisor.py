@@ -60,19 +60,21 @@ class Supervisor:
         self._failures = 0
         self._probing: dict[str, Any] | None = None
 
-    def start(self, model: str, captured: Any = None) -> dict[str, Any]:
-        """Start the workers, capture `model` (or take what was `captured`), and probe.
+    def start(self, model: str, captured: list[Any] | None = None) -> dict[str, Any]:
+        """Start the workers, capture `model` (or take the one whose reference is in `captured`), and probe.
 
-        Gives model, notes, cluster, and the probe's report (None without a probe) as JSON.
+        Gives model, notes, cluster, and the probe's report (None without a probe) as JSON, and a reference to the
+        captured model.
         Raises `ModelError` or `ClusterError`, and then leaves no process behind.
         """
         self._set = self._new_set()
         try:
             if captured is None:
-                captured = self._set.capture(model)
+                self._captured = ray.put(self._set.capture(model))
             else:
-                self._set.load(captured)
-            self._captured = ray.put(captured)
+                # A copy of its own: the lane that captured the model may be given up.
+                self._captured = ray.put(ray.get(captured[0]))
+                self._set.load(self._captured)
             described = self._set.model()
             self._set.connect()
             if self._settings.probe:
@@ -83,11 +85,7 @@ class Supervisor:
             self.close()
             raise
         self._stage = self._new_stage(ModelSpec.from_json(described["spec"]))
-        return described | {"cluster": self._cluster.to_json(), "probing": self._probing}
-
-    def captured(self) -> bytes:
-        """The captured model, for other supervisors of the same one."""
-        return bytes(ray.get(self._captured))
+        return described | {"cluster": self._cluster.to_json(), "probing": self._probing, "captured": self._captured}
 
     def pids(self) -> dict[str, int]:
         return self._living().pids()

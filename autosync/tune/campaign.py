@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, final
 
 from autosync.errors import TrialError
@@ -15,7 +15,11 @@ from trials.request import TrialRequest
 __all__ = ["Campaign", "Keeper", "Limits"]
 
 MOST_LOST = 3
-"""Trials without a record after which a search gives up; losses of one strategy after which it is not asked again."""
+"""Trials without a record after which a search gives up."""
+
+MOST_LOSSES = 5
+"""Losses of one strategy after which it has failed. One node that leaves may cost two: the trial it leaves in, and the
+next, which begins before Ray has missed the node."""
 
 
 class Keeper(Protocol):
@@ -71,15 +75,17 @@ class Campaign:
     def take_up(self, records: list[RuntimeRecord]) -> None:
         """Go on from what an earlier process has recorded in this run."""
         for record in records:
-            if self._says_something(record):
+            if record.outcome == "lost":
+                self._losses[record.strategy.digest] += 1
+            else:
                 self.searcher.tell(record)
                 self.records.append(record)
         self._unfinished = self.searcher.pending()
 
     @property
-    def under_way(self) -> int:
-        """Requests whose records have not come."""
-        return self._out
+    def is_over(self) -> bool:
+        """Whether all trials have run or are under way, or time is out. One that is lost makes room for another."""
+        return len(self.records) + self._out >= self._limits.trials or self._limits.out_of_time()
 
     @property
     def best_median_seconds(self) -> float | None:
@@ -87,7 +93,7 @@ class Campaign:
 
     def next_request(self) -> TrialRequest | None:
         """The next trial to run; None when the search is over, or would be if all under way went well."""
-        if len(self.records) + self._out >= self._limits.trials or self._limits.out_of_time():
+        if self.is_over:
             return None
         proposals = self._unfinished[:1] or self.searcher.ask(1)
         del self._unfinished[:1]
@@ -99,13 +105,14 @@ class Campaign:
 
     def finish(self, record: RuntimeRecord) -> None:
         """Keep the record of a request, tell the searcher, and then everyone who watches."""
+        record = self._judged(record)
         self._keeper.append(record)
         self._out -= 1
-        if self._says_something(record):
+        if record.outcome == "lost":
+            self._ask_again(record.strategy)
+        else:
             self.records.append(record)
             self.searcher.tell(record)
-        else:
-            self._ask_again(record.strategy)
         self._keeper.save_state(self.searcher.state())
         for watcher in self._watchers:
             watcher(record)
@@ -123,11 +130,15 @@ class Campaign:
     def _ask_again(self, strategy: Strategy) -> None:
         self._unfinished += [each for each in self.searcher.pending() if each.strategy == strategy]
 
-    def _says_something(self, record: RuntimeRecord) -> bool:
-        """Whether a record counts: any but a loss, and the last loss of a strategy under which workers keep dying."""
-        if record.outcome == "lost":
-            self._losses[record.strategy.digest] += 1
-        return record.outcome != "lost" or self._losses[record.strategy.digest] >= MOST_LOST
+    def _judged(self, record: RuntimeRecord) -> RuntimeRecord:
+        """The record; a strategy that is lost time and again has failed, since it may be what ends the workers."""
+        if record.outcome != "lost":
+            return record
+        self._losses[record.strategy.digest] += 1
+        losses = self._losses[record.strategy.digest]
+        if losses < MOST_LOSSES:
+            return record
+        return replace(record, outcome="failed", reason=f"It was lost {losses} times; the last time: {record.reason}")
 
     def run(self, run_trial: Callable[[TrialRequest], RuntimeRecord]) -> None:
         """The whole campaign, one trial after the other, over any callable."""

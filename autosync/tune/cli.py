@@ -42,7 +42,9 @@ INTERRUPTED = 130
 @click.option("--on-node-loss", default="wait", help=f"When nodes lack for a trial: one of {', '.join(ON_NODE_LOSS)}.")
 @click.option("--node-wait", "node_wait_seconds", default=600.0, help="Seconds to wait for a node to come back.")
 @click.option("--probe/--no-probe", default=True, help="Measure the links first, or take them as stated or assumed.")
-@click.option("--reprobe", is_flag=True, help="With --resume: measure the links again.")
+@click.option(
+    "--reprobe", is_flag=True, help="With --resume: measure the links again, and check that they are as before."
+)
 @click.option("--working-dir", type=Path, help="Directory that Ray ships to every node, with your model in it.")
 def main(out: Path | None, **given: Any) -> None:
     """Find the fastest gradient-synchronization strategy for a model on this cluster, by measuring."""

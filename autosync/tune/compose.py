@@ -89,8 +89,10 @@ def _searched(options: TuneOptions, directory: RunDirectory, store: RecordStore,
 def _headless(options: TuneOptions, console: Console) -> None:
     """End this process at once: without the head of its cluster nothing more can be asked of Ray."""
     console.print("\nThe head of the Ray cluster does not answer any more. Every trial that was over is kept.")
-    again = command_to_go_on(sys.argv[1:], options.out)
-    console.print(f"Go on, on this cluster or another like it: python -m autosync.tune {again}", soft_wrap=True)
+    if (options.out / "run.json").exists():
+        again = command_to_go_on(sys.argv[1:], options.out)
+        console.print(f"Go on, on this cluster or another like it: python -m autosync.tune {again}", soft_wrap=True)
+    console.show_cursor()
     sys.stdout.flush()
     os._exit(HEADLESS)
 
@@ -148,26 +150,31 @@ def _search(job: Job, go_on: bool) -> int:
     space = load_space(options.space or default_space(model.name)).bind(model, cluster)
     seeds = _seeds(model, cluster)
     job.console.print(f"Space {space.name}: 10^{space.log10_size:.1f} strategies.")
-    for line in _seeds_in_words(model, cluster, len(seeds), options.trials):
-        job.console.print(line, soft_wrap=True)
     searcher = make_searcher(options, space, seeds)
     earlier, elsewhere = _restore(job, searcher, go_on)
+    trials = max(options.trials - elsewhere, len(seeds)) if elsewhere else options.trials
+    for line in _seeds_in_words(model, cluster, len(seeds), trials):
+        job.console.print(line, soft_wrap=True)
     if elsewhere:
         job.console.print(f"{elsewhere} trials of this run were on other nodes; they count, but do not compare.")
     job.directory.write_run(options, model.digest, cluster)
-    trials = options.trials - elsewhere
     progress = Progress(job.console, trials, options.time_budget_seconds, time.monotonic)
 
     limits = _limits(job, trials, lambda: campaign.records)
-    metrics = SearchMetrics(model.name, job.directory.name, job.backend.__len__, earlier)
+    told = [each for each in earlier if each.outcome != "lost"]
+    metrics = SearchMetrics(model.name, job.directory.name, job.backend.__len__, told)
     watchers = (progress, metrics)
     campaign = Campaign(searcher, job, _protocol(options), job.directory.name, options.seed, limits, watchers)
     campaign.take_up(earlier)
-    progress.start_from(earlier)
+    progress.start_from(told)
     try:
         with progress:
             run_with_tune(campaign, job.backend, job.directory, model.name)
         return finish(job, campaign.records)
+    except NodesLostError:
+        if options.on_node_loss != "shrink":
+            print_interrupted(job, campaign.records, sys.argv[1:])
+        raise
     except KeyboardInterrupt:
         # The state was saved with the last record; now, the searcher may be in the middle of a proposal.
         print_interrupted(job, campaign.records, sys.argv[1:])

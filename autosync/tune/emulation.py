@@ -15,6 +15,7 @@ from autosync.tune.refusals import check_cheap_things
 from autosync.tune.run_directory import RunDirectory
 from trials.cluster_file import read_cluster_file
 from trials.emulate import emulated, parse_emulation, run_inside
+from trials.emulate.requirements import check_machine
 
 __all__ = ["is_inside", "tune_emulated"]
 
@@ -33,10 +34,11 @@ def tune_emulated(what: str, options: TuneOptions, arguments: Sequence[str]) -> 
     Whatever becomes of it, nothing of the cluster is left. Raises `ClusterError` when it cannot be made.
     """
     check_cheap_things(options)
+    check_machine()
+    spec = _spec(what)
     RunDirectory.open(options)
     if not any(each == "--out" or each.startswith("--out=") for each in arguments):
         arguments = [*arguments, "--out", str(options.out)]
-    spec = _spec(what)
     name = f"tune{os.getpid()}"
     click.echo(f"Making an emulated cluster of {len(spec.nodes)} nodes ...")
     with emulated(name, spec) as cluster:
@@ -48,4 +50,6 @@ def tune_emulated(what: str, options: TuneOptions, arguments: Sequence[str]) -> 
 
 
 def _spec(what: str) -> ClusterSpec:
-    return read_cluster_file(what) if Path(what).is_file() else parse_emulation(what)
+    if Path(what).suffix in (".yaml", ".yml"):
+        return read_cluster_file(what)
+    return parse_emulation(what)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from autosync.errors import TrialError
+from autosync.errors import NodesLostError, TrialError
 from autosync.search import Verdict, judge
 from autosync.spec import RuntimeRecord
 from autosync.tune.finals import finalists, remeasure
@@ -33,6 +33,8 @@ def finish(job: Job, records: Sequence[RuntimeRecord]) -> int:
         rounds = remeasure(chosen, job.options.rounds, job.backend.run, job.append)
         verdict = judge(rounds, baselines, np.random.default_rng(job.options.seed))
     except TrialError as error:
+        if isinstance(error, NodesLostError) and job.options.on_node_loss == "shrink":
+            raise
         summary = strategy_in_words(chosen[0].strategy, job.backend.model)
         job.directory.write_strategy(chosen[0].strategy, summary)
         job.console.print(f"{error} The best of the search is in {job.directory.strategy_file}, unproven.")

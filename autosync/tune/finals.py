@@ -14,6 +14,9 @@ __all__ = ["CANDIDATES", "finalists", "remeasure", "seconds_for_finals"]
 
 CANDIDATES = 3
 
+ATTEMPTS = 4
+"""How often a finalist's turn is run that is lost with a worker or a node."""
+
 
 def finalists(records: Sequence[RuntimeRecord]) -> list[RuntimeRecord]:
     """The best candidates and the best baseline among complete trials, fastest first."""
@@ -44,8 +47,11 @@ def remeasure(
             seed=finalist.seed,
             predicted_seconds=finalist.predicted_seconds,
         )
-        record = run_trial(request)
-        keep(record)
+        for _ in range(ATTEMPTS):
+            record = run_trial(request)
+            keep(record)
+            if record.outcome != "lost":
+                break
         turns[turn].append(record)
     return turns
 

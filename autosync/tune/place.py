@@ -15,7 +15,7 @@ from trials.cluster_file import read_cluster_file
 from trials.discovery import cluster_from_ray_nodes, matched
 from trials.fleet import Fleet, FleetSettings
 from trials.opening import model_line, model_on, trials_on_ray
-from trials.seats import addresses_of, alike, groups_of, seated_like
+from trials.seats import addresses_of, alike, groups_of, seated_like, unlike_machines
 from trials.summary import cluster_lines, model_in_words
 
 __all__ = ["open_fleet"]
@@ -29,7 +29,9 @@ def open_fleet(options: TuneOptions, directory: RunDirectory, console: Console, 
     """
     before = directory.read_run() if options.resume and not shrunk else None
     groups = _groups(options, shrunk, before[1] if before else None)
-    measure = options.probe and (before is None or options.reprobe or _moved(before[1], groups[0]))
+    measure = options.probe and (
+        before is None or options.reprobe or addresses_of(before[1]) != addresses_of(groups[0])
+    )
     if before and not measure:
         groups = [seated_like(before[1], addresses_of(group)) for group in groups]
     workers, lanes = len(groups[0].server_devices), len(groups)
@@ -37,10 +39,10 @@ def open_fleet(options: TuneOptions, directory: RunDirectory, console: Console, 
         f"Starting {workers} worker process{'es' * (workers > 1)}{f' on each of {lanes} groups of nodes' * (lanes > 1)}"
         f" and capturing {options.model} ..."
     )
-    settings = FleetSettings(trials_on_ray(groups[0], probe=measure), options.on_node_loss, options.node_wait_seconds)
-    fleet = Fleet(
-        model_on(options.model, groups[0]), groups, settings, lambda line: console.print(line, soft_wrap=True)
-    )
+    wait = options.node_wait_seconds if options.on_node_loss == "wait" else 0.0
+    settings = FleetSettings(trials_on_ray(groups[0], probe=measure), wait, _usable(options, groups))
+    model = model_on(options.model, groups[0])
+    fleet = Fleet(model, groups, settings, lambda line: console.print(line, soft_wrap=True))
     try:
         if fleet.probing is not None:
             directory.write_probe(fleet.probing)
@@ -61,16 +63,23 @@ def _groups(options: TuneOptions, shrunk: bool, before: ClusterSpec | None) -> l
         whole = matched(read_cluster_file(options.cluster), nodes, missing_ok=shrunk)
     else:
         whole = cluster_from_ray_nodes(nodes, options.workers)
-    wanted = options.nodes_per_trial or (len(before.nodes) if before else len(whole.nodes))
+    wanted = len(before.nodes) if before else options.nodes_per_trial or len(whole.nodes)
     if before and len(whole.nodes) < wanted:
         raise ClusterError(f"--resume needs {wanted} nodes, as the run had, but the cluster has {len(whole.nodes)}.")
-    if options.nodes_per_trial is None and not before:
-        return [whole]
-    return groups_of(whole, min(wanted, len(whole.nodes)) if shrunk else wanted)
+    groups = groups_of(whole, min(wanted, len(whole.nodes)) if shrunk else wanted)
+    groups = groups if options.nodes_per_trial else groups[:1]
+    if before and (different := unlike_machines(before, groups[0])):
+        raise ClusterError(f"--resume needs machines like the run's, but there are {different}; start a new run.")
+    return groups
 
 
-def _moved(stored: ClusterSpec, live: ClusterSpec) -> bool:
-    return addresses_of(stored) != addresses_of(live)
+def _usable(options: TuneOptions, groups: list[ClusterSpec]) -> frozenset[str] | None:
+    """Addresses of nodes that may be used as spare ones: those that are stated, or those that --workers has left."""
+    if options.cluster is not None:
+        return frozenset(node.address for node in read_cluster_file(options.cluster).nodes)
+    if options.workers is not None:
+        return frozenset(address for group in groups for address in addresses_of(group))
+    return None
 
 
 def _take_up(fleet: Fleet, digest: str, stored: ClusterSpec) -> None:
@@ -79,7 +88,8 @@ def _take_up(fleet: Fleet, digest: str, stored: ClusterSpec) -> None:
         raise AutosyncError("--resume needs the same model, but it has changed since the run began; start a new run.")
     if different := alike(stored, fleet.cluster):
         raise ClusterError(f"--resume needs a cluster like the run's, but there are {different}; start a new run.")
-    fleet.adopt(stored)
+    if fleet.cluster.digest != stored.digest:  # the same but for a rate at a rounding edge
+        fleet.adopt(stored)
 
 
 def _in_words(options: TuneOptions, fleet: Fleet) -> Iterator[str]:

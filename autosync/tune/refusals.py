@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autosync.engine.zoo import default_space, resolve_name
-from autosync.tune.options import TuneOptions
+from autosync.tune.options import OptionsError, TuneOptions
 from autosync.tune.spaces import load_space
 from trials.cluster_file import read_cluster_file
 from trials.opening import check_model_name
@@ -17,3 +17,5 @@ def check_cheap_things(options: TuneOptions) -> None:
     load_space(options.space or default_space(resolve_name(options.model, 0)))
     if options.cluster is not None:
         read_cluster_file(options.cluster)
+    if options.working_dir is not None and not options.working_dir.is_dir():
+        raise OptionsError(f"--working-dir must be a directory, but {options.working_dir} is none.")

@@ -8,7 +8,7 @@ from typing import Any, final
 
 from ray.tune.search import Searcher
 
-from autosync.errors import AutosyncError, TrialError
+from autosync.errors import AutosyncError
 from autosync.spec import RuntimeRecord, parse_json
 from autosync.tune.campaign import Campaign
 from trials.lanes import Lanes
@@ -43,14 +43,19 @@ class TuneSearcher(Searcher):
 
     def suggest(self, trial_id: str) -> Any:
         """The next trial's configuration; None while no lane is free, or what is under way may still be lost."""
+        if self.failure:
+            return Searcher.FINISHED
+        if self._campaign.is_over:
+            return None if self._out else Searcher.FINISHED
         try:
-            lane = None if self.failure else self._lanes.take()
+            lane = self._lanes.take()
         except AutosyncError as ends_search:
-            lane, self.failure = None, ends_search
+            self.failure = ends_search
+            return Searcher.FINISHED
         if lane is None:
-            return Searcher.FINISHED if self.failure else None
+            return None
         request = self._campaign.next_request()
-        if request is None:
+        if request is None:  # the space is used up
             self._lanes.give_back(lane)
             return None if self._out else Searcher.FINISHED
         self._out[trial_id] = lane, request
@@ -65,13 +70,11 @@ class TuneSearcher(Searcher):
         if trial_id not in self._out:
             return
         lane, request = self._out.pop(trial_id)
-        self._lanes.give_back(lane)
         text, failure = (result or {}).get("record"), (result or {}).get("failure")
         try:
-            if failure is not None:
-                raise TrialError(failure)
+            self._lanes.give_back(lane, failure or "")
             if text is None or error:
-                # The trial's actor broke, not the strategy: nothing was measured, and the strategy stays pending.
+                # The lane or the trial's actor broke: nothing was measured, and the strategy stays pending.
                 self._campaign.lose(request)
             else:
                 self._campaign.finish(RuntimeRecord.from_json(parse_json(text, "A trial's record")))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, final
 
 from autosync.baselines import BASELINES
-from autosync.errors import DatasetError
+from autosync.errors import DatasetError, TrialError
 from autosync.search import Searcher
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy, TimingProtocol
 from autosync.tune.campaign import Campaign, Keeper, Limits
@@ -16,11 +16,13 @@ from autosync.tune.compose import make_searcher
 from autosync.tune.options import TuneOptions
 from autosync.tune.spaces import load_space
 from tests.cases import mlp_model, star_cluster
+from trials.backends.base import Backend
 from trials.clock import FakeClock
+from trials.lanes import RunOnLane
 from trials.request import TrialRequest
 from trials.run import Stage, run_trial
 
-__all__ = ["CLUSTER", "MODEL", "PROTOCOL", "Kept", "PretendBackend", "campaign", "options", "searcher"]
+__all__ = ["CLUSTER", "MODEL", "PROTOCOL", "Kept", "OneLane", "PretendBackend", "campaign", "options", "searcher"]
 
 MODEL, CLUSTER = mlp_model(), star_cluster(2)
 PROTOCOL = TimingProtocol(warmup_steps=1, timed_steps=3, stop_factor=1.5)
@@ -66,6 +68,39 @@ class PretendBackend:
 
     def close(self) -> None:
         """There is no process to end."""
+
+
+@final
+class OneLane:
+    """A back end as the only lane."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._taken = False
+
+    @property
+    def model(self) -> ModelSpec:
+        return self._backend.model
+
+    @property
+    def cluster(self) -> ClusterSpec:
+        return self._backend.cluster
+
+    def take(self) -> str | None:
+        if self._taken:
+            return None
+        self._taken = True
+        return "lane0"
+
+    def give_back(self, lane: str, failure: str = "") -> None:
+        assert lane == "lane0", lane
+        self._taken = False
+        if failure:
+            raise TrialError(failure)
+
+    def runner(self) -> RunOnLane:
+        backend = self._backend
+        return lambda _lane, request: backend.run(request)
 
 
 def options(out: Path = Path("unused"), **given: object) -> TuneOptions:

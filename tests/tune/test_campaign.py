@@ -10,7 +10,7 @@ import pytest
 
 from autosync.errors import DatasetError, TrialError
 from autosync.spec import RuntimeRecord
-from autosync.tune.campaign import MOST_LOST, Campaign, Limits
+from autosync.tune.campaign import MOST_LOSSES, MOST_LOST, Campaign, Limits
 from tests.tune.pretend import SEEDS, Kept, PretendBackend, campaign
 from trials.request import TrialRequest
 
@@ -119,15 +119,18 @@ def test_a_trial_lost_with_its_node_is_kept_but_not_counted_and_runs_again() -> 
     assert len(store.records) == 4
 
 
-def test_a_strategy_under_which_nodes_keep_leaving_is_given_up() -> None:
+def test_a_strategy_under_which_nodes_keep_leaving_has_failed() -> None:
     search = campaign("guided", Limits(trials=2))
     first = sent(search)
-    for number in range(MOST_LOST):
+    for number in range(MOST_LOSSES):
         assert search.records == []
         search.finish(lost(first))
         following = sent(search)
-        assert (following == first) == (number < MOST_LOST - 1)
-    assert [each.outcome for each in search.records] == ["lost"]
+        assert (following == first) == (number < MOST_LOSSES - 1)
+    assert [each.outcome for each in search.records] == ["failed"]
+    assert search.records[0].reason == (
+        f"It was lost {MOST_LOSSES} times; the last time: Node node1 has left the cluster."
+    )
 
 
 def test_a_search_taken_up_again_runs_what_was_lost() -> None:

@@ -20,9 +20,9 @@ from autosync.tune.run_directory import RunDirectory
 from autosync.tune.searcher import METRIC, TuneSearcher
 from autosync.tune.trainable import StrategyTrial
 from autosync.tune.tune_run import run_with_tune
-from tests.tune.pretend import CLUSTER, MODEL, Kept, PretendBackend, campaign, options
+from tests.tune.pretend import CLUSTER, MODEL, Kept, OneLane, PretendBackend, campaign, options
 from trials.backends.base import Backend
-from trials.lanes import OneLane, RunOnLane
+from trials.lanes import RunOnLane
 from trials.request import TrialRequest
 
 
@@ -55,8 +55,9 @@ class TwoLanes:
     def take(self) -> str | None:
         return self.free.pop(0) if self.free else None
 
-    def give_back(self, lane: str) -> None:
-        self.free.append(lane)
+    def give_back(self, lane: str, failure: str = "") -> None:
+        if not failure:
+            self.free.append(lane)
 
     def runner(self) -> RunOnLane:
         backend = PretendBackend()
@@ -72,7 +73,7 @@ class NoLane:
     def take(self) -> str | None:
         raise NodesLostError("A trial needs 4 nodes, but too few are left.")
 
-    def give_back(self, lane: str) -> None:
+    def give_back(self, lane: str, failure: str = "") -> None:
         """There was none to take."""
 
     def runner(self) -> RunOnLane:
@@ -140,6 +141,24 @@ def test_a_search_is_not_over_while_a_trial_under_way_may_still_be_lost() -> Non
     assert again["strategy"] == second["strategy"]
     tune.on_trial_complete("c", answer(again, PretendBackend()))
     assert tune.suggest("d") == Searcher.FINISHED
+
+
+def test_a_lane_that_can_run_no_more_is_given_up_and_its_trial_runs_on_another() -> None:
+    lanes = TwoLanes()
+    tune = TuneSearcher(campaign("guided", Limits(trials=3)), lanes)
+    first = tune.suggest("a")
+    tune.on_trial_complete("a", answer(first, LostBackend()))
+    assert tune.failure is None
+    assert len(lanes.free) == 1
+    again = tune.suggest("b")
+    assert again["strategy"] == first["strategy"]
+    assert again["lane"] != first["lane"]
+
+
+def test_a_search_that_is_over_asks_for_no_lane() -> None:
+    assert TuneSearcher(campaign("guided", Limits(trials=9, out_of_time=lambda: True)), NoLane()).suggest("a") == (
+        Searcher.FINISHED
+    )
 
 
 def test_nodes_gone_for_good_end_the_search_with_their_own_words() -> None:

@@ -31,7 +31,7 @@ class Launch:
     def __init__(self, model: str, cluster: ClusterSpec, settings: RaySettings, captured: Any = None) -> None:
         """`model` is a zoo name or `package.module:function`.
 
-        `captured` may be an object reference to what another back end's `captured` gave of the same model.
+        `captured` may be another back end's of the same model.
         """
         self.name = f"autosync-{uuid.uuid4().hex[:6]}"
         # It stays beside this process: the loss of another node must never take it along.
@@ -40,7 +40,8 @@ class Launch:
             name=_actor_name(self.name), num_cpus=0, max_restarts=0, scheduling_strategy=here
         )
         self.actor = supervised.remote(cluster.to_json(), settings, self.name)
-        self._started = self.actor.start.remote(model, captured)
+        # In a list a reference is handed on as it is, and the model goes straight to the client that needs it.
+        self._started = self.actor.start.remote(model, None if captured is None else [captured])
 
     def is_over(self) -> bool:
         """Whether it has started, or failed to."""
@@ -64,7 +65,7 @@ class Launch:
 
 @final
 class RayBackend:
-    """A handle to a supervisor; it can be sent to other Ray processes. Only its maker should close it."""
+    """A handle to a supervisor. Other processes run trials on it by its name: `RunByName`."""
 
     def __init__(self, launch: Launch) -> None:
         """Wait until the workers have started.
@@ -75,6 +76,8 @@ class RayBackend:
         self._launch = launch
         self._actor = launch.actor
         self.name = launch.name
+        self.captured: Any = described["captured"]
+        """A reference to the captured model, good as long as this back end lives."""
         self.probing: dict[str, Any] | None = described["probing"]
         self.notes: tuple[str, ...] = tuple(described["notes"])
         self._model = ModelSpec.from_json(described["spec"])
@@ -90,10 +93,6 @@ class RayBackend:
 
     def run(self, request: TrialRequest) -> RuntimeRecord:
         return _run(self._actor, self._model.name, request)
-
-    def captured(self) -> bytes:
-        """The captured model, to start other back ends with."""
-        return bytes(_unwrapped(self._actor.captured.remote()))
 
     def adopt(self, cluster: ClusterSpec) -> None:
         """Let records name the figures of `cluster`, whose nodes are alike and at the same addresses."""

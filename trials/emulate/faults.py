@@ -19,9 +19,10 @@ __all__ = ["add_node", "kill_node", "restart_node", "set_link"]
 
 def kill_node(emulated: Emulated, node: str) -> None:
     """End every process of the node at once, as a power cut does; its links and files stay."""
-    host = emulated.host(node)
-    state = _state(emulated)
-    with locked(state.folder):
+    with locked(_state(emulated).folder):
+        host = of_state(_state(emulated)).host(
+            node
+        )  # a node that was restarted since `emulated` was given has a new init
         end_all([host.init] if host.init else [])
 
 
@@ -32,7 +33,7 @@ def restart_node(emulated: Emulated, node: str) -> Emulated:
         raise ClusterError(f"Node {node!r} is the head, and a Ray cluster ends with its head; use `down` and `up`.")
     kill_node(emulated, node)
     with locked(state.folder):
-        return of_state(_start(state, index))
+        return of_state(_start(_state(emulated), index))
 
 
 def set_link(emulated: Emulated, node: str, up: bool) -> None:

@@ -112,7 +112,7 @@ def down(name: str) -> bool:
 
 
 def find(name: str) -> Emulated | None:
-    """The emulated cluster `name` if it is up, wholly."""
+    """The emulated cluster `name` if it was made wholly; nodes of it may have died since."""
     state = read_state(name)
     return of_state(state) if state and state.complete else None
 

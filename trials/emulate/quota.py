@@ -65,5 +65,5 @@ def remove_quota(group: Path) -> None:
             group.rmdir()
         except OSError:
             if time.monotonic() > deadline:
-                raise
+                raise ClusterError(f"Processes do not leave {str(group)!r}; run `down` again in a while.") from None
             time.sleep(0.02)

@@ -17,11 +17,11 @@ import trials
 from autosync.errors import ClusterError
 from autosync.spec import Node
 from trials.emulate.hosts import HEAD_PORT, Host, start_inside
+from trials.labels import CORES_LABEL, CORES_RESOURCE, RACK_LABEL
 
 __all__ = ["CORES_LABEL", "DASHBOARD_PORT", "join_rays", "ray_nodes_of", "start_arguments", "start_head"]
 
 DASHBOARD_PORT = 8265
-CORES_LABEL = "autosync-cores"
 OBJECT_STORE_BYTES = 80 * 1024 * 1024
 START_SECONDS, ALIVE_SECONDS, ASK_SECONDS = 120.0, 60.0, 15.0
 
@@ -38,10 +38,10 @@ def start_arguments(host: Host, node: Node, rack: str | None) -> list[str]:
         f"--num-cpus={slots}",
         f"--num-gpus={node.gpus}",
         f"--object-store-memory={OBJECT_STORE_BYTES}",
-        f"--resources={json.dumps({'autosync_cores': math.ceil(node.cores)})}",
+        f"--resources={json.dumps({CORES_RESOURCE: math.ceil(node.cores)})}",
         "--disable-usage-stats",
     ]
-    labels = {CORES_LABEL: f"{node.cores:g}", **({"rack": rack} if rack else {})}
+    labels = {CORES_LABEL: f"{node.cores:g}", **({RACK_LABEL: rack} if rack else {})}
     options.append(f"--labels={','.join(f'{key}={value}' for key, value in labels.items())}")
     if host.index == 0:
         options += ["--head", f"--port={HEAD_PORT}", f"--temp-dir={host.folder / 'ray'}"]

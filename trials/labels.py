@@ -1,0 +1,14 @@
+"""What nodes tell Ray of themselves for autosync to read: labels and resources."""
+
+from __future__ import annotations
+
+__all__ = ["CORES_LABEL", "CORES_RESOURCE", "RACK_LABEL"]
+
+CORES_LABEL = "autosync-cores"
+"""Cores a node really has, perhaps parts of one; its CPUs are slots for Ray and may be more."""
+
+CORES_RESOURCE = "autosync_cores"
+"""The same in whole cores, for Ray's own eyes."""
+
+RACK_LABEL = "rack"
+"""The rack a node is in: `ray start --labels=rack=left`."""
