@@ -11,7 +11,7 @@ import uuid
 from pathlib import Path
 from typing import final
 
-__all__ = ["Job"]
+__all__ = ["Job", "ended"]
 
 ROOT = Path(__file__).parents[2]
 MARK = "AUTOSYNC_TEST_JOB"
@@ -112,3 +112,12 @@ def _file(pid: int, name: str) -> bytes:
         return Path(f"/proc/{pid}/{name}").read_bytes()
     except OSError:
         return b""
+
+
+def ended(job: Job, status: int, looking_for_processes: bool = True) -> str:
+    """What the job printed, once it has ended with `status`, neither complaining nor leaving a process behind."""
+    assert job.status() == status, job.output + job.complaint
+    if looking_for_processes:
+        assert job.left_behind() == []
+    assert "Traceback" not in job.output + job.complaint
+    return job.output

@@ -12,7 +12,7 @@ import pytest
 from autosync.dataset import RecordStore
 from autosync.spec import ClusterSpec, RuntimeRecord
 from tests.trials.emulate.clusters import needs_root
-from tests.tune.jobs import Job
+from tests.tune.jobs import Job, ended
 from trials.emulate.network import NETNS
 
 pytestmark = [pytest.mark.timeout(280), needs_root]
@@ -25,13 +25,6 @@ WHERE = ("--emulate", "4x200mbit", "--out", "runs/one", "--data", "data")
 def clusters_left() -> set[str]:
     """Namespaces and folders of clusters that searches made."""
     return {path.name for path in (*NETNS.glob("as-tune*"), *Path("/tmp").glob("autosync-tune*"))}
-
-
-def ended(job: Job, status: int) -> str:
-    assert job.status() == status, job.output + job.complaint
-    assert job.left_behind() == []
-    assert "Traceback" not in job.output + job.complaint
-    return job.output
 
 
 def trials_of(directory: Path) -> list[RuntimeRecord]:

@@ -12,7 +12,7 @@ import pytest
 from autosync.dataset import RecordStore
 from autosync.spec import RuntimeRecord
 from tests.trials.emulate.clusters import needs_root
-from tests.tune.jobs import Job
+from tests.tune.jobs import Job, ended
 from trials.emulate import Emulated, down, find, kill_node, parse_emulation, restart_node, set_link, up
 
 pytestmark = [pytest.mark.timeout(280), needs_root]
@@ -63,12 +63,6 @@ def cluster(name: str) -> Emulated:
     return found
 
 
-def ended(job: Job, status: int) -> str:
-    assert job.status() == status, job.output + job.complaint
-    assert "Traceback" not in job.output + job.complaint
-    return job.output
-
-
 def trials_of(directory: Path) -> list[RuntimeRecord]:
     return [each for each in RecordStore(directory / "data").read() if each.purpose != "remeasure"]
 
@@ -87,7 +81,7 @@ def test_a_node_killed_in_mid_search_is_replaced_by_a_spare_one(start: Start, na
     job = start("--nodes-per-trial", "2")
     job.wait_for(f"   2/{TRIALS}")
     kill_node(cluster(name), "node1")
-    printed = ended(job, 0)
+    printed = ended(job, 0, looking_for_processes=False)
     restart_node(cluster(name), "node1")
     assert "Node 10.77.0.3 will take the place of 10.77.0.2." in printed
     lost = check_all_ran(tmp_path)
@@ -105,7 +99,7 @@ def test_a_node_cut_off_costs_one_trial_and_the_search_waits_for_it(start: Start
     kill_node(cluster(name), "node2")
     set_link(cluster(name), "node2", True)
     restart_node(cluster(name), "node2")
-    ended(job, 0)
+    ended(job, 0, looking_for_processes=False)
     lost = check_all_ran(tmp_path)
     assert lost
     assert max(each.total_seconds for each in lost) < 15 + 30 + 15, "limit, grace and the time to ask who is missing"
@@ -115,7 +109,7 @@ def test_when_told_to_shrink_the_search_begins_anew_on_the_nodes_left(start: Sta
     job = start("--on-node-loss", "shrink")
     job.wait_for(f"   2/{TRIALS}")
     kill_node(cluster(name), "node2")
-    printed = ended(job, 0)
+    printed = ended(job, 0, looking_for_processes=False)
     restart_node(cluster(name), "node2")
     assert "Too few nodes are left for this search; it begins anew on those there are." in printed
     records = [each for each in trials_of(tmp_path) if each.outcome != "lost"]
@@ -134,6 +128,6 @@ def test_after_the_death_of_the_head_the_search_goes_on_on_a_new_cluster(
     before = trials_of(tmp_path)
     assert len(before) >= 3
     up(name, parse_emulation("3x1gbit"))
-    ended(start("--resume"), 0)
+    ended(start("--resume"), 0, looking_for_processes=False)
     check_all_ran(tmp_path)
     assert trials_of(tmp_path)[: len(before)] == before

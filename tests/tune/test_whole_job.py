@@ -15,7 +15,7 @@ import pytest
 
 from autosync.dataset import RecordStore
 from autosync.spec import RuntimeRecord, Strategy, strategy_faults
-from tests.tune.jobs import Job
+from tests.tune.jobs import Job, ended
 
 pytestmark = pytest.mark.timeout(200)
 
@@ -37,14 +37,6 @@ def start(tmp_path: Path) -> Iterator[Start]:
     yield started
     for job in jobs:
         job.end()
-
-
-def ended(job: Job, status: int) -> str:
-    """What the job printed, once it has ended with `status`, neither complaining nor leaving a process behind."""
-    assert job.status() == status, job.output + job.complaint
-    assert job.left_behind() == []
-    assert "Traceback" not in job.output + job.complaint
-    return job.output
 
 
 def trials_of(directory: Path) -> list[RuntimeRecord]:
