@@ -32,7 +32,7 @@ from trials.clock import Clock, FakeClock, WallClock
 from trials.discovery import cluster_from_ray_nodes, local_cluster
 from trials.local_ray import RayStart, cpus_per_worker, start_ray
 from trials.request import TrialRequest
-from trials.worker_set import SetSettings
+from trials.worker_set import SetSettings, WorkerSet
 
 WORKERS = 2
 SHORT = TimingProtocol(warmup_steps=1, timed_steps=3)
@@ -250,6 +250,17 @@ class TestRay:
         workers = SetSettings(cpus_per_worker=1000.0, place_timeout_seconds=1.0, exclusive=False)
         with pytest.raises(ClusterError, match=r"2 workers of 1000 CPUs each must be placed, but the cluster has "):
             RayBackend(Launch("mlp", ray_cluster, RaySettings(workers)))
+        assert places_held() == before
+
+    def test_a_set_has_its_nodes_for_itself(self, ray_cluster: ClusterSpec) -> None:
+        before = places_held()
+        alone = SetSettings(cpus_per_worker(ray_cluster) / 2, place_timeout_seconds=1.0)
+        first = WorkerSet(ray_cluster, alone, "first")
+        try:
+            with pytest.raises(ClusterError, match=r"A trial needs its nodes for itself, but .* are held or gone; end"):
+                WorkerSet(ray_cluster, alone, "second")
+        finally:
+            first.close()
         assert places_held() == before
 
     def test_a_model_function_that_raises_is_an_error_in_its_own_words(
