@@ -71,7 +71,7 @@ def test_a_record_knows_the_median_and_mean_of_its_steps():
 def test_only_records_with_steps_to_learn_from_are_timed():
     assert record().timed
     assert record(outcome="stopped", reason="slow").timed
-    for outcome in ("failed", "timed_out"):
+    for outcome in ("failed", "timed_out", "lost"):
         given = record(outcome=outcome, reason="why")
         assert not given.timed
         assert given.median_seconds is None
@@ -82,7 +82,7 @@ def test_only_records_with_steps_to_learn_from_are_timed():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"outcome": "great"}, "A record's outcome is one of ok, stopped, failed, timed_out, not 'great'."),
+        ({"outcome": "great"}, "A record's outcome is one of ok, stopped, failed, timed_out, lost, not 'great'."),
         ({"purpose": "fun"}, "A record's purpose is one of baseline, search, remeasure, manual, not 'fun'."),
         ({"reason": "why"}, "Exactly the records that are not ok state a reason; outcome 'ok', 'why'."),
         ({"outcome": "failed"}, "Exactly the records that are not ok state a reason; outcome 'failed', ''."),
