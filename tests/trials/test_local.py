@@ -64,7 +64,7 @@ def test_the_command_tells_model_cluster_and_step_time(strategy_file: Path, caps
     assert run(strategy_file) == 0
     out = capsys.readouterr().out
     assert "Model mlp: three dense layers for tests; 13 thousand parameters\n" in out
-    assert "Link node0 -> node0: 8 Gbit/s (assumed), 100 us (assumed)\n" in out
+    assert "Within node0: 8 Gbit/s (assumed), 100 us (assumed)\n" in out
     assert "Steps: 3 of 3 timed, after 1 for warm-up\n" in out
     assert "\nMedian: " in out
 
