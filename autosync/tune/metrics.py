@@ -1,4 +1,4 @@
-"""The search as metrics that Ray exports to Prometheus, and its dashboard shows with Grafana."""
+"""The search as metrics that Ray exports to Prometheus."""
 
 from __future__ import annotations
 

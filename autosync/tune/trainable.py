@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any, final
 
-from ray.tune import Trainable
+import ray
+from ray.tune import PlacementGroupFactory, Trainable
 
 from autosync.errors import TrialError
 from trials.lanes import RunOnLane
@@ -17,6 +18,11 @@ __all__ = ["StrategyTrial"]
 @final
 class StrategyTrial(Trainable):
     """Its actor is reused from trial to trial, so that a trial costs little more than its steps."""
+
+    @classmethod
+    def default_resource_request(cls, config: dict[str, Any]) -> PlacementGroupFactory:  # noqa: ARG003 - Tune's
+        """A trial only hands on; it stays beside the program that searches, so that no lost node takes it along."""
+        return PlacementGroupFactory([{"CPU": 0.01, f"node:{ray.util.get_node_ip_address()}": 0.001}])
 
     def setup(self, _config: dict[str, Any], run: RunOnLane | None = None) -> None:
         assert run is not None, "wrap the class with ray.tune.with_parameters(StrategyTrial, run=...)"

@@ -6,7 +6,6 @@ import logging
 import os
 from typing import Any
 
-import ray
 from ray import tune
 from ray.tune import RunConfig, TuneConfig, Tuner
 
@@ -25,14 +24,8 @@ def run_with_tune(campaign: Campaign, lanes: Lanes, directory: RunDirectory, mod
     """
     _quiet_tune()
     searcher = TuneSearcher(campaign, lanes)
-    # The trainable only hands on; it stays beside this process, so that no lost node takes it along.
-    here = f"node:{ray.util.get_node_ip_address()}"
-    trainable = tune.with_resources(
-        tune.with_parameters(StrategyTrial, run=lanes.runner()),
-        tune.PlacementGroupFactory([{"CPU": 0.01, here: 0.001}]),
-    )
     tuner = Tuner(
-        trainable,
+        tune.with_parameters(StrategyTrial, run=lanes.runner()),
         tune_config=TuneConfig(
             metric=METRIC,
             mode="min",
