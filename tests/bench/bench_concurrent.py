@@ -16,7 +16,7 @@ from typing import Any
 
 import click
 
-TURNS, WARMUP, STEPS = 5, 2, 10
+TURNS, WARMUP, STEPS = 6, 2, 10
 STRATEGIES = ("parameter_server", "balanced_parameter_server", "partitioned_parameter_server", "all_reduce_25mb")
 
 

@@ -4,7 +4,7 @@
 
 Needs root. For each cluster: seconds up and down, memory a node, and each link as probed against as set. For each model
 every baseline that differs there, timed in turns (A/B/.../A/B/...); the table has the medians over all turns' steps and
-the 95 % interval of the median of a turn's medians. The ideal beside them is the busiest link's bytes over its rate.
+the 95 % interval of the median of the turns' medians (with under 6 turns their range, which holds less). The ideal beside them is the busiest link's bytes over its rate.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ import click
 from autosync.spec import ClusterSpec
 
 MODELS = ("bert", "ncf-mini", "vgg-mini")
-TURNS, WARMUP, STEPS = 3, 1, 5
+WARMUP, STEPS = 1, 5
+ENOUGH_TURNS = 6
+"""Turns from which on order statistics can give a 95 % interval."""
 STOP_FACTOR = 5.0
 
 
@@ -39,7 +41,8 @@ def main() -> None:
     "--out", type=Path, required=True, help="JSON file of everything measured; clusters in it are not redone."
 )
 @click.option("--models", default=",".join(MODELS))
-def over(clusters: tuple[str, ...], out: Path, models: str) -> None:
+@click.option("--turns", default=ENOUGH_TURNS)
+def over(clusters: tuple[str, ...], out: Path, models: str, turns: int) -> None:
     """Make each of CLUSTERS (4x200mbit, or a cluster file) in turn, and time the baselines of each model there."""
     from trials.cluster_file import read_cluster_file
     from trials.emulate import emulated, parse_emulation, run_inside
@@ -55,7 +58,7 @@ def over(clusters: tuple[str, ...], out: Path, models: str) -> None:
         with emulated("bench", spec) as made:
             up_seconds = time.monotonic() - begin
             memory = [usage_of(host).memory_bytes for host in made.hosts]
-            command = [sys.executable, "-m", "tests.bench.bench_topologies", "here", str(part), models]
+            command = [sys.executable, "-m", "tests.bench.bench_topologies", "here", str(part), models, str(turns)]
             assert run_inside(made.hosts[0], command) == 0
             begin = time.monotonic()
         down_seconds = time.monotonic() - begin
@@ -81,7 +84,8 @@ def show(out: Path) -> None:
 @main.command(hidden=True)
 @click.argument("part", type=Path)
 @click.argument("models")
-def here(part: Path, models: str) -> None:
+@click.argument("turns", type=int)
+def here(part: Path, models: str, turns: int) -> None:
     """On the head of the cluster: probe it, and time the baselines of each model."""
     import ray
 
@@ -91,11 +95,11 @@ def here(part: Path, models: str) -> None:
     start_ray(RayStart())
     cluster, found = cluster_from_ray_nodes(ray.nodes()), {}
     for index, model in enumerate(models.split(",")):
-        cluster, found[model] = timed(model, cluster, probe=index == 0)
+        cluster, found[model] = timed(model, cluster, turns, probe=index == 0)
     part.write_text(json.dumps({"probed": cluster.to_json(), "models": found}))
 
 
-def timed(model: str, cluster: ClusterSpec, probe: bool) -> tuple[ClusterSpec, dict[str, Any]]:
+def timed(model: str, cluster: ClusterSpec, count: int, probe: bool) -> tuple[ClusterSpec, dict[str, Any]]:
     """The cluster as probed; each baseline's step seconds by turn, and its ideal seconds."""
     from autosync.baselines import BASELINES
     from autosync.search import interleaved
@@ -111,7 +115,7 @@ def timed(model: str, cluster: ClusterSpec, probe: bool) -> tuple[ClusterSpec, d
             strategies.setdefault(baseline(backend.model, backend.cluster), name)
         turns: dict[str, list[list[float]]] = {name: [] for name in strategies.values()}
         best = math.inf
-        for _, (strategy, name) in interleaved(list(strategies.items()), TURNS):
+        for _, (strategy, name) in interleaved(list(strategies.items()), count):
             protocol = TimingProtocol(WARMUP, STEPS, stop_factor=STOP_FACTOR, check_after=2)
             record = backend.run(TrialRequest(strategy, protocol, label=name, best_median_seconds=best))
             turns[name].append(list(record.step_seconds))
@@ -148,8 +152,9 @@ def print_cluster(text: str, found: dict[str, Any]) -> None:
         )
         for median, name, turns in rows:
             low, high = _interval(turns)
+            certainty = " 95 %" if sum(map(bool, turns)) >= ENOUGH_TURNS else "range"
             print(
-                f"    {name:<30} {median * 1e3:8.1f} ms  95 % {low * 1e3:7.1f} - {high * 1e3:7.1f}  "
+                f"    {name:<30} {median * 1e3:8.1f} ms  {certainty} {low * 1e3:7.1f} - {high * 1e3:7.1f}  "
                 f"{rows[0][0] / median:5.2f} x  ideal {table['ideal_seconds'][name] * 1e3:7.1f}"
             )
 
