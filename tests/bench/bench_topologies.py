@@ -4,7 +4,8 @@
 
 Needs root. For each cluster: seconds up and down, memory a node, and each link as probed against as set. For each model
 every baseline that differs there, timed in turns (A/B/.../A/B/...); the table has the medians over all turns' steps and
-the 95 % interval of the median of the turns' medians (with under 6 turns their range, which holds less). The ideal beside them is the busiest link's bytes over its rate.
+the 95 % interval of the median of the turns' medians (with under 6 turns their range, which holds less). The ideal
+beside them is the busiest link's bytes over its rate.
 """
 
 from __future__ import annotations
