@@ -2,24 +2,21 @@
 
 from autosync.spec.cluster import ClusterSpec, Device, Figure, Link, Node
 from autosync.spec.codec import canonical_json, digest, parse_json
+from autosync.spec.compressor import Cast, Compressor, PowerSGD, SufficientFactors, TopK
 from autosync.spec.model import DTYPE_BYTES, ModelSpec, Operator, Variable
 from autosync.spec.record import RuntimeRecord, TimingProtocol
-from autosync.spec.strategy import (
-    AllReduce,
-    ParameterServer,
-    Partition,
-    Strategy,
-    Synchronizer,
-    VariableStrategy,
-    shard_sizes,
-)
+from autosync.spec.strategy import Partition, Strategy, VariableStrategy, shard_sizes
 from autosync.spec.symmetry import canonical_strategy
+from autosync.spec.synchronizer import ALGORITHMS, AllReduce, ParameterServer, Synchronizer
 from autosync.spec.validate import check_strategy, strategy_faults
 
 __all__ = [
+    "ALGORITHMS",
     "DTYPE_BYTES",
     "AllReduce",
+    "Cast",
     "ClusterSpec",
+    "Compressor",
     "Device",
     "Figure",
     "Link",
@@ -28,10 +25,13 @@ __all__ = [
     "Operator",
     "ParameterServer",
     "Partition",
+    "PowerSGD",
     "RuntimeRecord",
     "Strategy",
+    "SufficientFactors",
     "Synchronizer",
     "TimingProtocol",
+    "TopK",
     "Variable",
     "VariableStrategy",
     "canonical_json",

@@ -23,6 +23,7 @@ class Variable:
 
     `ready_order` counts gradients in the order the backward pass finishes them (0 is first).
     A sparse variable's gradient touches `rows_per_step` distinct rows a replica and step (mean over sampled batches).
+    `factor_rows` K tells that the gradient of a matrix (M, N) is A^T B, with A of (K, M) and B of (K, N) on a replica.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Variable:
     ready_order: int
     sparse: bool = False
     rows_per_step: float | None = None
+    factor_rows: int | None = None
 
     def __post_init__(self) -> None:
         if self.dtype not in DTYPE_BYTES:
@@ -41,6 +43,8 @@ class Variable:
             raise SpecError(f"Variable {self.name!r}: exactly the sparse variables state rows_per_step.")
         if self.sparse and not self.shape:
             raise SpecError(f"Variable {self.name!r} is a scalar and cannot have a sparse gradient.")
+        if self.factor_rows is not None and (len(self.shape) != 2 or self.sparse or self.factor_rows < 1):
+            raise SpecError(f"Variable {self.name!r}: only dense matrices have factors, of at least 1 row.")
 
     @property
     def elements(self) -> int:
@@ -65,12 +69,15 @@ class Variable:
         }
         if self.rows_per_step is not None:
             document |= {"sparse": True, "rows_per_step": float(self.rows_per_step)}
+        if self.factor_rows is not None:
+            document["factor_rows"] = self.factor_rows
         return document
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Variable:
         what = "A variable"
-        known_fields(document, ("name", "shape", "dtype", "ready_order", "sparse", "rows_per_step"), what)
+        known = ("name", "shape", "dtype", "ready_order", "sparse", "rows_per_step", "factor_rows")
+        known_fields(document, known, what)
         return cls(
             name=required(document, "name", str, what),
             shape=tuple(int(size) for size in required(document, "shape", list, what)),
@@ -78,6 +85,7 @@ class Variable:
             ready_order=required(document, "ready_order", int, what),
             sparse=optional(document, "sparse", bool, what) or False,
             rows_per_step=optional(document, "rows_per_step", float, what),
+            factor_rows=optional(document, "factor_rows", int, what),
         )
 
 

@@ -5,24 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any
 
 from autosync.errors import SpecError
 from autosync.spec.codec import digest
 from autosync.spec.fields import known_fields, optional, required
+from autosync.spec.synchronizer import ParameterServer, Synchronizer, synchronizer_from_json
 
-__all__ = [
-    "ALGORITHMS",
-    "AllReduce",
-    "ParameterServer",
-    "Partition",
-    "Strategy",
-    "Synchronizer",
-    "VariableStrategy",
-    "shard_sizes",
-]
+__all__ = ["Partition", "Strategy", "VariableStrategy", "shard_sizes"]
 
-ALGORITHMS = ("ring",)
 FORMAT = "autosync.strategy/1"
 
 
@@ -44,67 +35,6 @@ class Partition:
     def __post_init__(self) -> None:
         if self.axis < 0 or self.shards < 2:
             raise SpecError(f"A partition has an axis of at least 0 and at least 2 shards, not {self}.")
-
-
-@dataclass(frozen=True)
-class ParameterServer:
-    """The shard and its optimizer slots live on `device`; replicas pull values and push gradients.
-
-    With `local_copy`, a value crosses to each other node once and is copied there to that node's replicas.
-    `staleness` counts the steps a fast replica may run ahead; 0 is synchronous.
-    """
-
-    device: str
-    local_copy: bool = False
-    staleness: int = 0
-
-    def to_json(self) -> dict[str, Any]:
-        document: dict[str, Any] = {"parameter_server": self.device}
-        if self.local_copy:
-            document["local_copy"] = True
-        if self.staleness:
-            document["staleness"] = self.staleness
-        return document
-
-
-@dataclass(frozen=True)
-class AllReduce:
-    """Every replica holds the shard; shards with the same `group` are reduced as one flat bucket."""
-
-    group: int
-    algorithm: str = "ring"
-
-    def __post_init__(self) -> None:
-        if self.group < 0:
-            raise SpecError(f"An all-reduce group is numbered from 0, not {self.group}.")
-        if self.algorithm not in ALGORITHMS:
-            raise SpecError(f"Unknown all-reduce algorithm {self.algorithm!r}. Known: {', '.join(ALGORITHMS)}.")
-
-    def to_json(self) -> dict[str, Any]:
-        return {"all_reduce": self.group, "algorithm": self.algorithm}
-
-
-Synchronizer: TypeAlias = ParameterServer | AllReduce
-
-
-def synchronizer_from_json(document: Mapping[str, Any]) -> Synchronizer:
-    """A parameter server or an all-reduce, told apart by their first field. Raises `SpecError`."""
-    what = "A synchronizer"
-    known_fields(document, ("parameter_server", "local_copy", "staleness", "all_reduce", "algorithm"), what)
-    if ("parameter_server" in document) == ("all_reduce" in document):
-        raise SpecError(f"A synchronizer is either a parameter_server or an all_reduce, but got {dict(document)}.")
-    if "parameter_server" in document:
-        known_fields(document, ("parameter_server", "local_copy", "staleness"), "A parameter server")
-        return ParameterServer(
-            device=required(document, "parameter_server", str, what),
-            local_copy=optional(document, "local_copy", bool, what) or False,
-            staleness=optional(document, "staleness", int, what) or 0,
-        )
-    known_fields(document, ("all_reduce", "algorithm"), "An all-reduce")
-    return AllReduce(
-        group=required(document, "all_reduce", int, what),
-        algorithm=optional(document, "algorithm", str, what) or "ring",
-    )
 
 
 @dataclass(frozen=True)
@@ -182,6 +112,19 @@ class Strategy:
         for each in self.variables:
             for index, synchronizer in enumerate(each.shards):
                 yield each, index, synchronizer
+
+    @cached_property
+    def staleness(self) -> int:
+        """How many steps a fast replica may run ahead of the slowest; 0 is synchronous."""
+        return max((s.staleness for _, _, s in self.shards() if isinstance(s, ParameterServer)), default=0)
+
+    @cached_property
+    def changes_statistics(self) -> bool:
+        """Whether training under it follows other numbers than one process would, beyond rounding.
+
+        Such a strategy is only as good as the loss it reaches: a shorter step says nothing by itself.
+        """
+        return self.staleness > 0 or any(s.compressor.lossy for _, _, s in self.shards() if s.compressor)
 
     def with_groups_renumbered(self) -> Strategy:
         """The same strategy with all-reduce groups numbered 0, 1, ... in order of first use."""

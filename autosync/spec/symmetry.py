@@ -19,7 +19,8 @@ from functools import cached_property, lru_cache
 from typing import TypeAlias, final
 
 from autosync.spec.cluster import ClusterSpec, Device, Node
-from autosync.spec.strategy import AllReduce, ParameterServer, Strategy, Synchronizer
+from autosync.spec.strategy import Strategy
+from autosync.spec.synchronizer import AllReduce, ParameterServer, Synchronizer
 
 __all__ = ["canonical_strategy"]
 

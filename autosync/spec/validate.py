@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 from autosync.errors import SpecError
 from autosync.spec.cluster import ClusterSpec
-from autosync.spec.model import ModelSpec, Variable
-from autosync.spec.strategy import AllReduce, ParameterServer, Strategy, VariableStrategy
+from autosync.spec.compressor import Cast, SufficientFactors, TopK
+from autosync.spec.model import DTYPE_BYTES, ModelSpec, Variable
+from autosync.spec.strategy import Strategy, VariableStrategy
+from autosync.spec.synchronizer import AllReduce, ParameterServer, Synchronizer
 
 __all__ = ["check_strategy", "strategy_faults"]
 
@@ -38,7 +40,10 @@ def strategy_faults(strategy: Strategy, model: ModelSpec, cluster: ClusterSpec) 
             continue
         yield from _partition_faults(each, model.by_name[each.variable])
         yield from _server_faults(each, servers)
+        for shard in each.shards:
+            yield from _exchange_faults(shard, each, model.by_name[each.variable])
     yield from _bucket_faults(strategy, model)
+    yield from _staleness_faults(strategy)
 
 
 def _partition_faults(each: VariableStrategy, variable: Variable) -> Iterator[str]:
@@ -65,21 +70,64 @@ def _server_faults(each: VariableStrategy, servers: set[str]) -> Iterator[str]:
                 f"Variable {each.variable!r} is put on {shard.device!r}, which cannot hold parameters. "
                 f"Servers: {', '.join(sorted(servers))}."
             )
-        if shard.staleness != 0:
+
+
+def _exchange_faults(shard: Synchronizer, each: VariableStrategy, variable: Variable) -> Iterator[str]:
+    """Compressors and algorithms that cannot hold for this variable."""
+    name, compressor = variable.name, shard.compressor
+    if isinstance(shard, AllReduce) and shard.algorithm != "ring" and (variable.sparse or shard.gathers):
+        yield (
+            f"Variable {name!r} is gathered from all replicas, not summed on the way, so algorithm {shard.algorithm!r} "
+            f"says nothing; leave it 'ring'."
+        )
+    if compressor is None:
+        return
+    if variable.sparse and not isinstance(compressor, Cast):
+        yield f"Variable {name!r} has a sparse gradient, which can be cast to 16 bits or left, not {_words(shard)}."
+    if DTYPE_BYTES[variable.dtype] < 4:
+        yield f"Variable {name!r} is {variable.dtype}; only gradients of 32 or 64 bits are compressed. Leave it out."
+    if isinstance(compressor, TopK) and compressor.indices != "own" and isinstance(shard, ParameterServer):
+        yield f"Variable {name!r} is on a server, where top-k's indices are each replica's 'own', not shared."
+    if isinstance(compressor, SufficientFactors):
+        if variable.factor_rows is None:
+            yield f"Variable {name!r} has no sufficient factors: its gradient is not one product of two matrices."
+        elif each.partition is not None:
+            yield f"Variable {name!r} is cut, but sufficient factors stand for a whole matrix; leave it whole."
+
+
+def _words(shard: Synchronizer) -> str:
+    document = shard.compressor.to_json() if shard.compressor else {}
+    return " ".join(map(str, document.values()))
+
+
+def _staleness_faults(strategy: Strategy) -> Iterator[str]:
+    """Whatever waits for all replicas in every step makes the rest wait as well."""
+    wanted = strategy.staleness
+    if not wanted:
+        return
+    for each, _, shard in strategy.shards():
+        if isinstance(shard, AllReduce):
             yield (
-                f"Variable {each.variable!r} asks for staleness {shard.staleness}; "
-                f"only synchronous training (staleness 0) is offered so far."
+                f"Staleness {wanted} needs every shard on a parameter server, but variable {each.variable!r} is "
+                f"all-reduced, which waits for all replicas in every step."
             )
+        elif shard.staleness != wanted:
+            yield (
+                f"All shards must have one staleness, but variable {each.variable!r} has {shard.staleness} and "
+                f"others {wanted}: a step waits for its most synchronous shard."
+            )
+        elif shard.compressor is not None:
+            yield f"Variable {each.variable!r} is compressed; with staleness {wanted} gradients travel as they are."
 
 
 def _bucket_faults(strategy: Strategy, model: ModelSpec) -> Iterator[str]:
-    kinds: dict[int, tuple[str, str]] = {}
+    kinds: dict[int, tuple[str, ...]] = {}
     for each, _, shard in strategy.shards():
         if not isinstance(shard, AllReduce) or each.variable not in model.by_name:
             continue
-        kind = (model.by_name[each.variable].dtype, shard.algorithm)
+        kind = (model.by_name[each.variable].dtype, shard.algorithm, *([_words(shard)] if shard.compressor else []))
         if kinds.setdefault(shard.group, kind) != kind:
             yield (
                 f"All-reduce group {shard.group} mixes {' '.join(kinds[shard.group])} with {' '.join(kind)} "
-                f"(variable {each.variable!r}); a bucket has one dtype and one algorithm. Give it a group of its own."
+                f"(variable {each.variable!r}); a bucket has one dtype, algorithm and compressor. Give it its own group."
             )

@@ -14,10 +14,15 @@ from hypothesis import strategies as st
 
 from autosync.errors import SpecError
 from autosync.spec import (
+    ALGORITHMS,
     AllReduce,
+    Cast,
     ParameterServer,
     Partition,
+    PowerSGD,
     Strategy,
+    SufficientFactors,
+    TopK,
     VariableStrategy,
     canonical_json,
     parse_json,
@@ -26,9 +31,16 @@ from autosync.spec import (
 
 SERVER = ParameterServer("node0/cpu:0")
 
+compressors = st.one_of(
+    st.none(),
+    st.builds(Cast, st.sampled_from(["bf16", "fp16"])),
+    st.builds(TopK, st.floats(0.001, 0.5), st.sampled_from(["own", "star", "var"])),
+    st.builds(PowerSGD, st.integers(1, 8)),
+    st.builds(SufficientFactors),
+)
 synchronizers = st.one_of(
-    st.builds(AllReduce, st.integers(0, 5)),
-    st.builds(ParameterServer, st.sampled_from(["a/cpu:0", "b/cpu:0"]), st.booleans()),
+    st.builds(AllReduce, st.integers(0, 5), st.sampled_from(ALGORITHMS), compressors),
+    st.builds(ParameterServer, st.sampled_from(["a/cpu:0", "b/cpu:0"]), st.booleans(), st.integers(0, 3), compressors),
 )
 
 
@@ -58,7 +70,8 @@ def test_renumbering_groups_and_reordering_variables_does_not_change_the_digest(
         replace(
             each,
             shards=tuple(
-                AllReduce(numbers[shard.group]) if isinstance(shard, AllReduce) else shard for shard in each.shards
+                replace(shard, group=numbers[shard.group]) if isinstance(shard, AllReduce) else shard
+                for shard in each.shards
             ),
         )
         for each in strategy.variables
@@ -123,7 +136,15 @@ CASES: list[tuple[Callable[[], Any], str]] = [
         "A partition has an axis of at least 0 and at least 2 shards, not Partition(axis=-1, shards=2).",
     ),
     (lambda: AllReduce(-1), "An all-reduce group is numbered from 0, not -1."),
-    (lambda: AllReduce(0, "tree"), "Unknown all-reduce algorithm 'tree'. Known: ring."),
+    (
+        lambda: AllReduce(0, "star"),
+        "Unknown all-reduce algorithm 'star'. Known: ring, tree, halving_doubling, hierarchical.",
+    ),
+    (lambda: ParameterServer("a/cpu:0", staleness=-1), "A parameter server's staleness is at least 0, not -1."),
+    (lambda: Cast("int8"), "Gradients are cast to bf16 or fp16, not 'int8'."),
+    (lambda: TopK(1.0), "Top-k keeps a ratio of the elements between 0 and 1, not 1.0."),
+    (lambda: TopK(0.1, "theirs"), "Top-k's indices are one of own, star, var, not 'theirs'."),
+    (lambda: PowerSGD(0), "PowerSGD needs a rank of at least 1, not 0."),
     (
         lambda: VariableStrategy("v", (SERVER, SERVER)),
         "Variable 'v' has 1 shard(s) but 2 synchronizer(s); give one each.",
@@ -185,3 +206,23 @@ def test_a_file_may_hold_a_summary_for_people():
     assert Strategy.from_json(document(all_reduce=0) | {"summary": "all in one bucket"}).variables[0].shards == (
         AllReduce(0),
     )
+
+
+def test_powersgd_factors_only_matrices_that_get_smaller():
+    assert PowerSGD(2).matrix((3, 4, 5)) == (12, 5)
+    assert PowerSGD(4).matrix((3, 4, 5)) is None
+    assert PowerSGD(1).matrix((1000,)) is None
+    assert PowerSGD(1).matrix(()) is None
+
+
+def test_top_k_keeps_its_ratio_rounded_up_and_never_nothing():
+    assert [TopK(0.1).kept(elements) for elements in (1, 10, 11, 1000)] == [1, 1, 2, 100]
+
+
+def test_only_lossy_compressors_change_the_statistics():
+    def with_compressor(compressor):
+        return Strategy(("a/cpu:0",), (VariableStrategy("v", (AllReduce(0, "ring", compressor),)),))
+
+    assert not with_compressor(None).changes_statistics
+    assert not with_compressor(SufficientFactors()).changes_statistics
+    assert all(with_compressor(each).changes_statistics for each in (Cast("bf16"), TopK(0.1), PowerSGD(1)))

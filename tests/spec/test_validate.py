@@ -10,10 +10,15 @@ import pytest
 from autosync.errors import SpecError
 from autosync.spec import (
     AllReduce,
+    Cast,
+    ModelSpec,
     ParameterServer,
     Partition,
+    PowerSGD,
     Strategy,
+    SufficientFactors,
     Synchronizer,
+    TopK,
     VariableStrategy,
     check_strategy,
     strategy_faults,
@@ -21,6 +26,7 @@ from autosync.spec import (
 from tests import cases
 
 CLUSTER = cases.local_cluster(2)
+PLACE = "node0/cpu:0"
 SERVERS = "Servers: node0/cpu:0, node0/cpu:1."
 
 
@@ -82,8 +88,31 @@ def test_a_strategy_that_fits_has_no_fault():
             f"Variable 'dense/bias' is put on 'node0/gpu:0', which cannot hold parameters. {SERVERS}",
         ),
         (
-            strategy(bias=VariableStrategy("dense/bias", (ParameterServer("node0/cpu:1", staleness=2),))),
-            "Variable 'dense/bias' asks for staleness 2; only synchronous training (staleness 0) is offered so far.",
+            strategy(embedding=VariableStrategy("user/embedding", (AllReduce(1, "tree"),))),
+            "Variable 'user/embedding' is gathered from all replicas, not summed on the way, so algorithm 'tree' says "
+            "nothing; leave it 'ring'.",
+        ),
+        (
+            strategy(kernel=VariableStrategy("dense/kernel", (AllReduce(1, "tree", TopK(0.1)),))),
+            "Variable 'dense/kernel' is gathered from all replicas, not summed on the way, so algorithm 'tree' says "
+            "nothing; leave it 'ring'.",
+        ),
+        (
+            strategy(embedding=VariableStrategy("user/embedding", (AllReduce(1, "ring", PowerSGD(2)),))),
+            "Variable 'user/embedding' has a sparse gradient, which can be cast to 16 bits or left, not power_sgd 2.",
+        ),
+        (
+            strategy(kernel=VariableStrategy("dense/kernel", (ParameterServer(PLACE, compressor=TopK(0.1, "star")),))),
+            "Variable 'dense/kernel' is on a server, where top-k's indices are each replica's 'own', not shared.",
+        ),
+        (
+            strategy(kernel=VariableStrategy("dense/kernel", (AllReduce(1, "ring", SufficientFactors()),))),
+            "Variable 'dense/kernel' has no sufficient factors: its gradient is not one product of two matrices.",
+        ),
+        (
+            strategy(bias=VariableStrategy("dense/bias", (AllReduce(0, "ring", Cast("bf16")),))),
+            "All-reduce group 0 mixes float32 ring with float32 ring bf16 (variable 'dense/bias'); a bucket has one "
+            "dtype, algorithm and compressor. Give it its own group.",
         ),
     ],
 )
@@ -104,6 +133,65 @@ def test_a_scalar_cannot_be_cut():
     ]
 
 
+def on_server(staleness: int, compressor: Cast | None = None) -> tuple[ParameterServer]:
+    return (ParameterServer(PLACE, staleness=staleness, compressor=compressor),)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "bias", "fault"),
+    [
+        ((AllReduce(0),), on_server(2), "Staleness 2 needs every shard on a parameter server, but variable"),
+        (on_server(1), on_server(2), "All shards must have one staleness, but variable 'dense/kernel' has 1"),
+        (on_server(2, Cast("bf16")), on_server(2), "Variable 'dense/kernel' is compressed; with staleness 2 gradients"),
+    ],
+)
+def test_staleness_is_of_the_whole_strategy(kernel, bias, fault: str):
+    given = strategy(
+        embedding=VariableStrategy("user/embedding", on_server(2)),
+        kernel=VariableStrategy("dense/kernel", kernel),
+        bias=VariableStrategy("dense/bias", bias),
+    )
+    found = faults(given)
+    assert len(found) == 1
+    assert found[0].startswith(fault)
+
+
+def test_a_strategy_of_one_staleness_fits():
+    names = ("user/embedding", "dense/kernel", "dense/bias")
+    given = Strategy(strategy().replicas, tuple(VariableStrategy(name, on_server(3)) for name in names))
+    assert faults(given) == []
+    assert given.staleness == 3
+    assert given.changes_statistics
+
+
+def _with_factors(model: ModelSpec, name: str, rows: int) -> ModelSpec:
+    variables = (replace(each, factor_rows=rows) if each.name == name else each for each in model.variables)
+    return replace(model, variables=tuple(variables))
+
+
+def test_sufficient_factors_stand_for_a_whole_matrix():
+    model = _with_factors(cases.prime_model(), "dense/kernel", 8)
+    factors = AllReduce(1, "ring", SufficientFactors())
+    whole, in_two = VariableStrategy("dense/kernel", (factors,)), cut("dense/kernel", 0, 2, factors)
+    assert list(strategy_faults(strategy(kernel=whole), model, CLUSTER)) == []
+    assert (
+        list(strategy_faults(strategy(kernel=in_two), model, CLUSTER))
+        == ["Variable 'dense/kernel' is cut, but sufficient factors stand for a whole matrix; leave it whole."] * 2
+    )
+
+
+def test_gradients_of_16_bits_are_not_compressed():
+    model = cases.mixed_precision_model()
+    half = next(each for each in model.variables if each.dtype == "float16")
+    variables = tuple(
+        VariableStrategy(each.name, (AllReduce(1 + i, "ring", Cast("bf16") if each is half else None),))
+        for i, each in enumerate(model.variables)
+    )
+    assert list(strategy_faults(Strategy(("node0/cpu:0",), variables), model, CLUSTER)) == [
+        f"Variable {half.name!r} is float16; only gradients of 32 or 64 bits are compressed. Leave it out."
+    ]
+
+
 def test_a_bucket_of_two_dtypes_is_a_fault():
     model = cases.mixed_precision_model()
     names = [variable.name for variable in model.variables]
@@ -114,7 +202,7 @@ def test_a_bucket_of_two_dtypes_is_a_fault():
     )
     assert list(strategy_faults(given, model, CLUSTER)) == [
         "All-reduce group 0 mixes float16 ring with float32 ring (variable 'layer_1/kernel'); "
-        "a bucket has one dtype and one algorithm. Give it a group of its own."
+        "a bucket has one dtype, algorithm and compressor. Give it its own group."
     ]
 
 

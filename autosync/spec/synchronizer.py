@@ -1,0 +1,105 @@
+"""Synchronizers: who adds up a shard's gradients, and who holds its values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from autosync.errors import SpecError
+from autosync.spec.compressor import Compressor, SufficientFactors, TopK, compressor_from_json
+from autosync.spec.fields import known_fields, optional, required
+
+__all__ = ["ALGORITHMS", "AllReduce", "ParameterServer", "Synchronizer", "synchronizer_from_json"]
+
+ALGORITHMS = ("ring", "tree", "halving_doubling", "hierarchical")
+
+
+@dataclass(frozen=True)
+class ParameterServer:
+    """The shard and its optimizer slots live on `device`; replicas pull values and push gradients.
+
+    With `local_copy`, a value crosses to each other node once and is copied there to that node's replicas.
+    `staleness` counts the steps a fast replica may run ahead; 0 is synchronous. Shards spread over all replicas'
+    devices are what is elsewhere called ZeRO-1: each device keeps the optimizer state of its part only.
+    """
+
+    device: str
+    local_copy: bool = False
+    staleness: int = 0
+    compressor: Compressor | None = None
+
+    def __post_init__(self) -> None:
+        if self.staleness < 0:
+            raise SpecError(f"A parameter server's staleness is at least 0, not {self.staleness}.")
+
+    def to_json(self) -> dict[str, Any]:
+        document: dict[str, Any] = {"parameter_server": self.device}
+        if self.local_copy:
+            document["local_copy"] = True
+        if self.staleness:
+            document["staleness"] = self.staleness
+        if self.compressor:
+            document["compressor"] = self.compressor.to_json()
+        return document
+
+
+@dataclass(frozen=True)
+class AllReduce:
+    """Every replica holds the shard; shards with the same `group` are reduced as one flat bucket.
+
+    `algorithm`: "ring" (reduce-scatter, then all-gather), "tree" (binomial reduce, then broadcast),
+    "halving_doubling" (recursive halving, then doubling) or "hierarchical" (inside each node, then across nodes).
+    """
+
+    group: int
+    algorithm: str = "ring"
+    compressor: Compressor | None = None
+
+    def __post_init__(self) -> None:
+        if self.group < 0:
+            raise SpecError(f"An all-reduce group is numbered from 0, not {self.group}.")
+        if self.algorithm not in ALGORITHMS:
+            raise SpecError(f"Unknown all-reduce algorithm {self.algorithm!r}. Known: {', '.join(ALGORITHMS)}.")
+
+    @property
+    def gathers(self) -> bool:
+        """Whether replicas send their own parts to all others in place of sums, so that `algorithm` says nothing."""
+        compressor = self.compressor
+        return isinstance(compressor, SufficientFactors) or (
+            isinstance(compressor, TopK) and compressor.indices == "own"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        document: dict[str, Any] = {"all_reduce": self.group, "algorithm": self.algorithm}
+        if self.compressor:
+            document["compressor"] = self.compressor.to_json()
+        return document
+
+
+Synchronizer: TypeAlias = ParameterServer | AllReduce
+
+
+def synchronizer_from_json(document: Mapping[str, Any]) -> Synchronizer:
+    """A parameter server or an all-reduce, told apart by their first field. Raises `SpecError`."""
+    what = "A synchronizer"
+    of_server, of_reduce = ("parameter_server", "local_copy", "staleness"), ("all_reduce", "algorithm")
+    known_fields(document, (*of_server, *of_reduce, "compressor"), what)
+    if ("parameter_server" in document) == ("all_reduce" in document):
+        raise SpecError(f"A synchronizer is either a parameter_server or an all_reduce, but got {dict(document)}.")
+    encoded = optional(document, "compressor", dict, what)
+    compressor = compressor_from_json(encoded) if encoded is not None else None
+    if "parameter_server" in document:
+        known_fields(document, (*of_server, "compressor"), "A parameter server")
+        return ParameterServer(
+            device=required(document, "parameter_server", str, what),
+            local_copy=optional(document, "local_copy", bool, what) or False,
+            staleness=optional(document, "staleness", int, what) or 0,
+            compressor=compressor,
+        )
+    known_fields(document, (*of_reduce, "compressor"), "An all-reduce")
+    return AllReduce(
+        group=required(document, "all_reduce", int, what),
+        algorithm=optional(document, "algorithm", str, what) or "ring",
+        compressor=compressor,
+    )
