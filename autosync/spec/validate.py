@@ -129,5 +129,5 @@ def _bucket_faults(strategy: Strategy, model: ModelSpec) -> Iterator[str]:
         if kinds.setdefault(shard.group, kind) != kind:
             yield (
                 f"All-reduce group {shard.group} mixes {' '.join(kinds[shard.group])} with {' '.join(kind)} "
-                f"(variable {each.variable!r}); a bucket has one dtype, algorithm and compressor. Give it its own group."
+                f"(variable {each.variable!r}); a bucket has one dtype, algorithm and compressor. Give it its own."
             )

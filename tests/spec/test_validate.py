@@ -112,7 +112,7 @@ def test_a_strategy_that_fits_has_no_fault():
         (
             strategy(bias=VariableStrategy("dense/bias", (AllReduce(0, "ring", Cast("bf16")),))),
             "All-reduce group 0 mixes float32 ring with float32 ring bf16 (variable 'dense/bias'); a bucket has one "
-            "dtype, algorithm and compressor. Give it its own group.",
+            "dtype, algorithm and compressor. Give it its own.",
         ),
     ],
 )
@@ -202,7 +202,7 @@ def test_a_bucket_of_two_dtypes_is_a_fault():
     )
     assert list(strategy_faults(given, model, CLUSTER)) == [
         "All-reduce group 0 mixes float16 ring with float32 ring (variable 'layer_1/kernel'); "
-        "a bucket has one dtype, algorithm and compressor. Give it its own group."
+        "a bucket has one dtype, algorithm and compressor. Give it its own."
     ]
 
 
