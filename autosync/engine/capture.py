@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from autosync.engine.captured import CapturedModel
+from autosync.engine.gradient_rule import LOSS_SCALE, gradient_rule_of
 from autosync.engine.graph_function import GraphFunction
 from autosync.engine.lookups import Lookup, compact_gradient, find_lookups, lookup_function
 from autosync.engine.operators import coarse_operators
@@ -56,7 +57,9 @@ def capture(task: TrainingTask) -> CapturedModel:
     optimizers = {
         dtype: capture_optimizer(task.optimizer, dtype) for dtype in sorted({str(each.dtype) for each in trained})
     }
+    rule = gradient_rule_of(task.optimizer)
     state = [*idle, *task.model.non_trainable_variables]
+    scale = [] if rule.loss_scale is None else [np.float32(rule.loss_scale)]
     if any("moving" in each.path for each in state):
         notes.append("Batch-norm statistics are kept per replica and are not synchronized.")
     first = next(iter(optimizers.values()))
@@ -76,10 +79,11 @@ def capture(task: TrainingTask) -> CapturedModel:
         lookup_of=lookup_of,
         optimizers=optimizers,
         initial_values=tuple(np.asarray(each.numpy()) for each in trained),
-        initial_state=tuple(np.asarray(each.numpy()) for each in state),
-        state_names=tuple(each.path for each in state),
-        seeds=tuple("seed_generator_state" in each.path for each in state),
+        initial_state=(*(np.asarray(each.numpy()) for each in state), *map(np.asarray, scale)),
+        state_names=(*(each.path for each in state), *(LOSS_SCALE for _ in scale)),
+        seeds=(*("seed_generator_state" in each.path for each in state), *(False for _ in scale)),
         notes=tuple(notes),
+        gradient_rule=rule,
     )
 
 
@@ -91,11 +95,18 @@ def _trace_batch(task: TrainingTask) -> tuple[GraphFunction, Any]:
 
     def batch(seed: Any) -> list[Any]:
         made = tf.nest.map_structure(tf.convert_to_tensor, task.batch(seed))
-        structures.append(tf.nest.map_structure(lambda each: tf.TensorSpec(each.shape, each.dtype), made))
+        structures.append(tf.nest.map_structure(lambda each: _batch_spec(each, task.any_batch_size), made))
         return tf.nest.flatten(made)
 
     function = GraphFunction.trace(batch, [tf.TensorSpec([2], tf.int32)])
     return function, structures[-1]
+
+
+def _batch_spec(tensor: Any, any_batch_size: bool) -> Any:
+    import tensorflow as tf
+
+    shape = [None, *tensor.shape[1:]] if any_batch_size else tensor.shape
+    return tf.TensorSpec(shape, tensor.dtype)
 
 
 def _loss(task: TrainingTask, outputs: Any, targets: Any, losses: Sequence[Any]) -> Any:
@@ -185,6 +196,7 @@ def _trace_once(task: TrainingTask, structure: Any, trained: list[Any], idle: li
     place = {id(each): index for index, each in enumerate([*trained, *idle])}
     order = [place[id(each)] for each in model.trainable_variables]
     batch_specs = tf.nest.flatten(structure)
+    scales = gradient_rule_of(task.optimizer).loss_scale is not None
     sparse: list[bool] = []
     ends: list[Any] = []
 
@@ -192,13 +204,16 @@ def _trace_once(task: TrainingTask, structure: Any, trained: list[Any], idle: li
         values = flat[: len(trained)]
         state = flat[len(trained) : len(flat) - len(batch_specs)]
         inputs, targets = tf.nest.pack_sequence_as(structure, flat[len(flat) - len(batch_specs) :])
+        scale = [state[-1]] if scales else []
+        model_state = state[len(idle) : len(state) - len(scale)]
         all_values = [*values, *state[: len(idle)]]
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(values)
             ordered = [all_values[index] for index in order]
-            outputs, new_state, losses = _run_model(task, ordered, state[len(idle) :], inputs)
+            outputs, new_state, losses = _run_model(task, ordered, model_state, inputs)
             loss = _loss(task, outputs, targets, losses)
-        gradients = tape.gradient(loss, list(values))
+            scaled_loss = loss * scale[0] if scale else loss
+        gradients = tape.gradient(scaled_loss, list(values))
         sparse.clear()
         ends.clear()
         results = [loss]
@@ -208,9 +223,10 @@ def _trace_once(task: TrainingTask, structure: Any, trained: list[Any], idle: li
             sparse.append(is_sparse)
             ends.append(tensors[0].op)
             results += tensors
-        return [*results, *state[: len(idle)], *new_state]
+        return [*results, *state[: len(idle)], *new_state, *scale]
 
-    specs = [*_specs(trained), *_specs(idle), *_specs(model.non_trainable_variables), *batch_specs]
+    own_state = [*_specs(idle), *_specs(model.non_trainable_variables), *([tf.TensorSpec([])] if scales else [])]
+    specs = [*_specs(trained), *own_state, *batch_specs]
     function, graph = GraphFunction.trace_with_graph(gradient, specs)
     return _Trace(
         function=function,

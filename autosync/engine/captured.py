@@ -5,12 +5,13 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from autosync.engine.gradient_rule import NO_RULE, GradientRule
 from autosync.engine.graph_function import GraphFunction
 from autosync.engine.optimizer import CapturedOptimizer
 from autosync.errors import ModelError
@@ -32,7 +33,8 @@ class CapturedModel:
     whole and has one gradient of its shape; a sparse one is given as its looked-up rows, with `positions` (one tensor
     for every lookup) counting into these rows, and has two gradient outputs: a value for every looked-up row, and
     the original row numbers. `state` is what is not trained (batch-norm statistics, dropout seeds); every replica
-    keeps its own. `seeds[i]` tells that state i is a random seed, to be different on every replica.
+    keeps its own. `seeds[i]` tells that state i is a random seed, to be different on every replica. Where the
+    `gradient_rule` scales the loss, the last state is that scale, and gradients come out scaled.
     `optimizers` has one captured update for every dtype among the variables.
     """
 
@@ -47,6 +49,7 @@ class CapturedModel:
     state_names: tuple[str, ...]
     seeds: tuple[bool, ...]
     notes: tuple[str, ...] = ()
+    gradient_rule: GradientRule = NO_RULE
 
     def to_bytes(self) -> bytes:
         """The model as one zip archive of JSON, GraphDefs and NumPy arrays."""
@@ -62,6 +65,7 @@ class CapturedModel:
                 "state_names": self.state_names,
                 "seeds": self.seeds,
                 "notes": self.notes,
+                "gradient_rule": asdict(self.gradient_rule),
             }
             _write(archive, "model.json", json.dumps(document).encode())
             for name, function in functions.items():
@@ -109,6 +113,7 @@ class CapturedModel:
             state_names=tuple(document["state_names"]),
             seeds=tuple(document["seeds"]),
             notes=tuple(document["notes"]),
+            gradient_rule=GradientRule(**document["gradient_rule"]),
         )
 
 

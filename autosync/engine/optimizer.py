@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from autosync.engine.gradient_rule import NO_RULE, gradient_rule_of, inner_optimizer
 from autosync.engine.graph_function import GraphFunction
 from autosync.errors import ModelError
 
@@ -16,9 +17,7 @@ __all__ = ["CapturedOptimizer", "capture_optimizer"]
 
 REFUSED_SETTINGS = {
     "clipnorm": "clips a variable's gradient by its norm, which no shard knows",
-    "global_clipnorm": "clips by the norm of all gradients, which no shard knows",
     "gradient_accumulation_steps": "puts updates off, so that steps would differ in their work",
-    "loss_scale_factor": "expects the gradient of a scaled loss, and the loss is not scaled here",
     "use_ema": "averages the values apart, and nobody would read the averages",
 }
 
@@ -42,11 +41,13 @@ class CapturedOptimizer:
 
 
 def capture_optimizer(optimizer: Any, dtype: str) -> CapturedOptimizer:
-    """Capture `optimizer` for variables of `dtype`.
+    """Capture `optimizer`'s update of variables of `dtype`, without what its `gradient_rule_of` says.
 
     Raises `ModelError` when its update of an element depends on other elements (clipping by norm, LAMB, Adafactor,
     Muon on matrices), because a shard could then not be updated by itself, and for `REFUSED_SETTINGS`.
     """
+    text = f"{type(optimizer).__name__} {json.dumps(_settings(optimizer), sort_keys=True)}"
+    optimizer = _without_gradient_rule(optimizer)
     _refuse_settings(optimizer)
     _refuse_exclusions(optimizer)
     shape = (2, 3)
@@ -62,7 +63,7 @@ def capture_optimizer(optimizer: Any, dtype: str) -> CapturedOptimizer:
         )
     flat = _traced(optimizer, (6,), dtype, [None])
     captured = CapturedOptimizer(
-        text=f"{type(optimizer).__name__} {json.dumps(_settings(optimizer), sort_keys=True)}",
+        text=text,
         dtype=dtype,
         update=flat,
         slot_starts=tuple(_fill_value(each) for each in slots),
@@ -84,6 +85,14 @@ def capture_optimizer(optimizer: Any, dtype: str) -> CapturedOptimizer:
 def _settings(optimizer: Any) -> dict[str, Any]:
     """The settings that matter, without the instance's name and those left at None."""
     return {key: value for key, value in optimizer.get_config().items() if key != "name" and value is not None}
+
+
+def _without_gradient_rule(optimizer: Any) -> Any:
+    """The optimizer with the settings that concern all gradients together left out."""
+    inner = inner_optimizer(optimizer)
+    if inner is optimizer and gradient_rule_of(optimizer) == NO_RULE:
+        return optimizer
+    return type(inner).from_config({**inner.get_config(), "global_clipnorm": None, "loss_scale_factor": None})
 
 
 def _refuse_settings(optimizer: Any) -> None:

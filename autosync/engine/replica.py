@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, final
 
 from autosync.engine.captured import CapturedModel
@@ -32,10 +32,23 @@ class Lookups:
 
 @dataclass(frozen=True)
 class Results:
-    """One replica's loss and gradients: by variable a dense tensor, or `rows` (n, ...) matching `Lookups.ids`."""
+    """One replica's loss and gradients: by variable a dense tensor, or `rows` (n, ...) matching `Lookups.ids`.
+
+    `factors` has the two factors A (K, M) and B (K, N) of those variables whose gradient A^T B is not sent itself.
+    """
 
     loss: Any
     gradients: dict[int, Any]
+    factors: dict[int, tuple[Any, Any]] = field(default_factory=dict)
+
+    def weighing(self, weight: Any, device: str) -> Results:
+        """The same, counting `weight` (scalar float32) times on `device`."""
+        import tensorflow as tf
+
+        with tf.device(device):
+            gradients = {number: each * tf.cast(weight, each.dtype) for number, each in self.gradients.items()}
+            factors = {number: (a, b * tf.cast(weight, b.dtype)) for number, (a, b) in self.factors.items()}
+            return Results(self.loss * weight, gradients, factors)
 
 
 @final

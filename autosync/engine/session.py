@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import final
 
 from autosync.engine.captured import CapturedModel
+from autosync.engine.placed import Start
 from autosync.engine.placement import Placement
-from autosync.engine.realize import Start, Step, realize
+from autosync.engine.realize import Step, realize
 from autosync.engine.replica import CompiledModel
 from autosync.engine.state import Optimizer
 from autosync.spec import ClusterSpec, ModelSpec, Strategy, check_strategy

@@ -3,11 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, final
 
 from autosync.engine.optimizer import CapturedOptimizer
 
-__all__ = ["Block", "Optimizer", "Rows", "Scalars"]
+__all__ = ["AS_IT_IS", "Block", "Correction", "Optimizer", "RowGradient", "Rows", "Scalars"]
+
+
+@dataclass(frozen=True)
+class Correction:
+    """What all gradients together ask of each update (see `gradient_rule`): None where they ask nothing.
+
+    `factor` (scalar float32) scales every gradient; where `allowed` (scalar bool) is false nothing is updated.
+    """
+
+    factor: Any = None
+    allowed: Any = None
+
+    def scaled(self, gradient: Any) -> Any:
+        import tensorflow as tf
+
+        return gradient if self.factor is None else gradient * tf.cast(self.factor, gradient.dtype)
+
+    def chosen(self, new: Any, old: Any) -> Any:
+        import tensorflow as tf
+
+        return new if self.allowed is None else tf.where(self.allowed, new, old)
+
+
+AS_IT_IS = Correction()
+
+
+@dataclass(frozen=True)
+class RowGradient:
+    """A mean gradient by row: `values` (n, ...) of the distinct rows `ids` (n,), or of all rows when `ids` is None."""
+
+    ids: Any
+    values: Any
 
 
 @final
@@ -33,7 +66,7 @@ class Scalars:
         self.device = device
         captured = optimizer.captured
         with tf.device(device):
-            self._variables = [
+            self.variables = [
                 tf.Variable(tf.cast(start, dtype), trainable=False)
                 for start, dtype in zip(captured.scalar_starts, captured.scalar_dtypes, strict=True)
             ]
@@ -45,7 +78,7 @@ class Scalars:
         import tensorflow as tf
 
         with tf.device(self.device):
-            self._read = [each.read_value() for each in self._variables]
+            self._read = [each.read_value() for each in self.variables]
         self._next = []
 
     def update(self, value: Any, gradient: Any, slots: Sequence[Any]) -> tuple[Any, list[Any]]:
@@ -56,13 +89,13 @@ class Scalars:
             self._next = new_scalars
         return new_value, new_slots
 
-    def advance(self) -> None:
+    def advance(self, correction: Correction = AS_IT_IS) -> None:
         """Store the scalars for the next step; called at the end of tracing a step, once blocks were updated."""
         import tensorflow as tf
 
         with tf.device(self.device):
-            for variable, value in zip(self._variables, self._next, strict=False):
-                variable.assign(value)
+            for variable, old, new in zip(self.variables, self._read, self._next, strict=False):
+                variable.assign(correction.chosen(new, old))
 
 
 def _with_slots(scalars: Scalars, initial: Any) -> tuple[Any, list[Any]]:
@@ -90,16 +123,16 @@ class Block:
         with tf.device(self.device):
             return self.value.read_value()
 
-    def apply(self, gradient: Any) -> None:
+    def apply(self, gradient: Any, correction: Correction = AS_IT_IS) -> None:
         """Update value and slots with the mean gradient, flat."""
         import tensorflow as tf
 
         with tf.device(self.device):
-            slots = [slot.read_value() for slot in self.slots]
-            value, new_slots = self.scalars.update(self.value.read_value(), gradient, slots)
-            self.value.assign(value)
-            for slot, new in zip(self.slots, new_slots, strict=True):
-                slot.assign(new)
+            held = [self.value, *self.slots]
+            old = [each.read_value() for each in held]
+            value, slots = self.scalars.update(old[0], correction.scaled(gradient), old[1:])
+            for each, before, after in zip(held, old, (value, *slots), strict=True):
+                each.assign(correction.chosen(after, before))
 
 
 @final
@@ -120,37 +153,32 @@ class Rows:
         with tf.device(self.device):
             return self.value.sparse_read(ids)
 
-    def apply(self, ids: Any, gradients: Any) -> None:
-        """Update the table with `gradients` (n, ...) of rows `ids` (n,), which may repeat and are then summed.
+    def summed(self, ids: Any, gradients: Any) -> RowGradient:
+        """The `gradients` (n, ...) of rows `ids` (n,) added up by row.
 
-        Only touched rows are changed where that is the optimizer's rule (see `CapturedOptimizer.rows_suffice`);
-        otherwise all rows, with a gradient of zero, as momentum and Adam ask for.
+        Only touched rows are kept where a zero gradient changes nothing (see `CapturedOptimizer.rows_suffice`);
+        otherwise all rows are, as momentum and Adam ask for.
         """
         import tensorflow as tf
 
         with tf.device(self.device):
-            if self.scalars.optimizer.captured.rows_suffice:
-                unique, places = tf.unique(ids)
-                summed = tf.math.unsorted_segment_sum(gradients, places, tf.size(unique))
-                self._apply_rows(unique, summed)
-            else:
-                self._apply_all(tf.math.unsorted_segment_sum(gradients, ids, self.shape[0]))
+            if not self.scalars.optimizer.captured.rows_suffice:
+                return RowGradient(None, tf.math.unsorted_segment_sum(gradients, ids, self.shape[0]))
+            unique, places = tf.unique(ids)
+            return RowGradient(unique, tf.math.unsorted_segment_sum(gradients, places, tf.size(unique)))
 
-    def _apply_rows(self, ids: Any, gradients: Any) -> None:
+    def apply(self, gradient: RowGradient, correction: Correction = AS_IT_IS) -> None:
+        """Update the rows of `gradient`, and their slots."""
         import tensorflow as tf
 
-        shape = tf.shape(gradients)
-        tables = [self.value, *self.slots]
-        rows = [tf.reshape(table.sparse_read(ids), [-1]) for table in tables]
-        value, slots = self.scalars.update(rows[0], tf.reshape(gradients, [-1]), rows[1:])
-        for table, new in zip(tables, (value, *slots), strict=True):
-            table.scatter_update(tf.IndexedSlices(tf.reshape(new, shape), ids))
-
-    def _apply_all(self, gradients: Any) -> None:
-        import tensorflow as tf
-
-        tables = [self.value, *self.slots]
-        flat = [tf.reshape(table.read_value(), [-1]) for table in tables]
-        value, slots = self.scalars.update(flat[0], tf.reshape(gradients, [-1]), flat[1:])
-        for table, new in zip(tables, (value, *slots), strict=True):
-            table.assign(tf.reshape(new, self.shape))
+        with tf.device(self.device):
+            held, ids = [self.value, *self.slots], gradient.ids
+            old = [each.read_value() if ids is None else each.sparse_read(ids) for each in held]
+            flat = [tf.reshape(each, [-1]) for each in old]
+            value, slots = self.scalars.update(flat[0], correction.scaled(tf.reshape(gradient.values, [-1])), flat[1:])
+            for each, before, after in zip(held, old, (value, *slots), strict=True):
+                new = correction.chosen(tf.reshape(after, tf.shape(before)), before)
+                if ids is None:
+                    each.assign(tf.reshape(new, self.shape))
+                else:
+                    each.scatter_update(tf.IndexedSlices(new, ids))

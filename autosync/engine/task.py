@@ -23,6 +23,7 @@ class TrainingTask:
                 inside the graph. The same seed gives the same batch, different seeds different ones. Structures of
                 tensors (tensor, tuple or dict), static shapes, leading dimension `batch_size`. It closes over no
                 tensor, so a traced function that calls it has no captures.
+    any_batch_size  whether the captured gradient takes batches of any number of examples, not of `batch_size` alone.
     """
 
     name: str
@@ -31,3 +32,4 @@ class TrainingTask:
     optimizer: Any
     batch_size: int
     batch: Callable[[Any], tuple[Any, Any]]
+    any_batch_size: bool = False

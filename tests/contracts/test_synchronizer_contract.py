@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from autosync.engine import realize, replica
-from autosync.engine.sync import ring
+from autosync.engine import placed, replica
+from autosync.engine.sync import whole
 from autosync.engine.sync.parameter_server import DenseServer, SparseServer
 from autosync.spec import ClusterSpec, ParameterServer, Strategy, VariableStrategy
 from tests.cases import local_cluster, star_cluster
@@ -94,7 +94,7 @@ def test_batch_norm_statistics_differ_by_replica_and_variables_do_not(way):
     for name, value in of_replicas[0].items():
         assert np.isfinite(value).all()
         assert {each[name].tobytes() for each in of_replicas} == {value.tobytes()}
-    moving_means = {each.state[0].numpy().tobytes() for each in step._replicas}
+    moving_means = {each.state[0].numpy().tobytes() for each in step.placed.replicas}
     assert len(moving_means) == 4
 
 
@@ -125,7 +125,9 @@ class TestValuesLiveWhereTheStrategySays:
     def test_a_server_holds_its_shards_and_their_slots(self):
         session = session_on("table", "Adam", FOUR_WORKERS)
         step = session.realize(_all_on(FOUR_WORKERS, "node0/cpu:2", [each.name for each in session.model.variables]))
-        held = [each.block for each in step._servers.values()] + [each.rows for each in step._sparse.values()]
+        held = [each.block for each in step.placed.servers.values()] + [
+            each.rows for each in step.placed.sparse.values()
+        ]
         assert len(held) == len(session.model.variables)
         assert {_device(each) for block in held for each in (block.value, *block.slots)} == {2}
         assert {len(block.slots) for block in held} == {2}
@@ -133,8 +135,10 @@ class TestValuesLiveWhereTheStrategySays:
     def test_every_replica_holds_every_bucket_and_every_gathered_table(self):
         session = session_on("table", "momentum", FOUR_WORKERS)
         step = session.realize(ALONE["two rings"](session.model, FOUR_WORKERS))
-        assert not step._servers
-        groups = [bucket.blocks for bucket in step._buckets] + [each.tables for each in step._sparse.values()]
+        assert not step.placed.servers
+        groups = [bucket.blocks for bucket in step.placed.buckets] + [
+            each.tables for each in step.placed.sparse.values()
+        ]
         assert len(groups) == 3
         for copies in groups:
             assert [_device(each.value) for each in copies] == [0, 1, 2, 3]
@@ -143,7 +147,7 @@ class TestValuesLiveWhereTheStrategySays:
     def test_shards_of_one_variable_are_spread_over_servers(self):
         session = session_on("dense", "SGD", FOUR_WORKERS)
         step = session.realize(ALONE["servers, first axis cut"](session.model, FOUR_WORKERS))
-        kernel = {key: server.block for key, server in step._servers.items() if key[0] == 0}
+        kernel = {key: server.block for key, server in step.placed.servers.items() if key[0] == 0}
         assert [_device(kernel[0, shard].value) for shard in range(3)] == [0, 1, 2]
         assert [kernel[0, shard].value.shape[0] for shard in range(3)] == [3 * 13, 2 * 13, 2 * 13]
 
@@ -162,30 +166,31 @@ class TestTheContractRefuses:
             trained_alike(step, reference(task, "SGD", 4), BOUNDS["SGD"])
 
     def test_one_shard_whose_gradient_is_off_by_a_thousandth(self, monkeypatch):
-        split = realize._split_gradient
+        split = placed._split_gradient
 
         def wrong(*arguments: Any) -> dict[Any, Any]:
             return {key: part * (1.001 if key == (1, 2) else 1.0) for key, part in split(*arguments).items()}
 
-        monkeypatch.setattr(realize, "_split_gradient", wrong)
+        monkeypatch.setattr(placed, "_split_gradient", wrong)
         self.refused("servers, first axis cut", r"Variable 'dense/kernel' is off by [1-9.]+e-05, more than 1e-05")
 
     def test_a_sum_in_place_of_the_mean(self, monkeypatch):
-        mean = ring.ring_mean
-        monkeypatch.setattr(ring, "ring_mean", lambda devices, flat: mean(devices, [each * 4 for each in flat]))
+        flat_bucket = whole.flat_bucket
+        monkeypatch.setattr(whole, "flat_bucket", lambda *given: [each * 4 for each in flat_bucket(*given)])
         self.refused("one ring", r"Loss 1 is .*, but in one process")
 
     def test_a_gradient_that_one_replica_keeps_to_itself(self, monkeypatch):
         push = DenseServer.push
-        monkeypatch.setattr(DenseServer, "push", lambda self, names, parts: push(self, names, [parts[0]] * len(parts)))
+        monkeypatch.setattr(DenseServer, "push", lambda self, parts: push(self, [parts[0]] * len(parts)))
         self.refused("one server", r"Loss 1 is .*, but in one process")
 
     def test_rows_touched_by_several_replicas_that_are_overwritten_in_place_of_summed(self, monkeypatch):
-        def push(self: SparseServer, ids: Any, gradients: Any) -> None:
+        def push(self: SparseServer, ids: Any, gradients: Any) -> list[Any]:
             with tf.device(self.rows.device):
                 all_ids, rows = tf.concat(ids, 0), tf.concat(gradients, 0)
                 updated = self.rows.value.sparse_read(all_ids) - 0.1 / len(ids) * rows
                 self.rows.value.scatter_update(tf.IndexedSlices(updated, all_ids))
+            return []
 
         monkeypatch.setattr(SparseServer, "push", push)
         self.refused("one server", r"Loss 1 is .*, but in one process")
@@ -204,7 +209,7 @@ class TestTheContractRefuses:
         expected = reference("dense", "SGD", 4)
         for batches in expected.batches:
             step.on(batches)
-        block = step._buckets[0].blocks[3].value
+        block = step.placed.buckets[0].blocks[3].value
         block.assign(np.nextafter(block.numpy(), np.float32(9)))
         with pytest.raises(AssertionError, match="Replica 3 holds other bytes of 'dense/kernel'"):
             trained_alike(step, replace(expected, batches=(), losses=()), 1.0)

@@ -79,14 +79,9 @@ def test_other_dtypes_are_updated_in_their_own_precision(dtype, tolerance):
     [
         (lambda: o.SGD(clipnorm=1e6), r"must leave clipnorm unset, but SGD sets it: it clips a variable's gradient by"),
         (
-            lambda: o.Adam(global_clipnorm=1e6),
-            r"must leave global_clipnorm unset, but Adam sets it: it clips by the norm",
-        ),
-        (
             lambda: o.SGD(gradient_accumulation_steps=4),
             r"must leave gradient_accumulation_steps unset, but SGD sets it: it puts updates off",
         ),
-        (lambda: o.SGD(loss_scale_factor=8.0), r"must leave loss_scale_factor unset, .* the loss is not scaled here\."),
         (lambda: o.SGD(use_ema=True), r"must leave use_ema unset, .* nobody would read the averages\."),
         (lambda: o.Lamb(), r"of an element by Lamb depends on other elements \(a norm, say\), .*; use an elementwise"),
         (lambda: o.Muon(), r"of an element by Muon depends on other elements"),

@@ -48,7 +48,7 @@ def test_two_strategies_of_a_session_see_the_same_batches_and_do_not_disturb_eac
 
 def test_replicas_make_different_batches():
     step = _realized(session_on("dense", "SGD", TWO_WORKERS), "one ring")
-    batches = tf.function(lambda: [each.next_batch()[0] for each in step._replicas], autograph=False)()
+    batches = tf.function(lambda: [each.next_batch()[0] for each in step.placed.replicas], autograph=False)()
     assert not np.array_equal(*batches)
 
 
@@ -59,10 +59,10 @@ def test_replicas_drop_different_units_and_still_agree():
         "dropout", model, lambda y, z: tf.reduce_mean((y - z) ** 2), keras.optimizers.SGD(0.1), 4, _ones_and_zeros
     )
     step = _realized(Session(capture(task), TWO_WORKERS, Placement.in_one_process(TWO_WORKERS)), "one ring")
-    seeds = [each.state[0].numpy().tolist() for each in step._replicas]
+    seeds = [each.state[0].numpy().tolist() for each in step.placed.replicas]
     assert seeds[0] != seeds[1]
     assert step() != step()
-    assert [each.state[0].numpy().tolist() for each in step._replicas] != seeds
+    assert [each.state[0].numpy().tolist() for each in step.placed.replicas] != seeds
     for name, value in step.values(0).items():
         np.testing.assert_array_equal(value, step.values(1)[name])
 

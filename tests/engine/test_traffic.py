@@ -101,6 +101,6 @@ def test_a_bucket_holds_its_shards_in_the_order_their_gradients_become_ready():
     session = session_on("dense", "SGD", FOUR_WORKERS)
     assert session.model.by_name["dense_2/bias"].ready_order < session.model.by_name["dense/kernel"].ready_order
     step = _step(session, AllReduce(0))
-    assert [shard.variable.ready_order for shard in step._buckets[0].shards] == list(
+    assert [shard.variable.ready_order for shard in step.placed.buckets[0].shards] == list(
         range(len(session.model.variables))
     )

@@ -7,6 +7,8 @@ from typing import Any, final
 
 from autosync.engine.layout import Shard
 from autosync.engine.state import Rows, Scalars
+from autosync.engine.sync.row_wire import rows_at
+from autosync.engine.sync.update import Update
 
 __all__ = ["GatheredRows"]
 
@@ -23,11 +25,16 @@ class GatheredRows:
         """For every replica its rows `ids` (n,), counted from the shard's first row, out of its own table."""
         return [table.lookup(each) for table, each in zip(self.tables, ids, strict=True)]
 
-    def push(self, ids: Sequence[Any], gradients: Sequence[Any]) -> None:
-        """Apply the mean over replicas of their row gradients to every table."""
+    def push(self, ids: Sequence[Any], gradients: Sequence[Any]) -> list[Update]:
+        """The mean over replicas of their row gradients, an update for every replica's table."""
         import tensorflow as tf
 
-        for table in self.tables:
+        devices = [table.device for table in self.tables]
+        updates = []
+        for replica, table in enumerate(self.tables):
+            arrived = rows_at(table.device, devices, gradients, self.shard.synchronizer.compressor)
             with tf.device(table.device):
-                all_ids, all_gradients = tf.concat(list(ids), 0), tf.concat(list(gradients), 0)
-                table.apply(all_ids, all_gradients * (1.0 / len(ids)))
+                all_ids, all_gradients = tf.concat(list(ids), 0), tf.concat(arrived, 0)
+                mean = table.summed(all_ids, all_gradients * (1.0 / len(ids)))
+            updates.append(Update(table, mean, counts=replica == 0))
+        return updates

@@ -27,13 +27,10 @@ class ExampleBatch:
 
     @classmethod
     def from_pair(cls, spec: str, pair: Any) -> ExampleBatch:
-        """Raises `ModelError`, naming `spec`, unless `pair` is (inputs, targets) with equal first dimensions.
+        """Raises `ModelError`, naming `spec`, unless all of `pair`, (inputs, targets), have equal first dimensions.
 
         float64 becomes float32, as `keras.Model.fit` does it.
         """
-        if not isinstance(pair, tuple) or len(pair) != 2:
-            what = f"a tuple of {len(pair)}" if isinstance(pair, tuple) else type(pair).__name__
-            raise ModelError(f"The third item {spec!r} returns must be a pair (inputs, targets), not {what}.")
         try:
             arrays = tf.nest.map_structure(_array, pair)
         except (TypeError, ValueError) as error:

@@ -1,0 +1,164 @@
+"""A step's state as arrays: read from where a strategy keeps it, and put back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from autosync.engine.correction import RuleState
+from autosync.engine.layout import Shard
+from autosync.engine.placed import Key, Placed, key_of
+from autosync.engine.state import Block, Rows
+from autosync.engine.sync.parameter_server import SparseServer
+from autosync.errors import SpecError
+
+__all__ = ["StepState", "load_state", "state_of", "values_of"]
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class StepState:
+    """Everything the next step depends on.
+
+    `values` and `slots` by variable, in its shape; `scalars` (iteration, learning rate) by dtype. `replica_state` is
+    what each replica keeps for itself and does not train, `replica_steps` how many synthetic batches each has drawn.
+    `synchronizer_state` is what compressors and loss scaling remember; it means something to the same strategy only.
+    """
+
+    values: dict[str, Array]
+    slots: dict[str, tuple[Array, ...]]
+    scalars: dict[str, tuple[Array, ...]]
+    replica_state: tuple[tuple[Array, ...], ...]
+    replica_steps: tuple[int, ...]
+    synchronizer_state: tuple[Array, ...]
+
+
+def values_of(placed: Placed, replica: int) -> dict[str, Array]:
+    """Every variable's value as replica `replica` sees it."""
+    return _gathered(placed, replica, lambda held: held.value)
+
+
+def state_of(placed: Placed, rule: RuleState) -> StepState:
+    counts = {shards[0].variable.name: _slots_of(placed, shards[0]) for shards in placed.layout}
+    by_slot = [
+        _gathered(placed, 0, lambda held, n=number: held.slots[n] if n < len(held.slots) else held.value)  # type: ignore[misc]
+        for number in range(max(counts.values(), default=0))
+    ]
+    scalars = {dtype: each for (_, dtype), each in reversed(placed.scalars.items())}
+    return StepState(
+        values=values_of(placed, 0),
+        slots={name: tuple(of_slot[name] for of_slot in by_slot[:count]) for name, count in counts.items()},
+        scalars={dtype: tuple(each.numpy() for each in of.variables) for dtype, of in scalars.items()},
+        replica_state=tuple(tuple(each.numpy() for each in replica.state) for replica in placed.replicas),
+        replica_steps=tuple(int(replica.steps.numpy()) for replica in placed.replicas),
+        synchronizer_state=tuple(each.numpy() for each in _remembered(placed, rule)),
+    )
+
+
+def load_state(placed: Placed, rule: RuleState, state: StepState) -> None:
+    """Put `state` where `placed` keeps it, on every replica. Raises `SpecError` when it is of another model or strategy."""
+    remembered = _remembered(placed, rule)
+    names = {shards[0].variable.name for shards in placed.layout}
+    if names != set(state.values) or len(placed.replicas) != len(state.replica_steps):
+        raise SpecError(
+            f"A saved state fits the model and number of replicas it was saved with, but it has {len(state.values)} "
+            f"variables and {len(state.replica_steps)} replicas, and {len(names)} and {len(placed.replicas)} are wanted."
+        )
+    if [each.shape for each in state.synchronizer_state] != [tuple(each.shape) for each in remembered]:
+        raise SpecError("A saved state of compressors or loss scaling fits the strategy it was saved with only.")
+    _put_back(placed, state)
+    for variable, array in zip(remembered, state.synchronizer_state, strict=True):
+        variable.assign(array)
+    for (_, dtype), scalars in placed.scalars.items():
+        for variable, array in zip(scalars.variables, state.scalars[dtype], strict=True):
+            variable.assign(array)
+    for replica, arrays, steps in zip(placed.replicas, state.replica_state, state.replica_steps, strict=True):
+        replica.steps.assign(steps)
+        for variable, array in zip(replica.state, arrays, strict=True):
+            variable.assign(array)
+    placed.wait()
+
+
+def _remembered(placed: Placed, rule: RuleState) -> list[Any]:
+    return [*placed.exchange_state(), *rule.state]
+
+
+def _holders(placed: Placed, replica: int) -> dict[Key, tuple[Block | Rows, int]]:
+    """Where each shard is as replica `replica` sees it, and the flat position at which it begins there."""
+    held: dict[Key, tuple[Block | Rows, int]] = {key: (server.block, 0) for key, server in placed.servers.items()}
+    for key, sparse in placed.sparse.items():
+        held[key] = (sparse.rows if isinstance(sparse, SparseServer) else sparse.tables[replica], 0)
+    for bucket in placed.buckets:
+        begin = 0
+        for shard in bucket.shards:
+            held[key_of(shard)] = (bucket.blocks[replica], begin)
+            begin += shard.elements
+    return held
+
+
+def _slots_of(placed: Placed, shard: Shard) -> int:
+    return len(_holders(placed, 0)[key_of(shard)][0].slots)
+
+
+def _gathered(placed: Placed, replica: int, variable_of: Callable[[Block | Rows], Any]) -> dict[str, Array]:
+    """By variable, one of the arrays held for it, put together from its shards. Each array is fetched once."""
+    fetched: dict[int, Array] = {}
+
+    def array(shard: Shard) -> Array:
+        holder, begin = holders[key_of(shard)]
+        if id(holder) not in fetched:
+            fetched[id(holder)] = variable_of(holder).numpy().reshape(-1)
+        return np.asarray(fetched[id(holder)][begin : begin + shard.elements].reshape(shard.shape))
+
+    holders = _holders(placed, replica)
+    return {shards[0].variable.name: _joined(shards, [array(each) for each in shards]) for shards in placed.layout}
+
+
+def _joined(shards: Sequence[Shard], arrays: Sequence[Array]) -> Array:
+    return np.concatenate(arrays, shards[0].axis) if len(shards) > 1 else arrays[0].copy()
+
+
+def _put_back(placed: Placed, state: StepState) -> None:
+    """Values and slots to all who hold them."""
+    for replica in range(len(placed.replicas)):
+        pieces: dict[int, tuple[Block | Rows, list[tuple[int, Shard]]]] = {}
+        holders = _holders(placed, replica)
+        for shards in placed.layout:
+            for shard in shards:
+                holder, begin = holders[key_of(shard)]
+                pieces.setdefault(id(holder), (holder, []))[1].append((begin, shard))
+        for holder, members in pieces.values():
+            on_a_server = replica > 0 and not _is_of_replica(placed, holder)
+            if not on_a_server:
+                _fill(holder, [shard for _, shard in sorted(members, key=lambda each: each[0])], state)
+
+
+def _is_of_replica(placed: Placed, holder: Block | Rows) -> bool:
+    """Whether every replica has one of these; what is on a server is filled once."""
+    on_servers = {id(each.block) for each in placed.servers.values()}
+    on_servers |= {id(each.rows) for each in placed.sparse.values() if isinstance(each, SparseServer)}
+    return id(holder) not in on_servers
+
+
+def _fill(holder: Block | Rows, shards: Sequence[Shard], state: StepState) -> None:
+    for number, variable in enumerate([holder.value, *holder.slots]):
+        parts = []
+        for shard in shards:
+            name = shard.variable.name
+            whole = state.values[name] if number == 0 else state.slots[name][number - 1]
+            parts.append(_piece(whole, shard))
+        flat = np.concatenate([part.reshape(-1) for part in parts])
+        variable.assign(flat.reshape(tuple(variable.shape)))
+
+
+def _piece(array: Array, shard: Shard) -> Array:
+    if not shard.shape:
+        return array
+    where = [slice(None)] * array.ndim
+    where[shard.axis] = slice(shard.start, shard.start + shard.size)
+    return np.asarray(array[tuple(where)])

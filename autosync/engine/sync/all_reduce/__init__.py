@@ -1,0 +1,21 @@
+"""All-reduce algorithms, one a file: the mean of one flat gradient a replica, on every replica.
+
+Each is a function `(members, gradients, wire) -> pieces`: `gradients[r]` is flat and lives on `members[r]`, and
+`pieces[r]`, to be concatenated, are the mean there. Every element of the result is computed once and copied from there,
+so that all replicas get the same bits. Whatever crosses between replicas goes over the `Wire`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+from autosync.engine.sync.all_reduce.ring import ring_mean
+from autosync.engine.sync.member import Member
+from autosync.engine.sync.wire import Wire
+
+__all__ = ["ALL_REDUCE", "Algorithm"]
+
+Algorithm: TypeAlias = Callable[[Sequence[Member], Sequence[Any], Wire], list[list[Any]]]
+
+ALL_REDUCE: Mapping[str, Algorithm] = MappingProxyType({"ring": ring_mean})
+"""By the name a strategy gives them."""

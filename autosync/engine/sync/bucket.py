@@ -1,0 +1,48 @@
+"""All-reduced buckets: dense shards that every replica holds side by side in one flat array."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, final
+
+from autosync.engine.state import Block, Scalars
+from autosync.engine.sync.compressed import bucket_exchange
+from autosync.engine.sync.exchange import BucketPlace
+from autosync.engine.sync.update import Update
+
+__all__ = ["Bucket"]
+
+
+@final
+class Bucket:
+    """Dense shards reduced and updated together, on every replica."""
+
+    def __init__(self, place: BucketPlace, scalars: Sequence[Scalars], initial: Sequence[Sequence[Any]]) -> None:
+        """`scalars` are those of the replicas' devices; `initial[r][s]` is shard s as it starts on replica r."""
+        import tensorflow as tf
+
+        self.shards = place.shards
+        self.exchange = bucket_exchange(place)
+        self.blocks = []
+        for each, values in zip(scalars, initial, strict=True):
+            with tf.device(each.device):
+                self.blocks.append(Block(each, tf.concat([tf.reshape(value, [-1]) for value in values], 0)))
+
+    def pull(self) -> list[list[Any]]:
+        """For every replica the value of every shard, read from its own block."""
+        import tensorflow as tf
+
+        pulled = []
+        for block in self.blocks:
+            with tf.device(block.device):
+                parts = tf.split(block.read(), [shard.elements for shard in self.shards])
+                pulled.append([tf.reshape(part, shard.shape) for shard, part in zip(self.shards, parts, strict=True)])
+        return pulled
+
+    def push(self, gradients: Sequence[Sequence[Any]]) -> list[Update]:
+        """All-reduce the replicas' shard gradients (`gradients[r][s]`); an update for every replica's block."""
+        means = self.exchange.means(gradients)
+        return [
+            Update(block, mean, counts=replica == 0)
+            for replica, (block, mean) in enumerate(zip(self.blocks, means, strict=True))
+        ]

@@ -1,0 +1,60 @@
+"""Exchanges: how replicas' gradients of a bucket, or of a server's shard, become their mean. Chosen by compressor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from autosync.engine.layout import Shard
+from autosync.engine.sync.member import Member
+
+__all__ = ["BucketExchange", "FactorPair", "ServerExchange"]
+
+
+@dataclass(frozen=True)
+class FactorPair:
+    """A matrix gradient (M, N) as A^T B: `left` A is (K, M), `right` B is (K, N); both on their replica."""
+
+    left: Any
+    right: Any
+
+
+class BucketExchange(Protocol):
+    """All-reduces one bucket. What it remembers between steps it keeps in `state`, TensorFlow variables."""
+
+    state: Sequence[Any]
+
+    def means(self, gradients: Sequence[Sequence[Any]]) -> list[Any]:
+        """`gradients[r][s]`: replica r's gradient of shard s, on its device (a `FactorPair` with such a compressor).
+
+        Returns for every replica the flat mean of the bucket on its device, the same bits on all.
+        """
+        ...
+
+
+class ServerExchange(Protocol):
+    """Brings replicas' gradients of one shard to its server."""
+
+    state: Sequence[Any]
+
+    def mean(self, gradients: Sequence[Any]) -> Any:
+        """`gradients[r]`: replica r's gradient of the shard, on its device. The mean, flat, on the server."""
+        ...
+
+
+@dataclass(frozen=True)
+class BucketPlace:
+    """Where a bucket is: its shards, in the order of the flat array, and the replicas."""
+
+    shards: tuple[Shard, ...]
+    members: tuple[Member, ...]
+
+
+@dataclass(frozen=True)
+class ServerPlace:
+    """Where a server's shard is: the server, and the replicas."""
+
+    shard: Shard
+    server: Member
+    members: tuple[Member, ...]

@@ -1,0 +1,24 @@
+"""A member of an exchange: the device it computes on, and the node that is on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from autosync.engine.placement import Placement
+
+__all__ = ["Member"]
+
+
+@dataclass(frozen=True)
+class Member:
+    """`device` is TensorFlow's name, `node` the cluster's, `gateway` TensorFlow's name for the node's first CPU."""
+
+    device: str
+    node: str
+    gateway: str
+
+    @classmethod
+    def of(cls, placement: Placement, device: str) -> Member:
+        """The member on a device that the cluster calls `device`."""
+        node = placement.node(device)
+        return cls(placement.name(device), node, placement.gateway(node))

@@ -1,0 +1,160 @@
+"""A training task from a user's own model, loss, example batch and optimizer, checked by training on the batch once."""
+
+from __future__ import annotations
+
+import os
+import sysconfig
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+from autosync.engine.task import TrainingTask
+from autosync.engine.zoo.example_batch import ExampleBatch
+from autosync.errors import ModelError
+
+__all__ = ["OwnParts", "blame", "own_task"]
+
+
+@dataclass(frozen=True)
+class OwnParts:
+    """What a user hands over, and what the parts are called in sentences that refuse one of them.
+
+    The loss is a callable (targets, outputs) -> scalar, a Keras loss, or the name of one, then averaged over the batch.
+    With `any_batch_size` the task also trains on batches of other sizes than the example's.
+    """
+
+    model: Any
+    loss: Any
+    example: Any
+    optimizer: Any
+    any_batch_size: bool = False
+    called: tuple[str, str, str] = ("The model", "The loss", "The optimizer")
+
+
+def own_task(name: str, parts: OwnParts) -> TrainingTask:
+    """The task `name`; a model that is not built yet is built on the example. Raises `ModelError`."""
+    import keras
+
+    model_is, _, optimizer_is = parts.called
+    if not isinstance(parts.model, keras.Model):
+        raise ModelError(f"{model_is} must be a keras.Model, not {type(parts.model).__name__}.")
+    if not isinstance(parts.optimizer, keras.optimizers.Optimizer):
+        raise ModelError(f"{optimizer_is} must be a keras.optimizers.Optimizer, not {type(parts.optimizer).__name__}.")
+    batch = ExampleBatch.from_pair(name, parts.example)
+    _build(name, parts.model, batch)
+    loss = _loss(name, parts.loss, parts.called[1])
+    task = TrainingTask(
+        name=name,
+        model=parts.model,
+        loss=loss,
+        optimizer=parts.optimizer,
+        batch_size=batch.batch_size,
+        batch=batch,
+        any_batch_size=parts.any_batch_size,
+    )
+    _check_trainable(task)
+    return task
+
+
+def _build(name: str, model: Any, batch: ExampleBatch) -> None:
+    if model.built:
+        return
+    try:
+        model(batch.inputs())
+    except Exception as error:
+        raise ModelError(
+            f"The model of {name!r} is not built, and calling it on the example inputs failed: {blame(error)}."
+        ) from error
+
+
+def _loss(name: str, loss: Any, loss_is: str) -> Callable[[Any, Any], Any]:
+    """`loss` as a function to a float32 tensor; a named loss is averaged, all others are left at the rank they have."""
+    import keras
+    import tensorflow as tf
+
+    if isinstance(loss, str):
+        try:
+            named = keras.losses.get(loss)
+        except ValueError as error:
+            raise ModelError(f"{name!r} names the loss {loss!r}, which Keras does not know.") from error
+        return lambda targets, outputs: tf.cast(tf.reduce_mean(named(targets, outputs)), tf.float32)
+    if not callable(loss):
+        raise ModelError(
+            f"{loss_is} must be a loss, that is a callable (targets, outputs) -> scalar or a Keras loss's name, "
+            f"not {type(loss).__name__}."
+        )
+    return lambda targets, outputs: tf.cast(loss(targets, outputs), tf.float32)
+
+
+def _check_trainable(task: TrainingTask) -> None:
+    """Train on the example batch once, and raise `ModelError` where that shows what could not be captured."""
+    import numpy as np
+    import tensorflow as tf
+
+    from autosync.engine.zoo.gradients import gradients
+
+    if not task.model.trainable_variables:
+        raise ModelError(f"The model of {task.name!r} has no trainable variables, so there is nothing to synchronize.")
+    try:
+        loss, found = gradients(task, tf.zeros((2,), tf.int32))
+    except Exception as error:
+        raise ModelError(f"The model or loss of {task.name!r} fails on the example batch: {blame(error)}.") from error
+    if loss.shape.rank != 0:
+        raise ModelError(
+            f"The loss of {task.name!r} must be a scalar, but has shape {tuple(loss.shape)}; "
+            "take its mean over the batch."
+        )
+    if not np.isfinite(float(loss)):
+        raise ModelError(
+            f"The loss of {task.name!r} must be finite, but is {float(loss)} on the example batch; check the batch."
+        )
+    if all(each is None for each in found):
+        raise ModelError(
+            f"The loss of {task.name!r} does not depend on any trainable variable; compute it from the model's outputs."
+        )
+    if task.any_batch_size and task.batch_size > 1:
+        _check_mean(task)
+
+
+def _check_mean(task: TrainingTask) -> None:
+    """Replicas' losses are averaged by their numbers of examples, which is right for a mean over examples alone."""
+    import math
+
+    import tensorflow as tf
+
+    inputs, targets = task.batch(tf.zeros((2,), tf.int32))
+    outputs = task.model(inputs, training=False)
+    cut = (task.batch_size + 2) // 3  # into unequal parts, where a batch of two allows it
+
+    def loss_of(part: slice) -> float:
+        return float(task.loss(*(tf.nest.map_structure(lambda each: each[part], each) for each in (targets, outputs))))
+
+    whole = loss_of(slice(None))
+    weighed = (cut * loss_of(slice(0, cut)) + (task.batch_size - cut) * loss_of(slice(cut, None))) / task.batch_size
+    if not math.isclose(whole, weighed, rel_tol=1e-3, abs_tol=1e-5):
+        raise ModelError(
+            f"The loss of {task.name!r} must be a mean over examples, but on the example batch it is {whole:.5g}, and "
+            f"{weighed:.5g} when computed on two parts and averaged by their sizes; average it over examples."
+        )
+
+
+def blame(error: Exception) -> str:
+    """The error's type and message, and the last line of the user's code it passed through."""
+    message = " ".join(str(error).split()) or "no message"
+    if isinstance(error, SyntaxError):
+        return f"{type(error).__name__}: {message}"
+    frames = [(frame, line) for frame, line in traceback.walk_tb(error.__traceback__) if _is_users(frame)]
+    if not frames:
+        return f"{type(error).__name__}: {message}"
+    frame, line = frames[-1]
+    return f"{type(error).__name__}: {message} (at {os.path.relpath(frame.f_code.co_filename)}:{line})"
+
+
+def _is_users(frame: FrameType) -> bool:
+    file = frame.f_code.co_filename
+    paths = sysconfig.get_paths()
+    libraries = {paths["stdlib"], paths["platstdlib"], paths["purelib"], paths["platlib"]}
+    ours = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    return os.path.isfile(file) and not any(file.startswith(each + os.sep) for each in {*libraries, ours})
