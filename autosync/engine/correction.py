@@ -1,7 +1,7 @@
 """What an optimizer asks of all gradients together: clipping by their common norm, and loss scaling.
 
 A shard is updated where it lives, so what needs all of them is worked out once: every update that counts gives its
-square sum and whether it is finite, these few scalars meet on the first replica's device, and one factor and one
+square sum, or whether it is finite, these few scalars meet on the first replica's device, and one factor and one
 permission go back to all. The numbers are those of one process, since what is summed are the mean gradients.
 """
 
@@ -40,23 +40,23 @@ class RuleState:
         rule = self.rule
         if rule == NO_RULE:
             return AS_IT_IS
-        square_sums = [_square_sum(each) for each in updates if each.counts]
+        counted = [each for each in updates if each.counts]
+        factor, allowed = tf.constant(1.0), None
         with tf.device(self._device):
-            factor = tf.constant(1.0)
-            square_sum = tf.add_n(square_sums)
             if rule.loss_scale is not None:
                 scale = self._scale.read_value()
                 factor = 1.0 / scale
-                square_sum = square_sum / tf.square(scale)
-            allowed = None
-            if rule.growth_steps is not None:
-                allowed = tf.reduce_all(tf.math.is_finite(tf.stack(square_sums)))
-            if rule.clip_norm is not None:
-                norm = tf.sqrt(square_sum)
-                # An infinite or undefined norm makes every gradient undefined, as one process would.
-                factor *= rule.clip_norm * tf.minimum(1.0 / norm, 1.0 / rule.clip_norm) + (norm - norm)
-        if allowed is not None:
+        if rule.growth_steps is not None:
+            finite = [_is_finite(each) for each in counted]
+            with tf.device(self._device):
+                allowed = tf.reduce_all(tf.stack(finite))
             self._move_scale(allowed, scale)
+        if rule.clip_norm is not None:
+            square_sums = [_square_sum(each, factor) for each in counted]
+            with tf.device(self._device):
+                norm = tf.sqrt(tf.add_n(square_sums))
+                # An infinite or undefined norm makes every gradient undefined, as in one process.
+                factor *= rule.clip_norm * tf.minimum(1.0 / norm, 1.0 / rule.clip_norm) + (norm - norm)
         return Correction(factor, allowed)
 
     @property
@@ -77,8 +77,16 @@ class RuleState:
                 replica.state[-1].assign(next_scale)
 
 
-def _square_sum(update: Update) -> Any:
+def _is_finite(update: Update) -> Any:
     import tensorflow as tf
 
     with tf.device(update.held.device):
-        return tf.reduce_sum(tf.square(tf.cast(update.values, tf.float32)))
+        return tf.reduce_all(tf.math.is_finite(update.values))
+
+
+def _square_sum(update: Update, factor: Any) -> Any:
+    """Of the gradient times `factor`, in float32."""
+    import tensorflow as tf
+
+    with tf.device(update.held.device):
+        return tf.reduce_sum(tf.square(tf.cast(update.values, tf.float32) * factor))

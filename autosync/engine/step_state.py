@@ -61,13 +61,17 @@ def state_of(placed: Placed, rule: RuleState) -> StepState:
 
 
 def load_state(placed: Placed, rule: RuleState, state: StepState) -> None:
-    """Put `state` where `placed` keeps it, on every replica. Raises `SpecError` when it is of another model or strategy."""
+    """Put `state` where `placed` keeps it, on every replica.
+
+    Raises `SpecError` when it is of another model or strategy.
+    """
     remembered = _remembered(placed, rule)
     names = {shards[0].variable.name for shards in placed.layout}
     if names != set(state.values) or len(placed.replicas) != len(state.replica_steps):
         raise SpecError(
             f"A saved state fits the model and number of replicas it was saved with, but it has {len(state.values)} "
-            f"variables and {len(state.replica_steps)} replicas, and {len(names)} and {len(placed.replicas)} are wanted."
+            f"variables and {len(state.replica_steps)} replicas where {len(names)} and {len(placed.replicas)} are "
+            "wanted."
         )
     if [each.shape for each in state.synchronizer_state] != [tuple(each.shape) for each in remembered]:
         raise SpecError("A saved state of compressors or loss scaling fits the strategy it was saved with only.")

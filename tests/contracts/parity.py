@@ -17,13 +17,13 @@ from autosync.engine.placement import Placement
 from autosync.engine.realize import Step
 from autosync.engine.session import Session
 from autosync.spec import ClusterSpec
-from tests.contracts.tasks import MORE_OPTIMIZERS, OPTIMIZERS, build
+from tests.contracts.tasks import MORE_OPTIMIZERS, OPTIMIZERS, OVER_ALL_GRADIENTS, build
 
 __all__ = ["BOUNDS", "Parity", "Reference", "captured_task", "reference", "session_on", "trained_alike"]
 
 STEPS = 4
 
-BOUNDS = dict.fromkeys([*OPTIMIZERS, *MORE_OPTIMIZERS], 1e-5)
+BOUNDS = dict.fromkeys([*OPTIMIZERS, *MORE_OPTIMIZERS, *OVER_ALL_GRADIENTS], 1e-5)
 """Largest max|a - b| / max|b| allowed for any variable after `STEPS` steps.
 
 SGD and momentum are linear in the gradient, so a change in the order of summing stays a rounding error: 6e-8 of the
@@ -90,7 +90,7 @@ def reference(task_name: str, optimizer_name: str, replicas: int) -> Reference:
 
 
 def _optimizer(name: str) -> Any:
-    return (OPTIMIZERS | MORE_OPTIMIZERS)[name]()
+    return (OPTIMIZERS | MORE_OPTIMIZERS | OVER_ALL_GRADIENTS)[name]()
 
 
 def _train(task: Any, variables: Sequence[Any], inputs: Any, targets: Any) -> float:
@@ -98,7 +98,8 @@ def _train(task: Any, variables: Sequence[Any], inputs: Any, targets: Any) -> fl
     with tf.GradientTape() as tape:
         outputs = task.model(inputs, training=True)
         loss = tf.add_n([task.loss(targets, outputs), *task.model.losses])
-    gradients = tape.gradient(loss, [each.value for each in variables])
+        scaled_loss = task.optimizer.scale_loss(loss)
+    gradients = tape.gradient(scaled_loss, [each.value for each in variables])
     reached = [(tf.convert_to_tensor(g), v) for g, v in zip(gradients, variables, strict=True) if g is not None]
     task.optimizer.apply(*map(list, zip(*reached, strict=True)))
     return float(loss)

@@ -14,7 +14,7 @@ import tensorflow as tf
 from autosync.engine.task import TrainingTask
 from autosync.engine.zoo.repeatable import repeatable_build
 
-__all__ = ["MORE_OPTIMIZERS", "OPTIMIZERS", "TASKS", "build"]
+__all__ = ["MORE_OPTIMIZERS", "OPTIMIZERS", "OVER_ALL_GRADIENTS", "TASKS", "build"]
 
 BATCH_SIZE = 5
 ROWS = 47  # prime, and few enough for ids to repeat within a batch
@@ -31,6 +31,15 @@ MORE_OPTIMIZERS: dict[str, Callable[[], Any]] = {
     "scheduled": lambda: keras.optimizers.SGD(keras.optimizers.schedules.ExponentialDecay(0.1, 2, 0.5)),
     "AdamW": lambda: keras.optimizers.AdamW(0.01, weight_decay=0.1),
 }
+OVER_ALL_GRADIENTS: dict[str, Callable[[], Any]] = {
+    "clipped": lambda: keras.optimizers.SGD(0.1, momentum=0.9, global_clipnorm=0.2),
+    "clipped Adam": lambda: keras.optimizers.Adam(0.01, global_clipnorm=0.2),
+    "scaled": lambda: keras.optimizers.SGD(0.1, momentum=0.9, loss_scale_factor=1024.0, global_clipnorm=0.2),
+    "dynamically scaled": lambda: keras.optimizers.LossScaleOptimizer(  # the scale grows every two steps
+        keras.optimizers.Adam(0.01, global_clipnorm=0.2), initial_scale=1024.0, dynamic_growth_steps=2
+    ),
+}
+"""Optimizers with a rule over all gradients together: every shard's update needs all others."""
 
 Parts = tuple[Any, Callable[[Any, Any], Any], Callable[[Any], tuple[Any, Any]]]
 

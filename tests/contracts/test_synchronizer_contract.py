@@ -20,7 +20,7 @@ from autosync.spec import ClusterSpec, ParameterServer, Strategy, VariableStrate
 from tests.cases import local_cluster, star_cluster
 from tests.contracts.over_servers import CASES
 from tests.contracts.parity import BOUNDS, reference, session_on, trained_alike
-from tests.contracts.tasks import MORE_OPTIMIZERS, OPTIMIZERS, TASKS
+from tests.contracts.tasks import MORE_OPTIMIZERS, OPTIMIZERS, OVER_ALL_GRADIENTS, TASKS
 from tests.contracts.ways import ALONE, random_mixture
 from tests.engine.worker_processes import REPOSITORY, quiet, worker_processes
 
@@ -74,6 +74,13 @@ class TestAStrategyTrainsLikeOneProcess:
     def test_with_optimizers_whose_state_is_of_another_kind(self, optimizer, tally):
         session = session_on("pooled", optimizer, FOUR_WORKERS)
         step = session.realize(ALONE["shards of both kinds"](session.model, FOUR_WORKERS))
+        tally(optimizer, trained_alike(step, reference("pooled", optimizer, 4), BOUNDS[optimizer]).worst_error)
+
+    @pytest.mark.parametrize("way", ["servers, first axis cut", "two rings", "shards of both kinds"])
+    @pytest.mark.parametrize("optimizer", OVER_ALL_GRADIENTS)
+    def test_with_gradients_clipped_by_their_common_norm_and_losses_scaled(self, optimizer, way, tally):
+        session = session_on("pooled", optimizer, FOUR_WORKERS)
+        step = session.realize(ALONE[way](session.model, FOUR_WORKERS))
         tally(optimizer, trained_alike(step, reference("pooled", optimizer, 4), BOUNDS[optimizer]).worst_error)
 
     @pytest.mark.parametrize("way", ["servers, first axis cut", "shards of both kinds"])
