@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -17,11 +18,21 @@ from trials.request import TrialRequest
 __all__ = ["Realizer", "Stage", "run_trial"]
 
 
-class Realizer(Protocol):
-    """What turns a strategy into a step that can be called; `autosync.engine.session.Session` is one."""
+class RunningStep(Protocol):
+    """A strategy at work; each call is one more step and gives its mean loss."""
 
-    def realize(self, strategy: Strategy) -> Callable[[], float]:
-        """A step that returns its mean loss. Raises for a strategy that cannot be run."""
+    def __call__(self) -> float: ...
+
+    def close(self) -> None:
+        """End whatever goes on between calls."""
+        ...
+
+
+class Realizer(Protocol):
+    """What turns a strategy into a running step; `autosync.engine.session.Session` is one."""
+
+    def realize(self, strategy: Strategy) -> RunningStep:
+        """The step, which must be closed. Raises for a strategy that cannot be run."""
         ...
 
 
@@ -99,11 +110,15 @@ def run_trial(realizer: Realizer, request: TrialRequest, stage: Stage) -> Runtim
 
 
 def _measure(realizer: Realizer, request: TrialRequest, stage: Stage, begin: float, measured: _Measured) -> None:
-    clock, protocol = stage.clock, request.protocol
     fault = next(strategy_faults(request.strategy, stage.model, stage.cluster), None)
     if fault:
         raise _Ended("failed", fault)
-    step = realizer.realize(request.strategy)
+    with closing(realizer.realize(request.strategy)) as step:
+        _time_steps(step, request, stage.clock, begin, measured)
+
+
+def _time_steps(step: RunningStep, request: TrialRequest, clock: Clock, begin: float, measured: _Measured) -> None:
+    protocol = request.protocol
     _run_step(step, 0, measured)
     measured.setup_seconds = clock.now() - begin
     for number in range(1, protocol.warmup_steps + protocol.timed_steps + 1):

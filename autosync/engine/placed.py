@@ -13,11 +13,12 @@ from autosync.engine.sync.bucket import Bucket
 from autosync.engine.sync.exchange import BucketPlace, FactorPair, ServerPlace
 from autosync.engine.sync.gathered_rows import GatheredRows
 from autosync.engine.sync.member import Member
+from autosync.engine.sync.memory import Memory
 from autosync.engine.sync.parameter_server import DenseServer, SparseServer
 from autosync.engine.sync.update import Update
 from autosync.spec import AllReduce, Strategy, SufficientFactors
 
-__all__ = ["Key", "Placed", "Start", "key_of"]
+__all__ = ["Key", "Placed", "Start", "key_of", "split_gradient", "split_rows"]
 
 Key = tuple[int, int]  # variable number, shard number
 
@@ -77,26 +78,27 @@ class Placed:
         self._place()
         self.wait()
 
-    def pull(self, lookups: Sequence[Lookups]) -> list[list[Any]]:
-        """For every replica the value of every variable: whole, or the rows it looks up."""
+    def pull(self, lookups: Sequence[Lookups], replicas: Sequence[int] | None = None) -> list[list[Any]]:
+        """For each of `replicas` (all, if None) the value of every variable: whole, or the rows of its `lookups`."""
         import tensorflow as tf
 
-        held: list[dict[Key, Any]] = [{} for _ in self.devices]
+        numbers = range(len(self.members)) if replicas is None else replicas
+        members = [self.members[number] for number in numbers]
+        held: list[dict[Key, Any]] = [{} for _ in members]
         for key, server in self.servers.items():
-            for of_replica, value in zip(held, server.pull(), strict=True):
+            for of_replica, value in zip(held, server.pull(members), strict=True):
                 of_replica[key] = value
         for bucket in self.buckets:
-            for of_replica, parts in zip(held, bucket.pull(), strict=True):
-                of_replica.update(zip(map(key_of, bucket.shards), parts, strict=True))
-        values: list[list[Any]] = [[] for _ in self.devices]
+            for of_replica, number in zip(held, numbers, strict=True):
+                of_replica.update(zip(map(key_of, bucket.shards), bucket.pull(number), strict=True))
+        values: list[list[Any]] = [[] for _ in members]
         for shards in self.layout:
             if shards[0].variable.sparse:
-                rows = self._pull_rows(shards, lookups)
-                for of_values, each in zip(values, rows, strict=True):
-                    of_values.append(each)
+                for of_values, rows in zip(values, self._pull_rows(shards, lookups, numbers), strict=True):
+                    of_values.append(rows)
                 continue
-            for device, of_replica, of_values in zip(self.devices, held, values, strict=True):
-                with tf.device(device):
+            for member, of_replica, of_values in zip(members, held, values, strict=True):
+                with tf.device(member.device):
                     parts = [of_replica[key_of(shard)] for shard in shards]
                     of_values.append(tf.concat(parts, shards[0].axis) if len(parts) > 1 else parts[0])
         return values
@@ -110,17 +112,17 @@ class Placed:
                 updates += self._push_rows(shards, results, lookups)
             else:
                 for device, of_replica, result in zip(self.devices, parts, results, strict=True):
-                    of_replica.update(_split_gradient(shards, result, device))
+                    of_replica.update(split_gradient(shards, result, device))
         for key, server in self.servers.items():
             updates += server.push([of_replica[key] for of_replica in parts])
         for bucket in self.buckets:
             updates += bucket.push([[of_replica[key_of(shard)] for shard in bucket.shards] for of_replica in parts])
         return updates
 
-    def exchange_state(self) -> list[Any]:
-        """What compressors remember between steps: TensorFlow variables."""
-        of_servers = [variable for each in self.servers.values() for variable in each.exchange.state]
-        return of_servers + [variable for each in self.buckets for variable in each.exchange.state]
+    def memories(self) -> list[Memory]:
+        """What compressors remember between steps."""
+        of_servers = [memory for each in self.servers.values() for memory in each.exchange.memories]
+        return of_servers + [memory for each in self.buckets for memory in each.exchange.memories]
 
     def _scalars_on(self, device: str, dtype: str) -> Scalars:
         if (device, dtype) not in self.scalars:
@@ -170,37 +172,29 @@ class Placed:
             with tf.device(device):
                 tf.zeros([]).numpy()  # queued behind the rest, and waited for
 
-    def _pull_rows(self, shards: Sequence[Shard], lookups: Sequence[Lookups]) -> list[Any]:
+    def _pull_rows(self, shards: Sequence[Shard], lookups: Sequence[Lookups], numbers: Sequence[int]) -> list[Any]:
         import tensorflow as tf
 
-        number = shards[0].variable_index
-        local = [
-            _split_ids(shards, each.ids[number], device) for each, device in zip(lookups, self.devices, strict=True)
-        ]
-        pulled = [
-            self.sparse[key_of(shard)].pull([of_replica[shard.index] for of_replica in local]) for shard in shards
-        ]
         rows = []
-        for replica, device in enumerate(self.devices):
+        for found, number in zip(lookups, numbers, strict=True):
+            device = self.devices[number]
+            ids = _split_ids(shards, found.ids[shards[0].variable_index], device)
+            parts = [self.sparse[key_of(shard)].pull(number, ids[shard.index]) for shard in shards]
             with tf.device(device):
-                parts = [of_shard[replica] for of_shard in pulled]
                 rows.append(tf.concat(parts, 0) if len(parts) > 1 else parts[0])
         return rows
 
     def _push_rows(
         self, shards: Sequence[Shard], results: Sequence[Results], lookups: Sequence[Lookups]
     ) -> list[Update]:
-        number = shards[0].variable_index
-        ids = [_split_ids(shards, each.ids[number], device) for each, device in zip(lookups, self.devices, strict=True)]
-        rows = [
-            _split_rows(shards, found.ids[number], result.gradients[number], device)
+        parts = [
+            split_rows(shards, found, result, device)
             for found, result, device in zip(lookups, results, self.devices, strict=True)
         ]
         updates = []
         for shard in shards:
-            updates += self.sparse[key_of(shard)].push(
-                [of_replica[shard.index] for of_replica in ids], [of_replica[shard.index] for of_replica in rows]
-            )
+            ids, rows = zip(*(of_replica[shard.index] for of_replica in parts), strict=True)
+            updates += self.sparse[key_of(shard)].push(ids, rows)
         return updates
 
 
@@ -208,7 +202,7 @@ def key_of(shard: Shard) -> Key:
     return shard.variable_index, shard.index
 
 
-def _split_gradient(shards: Sequence[Shard], result: Results, device: str) -> dict[Key, Any]:
+def split_gradient(shards: Sequence[Shard], result: Results, device: str) -> dict[Key, Any]:
     """A dense gradient's pieces, by shard; its factors where the synchronizer sends those."""
     import tensorflow as tf
 
@@ -231,12 +225,15 @@ def _split_ids(shards: Sequence[Shard], ids: Any, device: str) -> list[Any]:
         return [each - shard.start for shard, each in zip(shards, _cut(shards, ids, ids), strict=True)]
 
 
-def _split_rows(shards: Sequence[Shard], ids: Any, rows: Any, device: str) -> list[Any]:
-    """`rows`, one for each of the sorted `ids`, by shard."""
+def split_rows(shards: Sequence[Shard], found: Lookups, result: Results, device: str) -> list[tuple[Any, Any]]:
+    """Of every shard of a sparse variable: the row numbers, from the shard's first row on, and their gradients."""
     import tensorflow as tf
 
+    number = shards[0].variable_index
+    ids, rows = found.ids[number], result.gradients[number]
     with tf.device(device):
-        return _cut(shards, ids, rows) if len(shards) > 1 else [rows]
+        parts = _cut(shards, ids, rows) if len(shards) > 1 else [rows]
+    return list(zip(_split_ids(shards, ids, device), parts, strict=True))
 
 
 def _cut(shards: Sequence[Shard], ids: Any, tensor: Any) -> list[Any]:

@@ -11,6 +11,7 @@ from autosync.engine.correction import RuleState
 from autosync.engine.placed import Placed, Start
 from autosync.engine.placement import Placement
 from autosync.engine.replica import CompiledModel
+from autosync.engine.stale import StaleStep
 from autosync.engine.state import Optimizer
 from autosync.engine.step_state import StepState, load_state, state_of, values_of
 from autosync.spec import Strategy
@@ -20,12 +21,13 @@ __all__ = ["Step", "realize"]
 
 def realize(
     model: CompiledModel, optimizers: Mapping[str, Optimizer], strategy: Strategy, placement: Placement, start: Start
-) -> Step:
+) -> Step | StaleStep:
     """Place every variable as `strategy` says. The strategy must have passed `check_strategy`.
 
-    The step is traced when it is first called.
+    The step is traced when it is first called. Raises `SpecError` for staleness with loss scaling.
     """
-    return Step(model, Placed(model, optimizers, strategy, placement, start))
+    placed = Placed(model, optimizers, strategy, placement, start)
+    return StaleStep(model, placed) if strategy.staleness else Step(model, placed)
 
 
 @final
@@ -68,6 +70,9 @@ class Step:
         """Go on from `state`, which a step of the same model and strategy gave. Raises `SpecError`."""
         load_state(self.placed, self.rule, state)
 
+    def close(self) -> None:
+        """Nothing to end: a synchronous step has no threads."""
+
     def _step(self) -> Any:
         return self._step_on([replica.next_batch() for replica in self.placed.replicas], None)
 
@@ -91,5 +96,7 @@ class Step:
             update.apply(correction)
         for scalars in placed.scalars.values():
             scalars.advance(correction)
+        for memory in placed.memories():
+            memory.advance(correction)
         with tf.device(placed.devices[0]):
             return tf.add_n([each.loss for each in results]) * (1.0 / len(results))

@@ -9,6 +9,7 @@ from autosync.engine.placed import Start
 from autosync.engine.placement import Placement
 from autosync.engine.realize import Step, realize
 from autosync.engine.replica import CompiledModel
+from autosync.engine.stale import StaleStep
 from autosync.engine.state import Optimizer
 from autosync.spec import ClusterSpec, ModelSpec, Strategy, check_strategy
 
@@ -31,7 +32,7 @@ class Session:
     def model(self) -> ModelSpec:
         return self.captured.spec
 
-    def realize(self, strategy: Strategy) -> Step:
+    def realize(self, strategy: Strategy) -> Step | StaleStep:
         """Place the model's variables as `strategy` says. Raises `SpecError` when it does not fit."""
         check_strategy(strategy, self.model, self.cluster)
         return realize(self._model, self._optimizers, strategy, self.placement, self._start)

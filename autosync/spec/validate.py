@@ -116,6 +116,11 @@ def _staleness_faults(strategy: Strategy) -> Iterator[str]:
                 f"All shards must have one staleness, but variable {each.variable!r} has {shard.staleness} and "
                 f"others {wanted}: a step waits for its most synchronous shard."
             )
+        elif shard.local_copy:
+            yield (
+                f"Variable {each.variable!r} has local copies, which a node's replicas share within a step; with "
+                f"staleness {wanted} each replica pulls for itself."
+            )
         elif shard.compressor is not None:
             yield f"Variable {each.variable!r} is compressed; with staleness {wanted} gradients travel as they are."
 

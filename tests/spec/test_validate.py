@@ -143,6 +143,11 @@ def on_server(staleness: int, compressor: Cast | None = None) -> tuple[Parameter
         ((AllReduce(0),), on_server(2), "Staleness 2 needs every shard on a parameter server, but variable"),
         (on_server(1), on_server(2), "All shards must have one staleness, but variable 'dense/kernel' has 1"),
         (on_server(2, Cast("bf16")), on_server(2), "Variable 'dense/kernel' is compressed; with staleness 2 gradients"),
+        (
+            (ParameterServer(PLACE, True, staleness=2),),
+            on_server(2),
+            "Variable 'dense/kernel' has local copies, which a node's replicas share within a step; with staleness 2",
+        ),
     ],
 )
 def test_staleness_is_of_the_whole_strategy(kernel, bias, fault: str):

@@ -13,7 +13,22 @@ from trials.clock import Clock, FakeClock
 from trials.request import TrialRequest
 from trials.run import Stage, run_trial
 
-__all__ = ["Script", "SlowClock", "play", "request"]
+__all__ = ["Script", "ScriptedStep", "SlowClock", "play", "request"]
+
+
+@final
+@dataclass(frozen=True)
+class ScriptedStep:
+    """A step that gives what `loss` gives."""
+
+    loss: Callable[[], float]
+    on_close: Callable[[], None] = lambda: None
+
+    def __call__(self) -> float:
+        return self.loss()
+
+    def close(self) -> None:
+        self.on_close()
 
 
 @final
@@ -25,7 +40,9 @@ class Script:
     refusal: Exception | None = None
     steps: int = 0
 
-    def realize(self, strategy: Strategy) -> Callable[[], float]:  # noqa: ARG002
+    closed: int = 0
+
+    def realize(self, strategy: Strategy) -> ScriptedStep:  # noqa: ARG002
         if self.refusal is not None:
             raise self.refusal
         script: Iterator[float | Exception] = iter(self.losses)
@@ -37,7 +54,10 @@ class Script:
                 raise loss
             return loss
 
-        return step
+        return ScriptedStep(step, self._close)
+
+    def _close(self) -> None:
+        self.closed += 1
 
 
 @final

@@ -108,6 +108,7 @@ def test_a_trial_over_its_time_limit_is_timed_out_with_the_steps_it_has() -> Non
     assert record.reason == "The trial's 60 s were over after 3 of 8 steps."
     assert len(record.step_seconds) == 1
     assert script.steps == 1 + 3
+    assert script.closed == 1
     assert record.median_seconds is None
 
 

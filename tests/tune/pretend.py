@@ -16,6 +16,7 @@ from autosync.tune.compose import make_searcher
 from autosync.tune.options import TuneOptions
 from autosync.tune.spaces import load_space
 from tests.cases import mlp_model, star_cluster
+from tests.trials.scripted import ScriptedStep
 from trials.backends.base import Backend
 from trials.clock import FakeClock
 from trials.lanes import RunOnLane
@@ -58,10 +59,10 @@ class PretendBackend:
         self._broken = frozenset(broken)
         self._stage = Stage(MODEL, CLUSTER, FakeClock())
 
-    def realize(self, strategy: Strategy) -> Callable[[], float]:
+    def realize(self, strategy: Strategy) -> ScriptedStep:
         if strategy.digest in self._broken:
             raise RuntimeError("this one is broken")
-        return lambda: 0.5
+        return ScriptedStep(lambda: 0.5)
 
     def run(self, request: TrialRequest) -> RuntimeRecord:
         return run_trial(self, request, self._stage)

@@ -28,16 +28,14 @@ class Bucket:
             with tf.device(each.device):
                 self.blocks.append(Block(each, tf.concat([tf.reshape(value, [-1]) for value in values], 0)))
 
-    def pull(self) -> list[list[Any]]:
-        """For every replica the value of every shard, read from its own block."""
+    def pull(self, replica: int) -> list[Any]:
+        """The value of every shard, read from the replica's own block."""
         import tensorflow as tf
 
-        pulled = []
-        for block in self.blocks:
-            with tf.device(block.device):
-                parts = tf.split(block.read(), [shard.elements for shard in self.shards])
-                pulled.append([tf.reshape(part, shard.shape) for shard, part in zip(self.shards, parts, strict=True)])
-        return pulled
+        block = self.blocks[replica]
+        with tf.device(block.device):
+            parts = tf.split(block.read(), [shard.elements for shard in self.shards])
+            return [tf.reshape(part, shard.shape) for shard, part in zip(self.shards, parts, strict=True)]
 
     def push(self, gradients: Sequence[Sequence[Any]]) -> list[Update]:
         """All-reduce the replicas' shard gradients (`gradients[r][s]`); an update for every replica's block."""

@@ -21,9 +21,9 @@ class GatheredRows:
         self.shard = shard
         self.tables = [Rows(each, value) for each, value in zip(scalars, initial, strict=True)]
 
-    def pull(self, ids: Sequence[Any]) -> list[Any]:
-        """For every replica its rows `ids` (n,), counted from the shard's first row, out of its own table."""
-        return [table.lookup(each) for table, each in zip(self.tables, ids, strict=True)]
+    def pull(self, replica: int, ids: Any) -> Any:
+        """Rows `ids` (n,), counted from the shard's first row, out of the replica's own table."""
+        return self.tables[replica].lookup(ids)
 
     def push(self, ids: Sequence[Any], gradients: Sequence[Any]) -> list[Update]:
         """The mean over replicas of their row gradients, an update for every replica's table."""

@@ -9,6 +9,7 @@ from autosync.engine.layout import Shard
 from autosync.engine.state import Block, Rows, Scalars
 from autosync.engine.sync.compressed import server_exchange
 from autosync.engine.sync.exchange import ServerPlace
+from autosync.engine.sync.member import Member
 from autosync.engine.sync.row_wire import rows_at
 from autosync.engine.sync.update import Update
 from autosync.spec import ParameterServer
@@ -27,21 +28,24 @@ class DenseServer:
         assert isinstance(synchronizer, ParameterServer)
         self.shard = place.shard
         self.exchange = server_exchange(place)
-        self._place = place
+        self.member = place.server
         self._local_copy = synchronizer.local_copy
         with tf.device(scalars.device):
             self.block = Block(scalars, tf.reshape(initial, [-1]))
 
-    def pull(self) -> list[Any]:
-        """The shard's value for every replica. It crosses to another node once a replica, or once with a local copy."""
+    def pull(self, members: Sequence[Member]) -> list[Any]:
+        """The shard's value for each of the replicas `members`.
+
+        It crosses to another node once a replica, or once with a local copy.
+        """
         import tensorflow as tf
 
         with tf.device(self.block.device):
             value = tf.reshape(self.block.read(), self.shard.shape)
         copies: dict[str, Any] = {}
         pulled = []
-        for member in self._place.members:
-            if not self._local_copy or member.node == self._place.server.node:
+        for member in members:
+            if not self._local_copy or member.node == self.member.node:
                 pulled.append(value)
                 continue
             if member.node not in copies:
@@ -65,9 +69,10 @@ class SparseServer:
         self.rows = Rows(scalars, initial)
         self._replicas = tuple(replicas)
 
-    def pull(self, ids: Sequence[Any]) -> list[Any]:
-        """For every replica its rows `ids` (n,), counted from the shard's first row."""
-        return [self.rows.lookup(each) for each in ids]
+    def pull(self, replica: int, ids: Any) -> Any:
+        """Rows `ids` (n,) for a replica, counted from the shard's first row."""
+        del replica
+        return self.rows.lookup(ids)
 
     def push(self, ids: Sequence[Any], gradients: Sequence[Any]) -> list[Update]:
         """The update by the mean over replicas of their row gradients."""

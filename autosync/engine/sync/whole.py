@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Sequence
 from typing import Any, final
 
-from autosync.engine.sync.all_reduce import ALL_REDUCE, Algorithm
+from autosync.engine.sync.all_reduce import ALL_REDUCE
 from autosync.engine.sync.exchange import BucketPlace, ServerPlace
+from autosync.engine.sync.member import Member
+from autosync.engine.sync.memory import Memory
 from autosync.engine.sync.wire import Wire
 
-__all__ = ["WholeBucket", "WholeShard", "flat_bucket"]
+__all__ = ["WholeBucket", "WholeShard", "all_reduced", "flat_bucket"]
 
 
 def flat_bucket(place: BucketPlace, gradients: Sequence[Sequence[Any]]) -> list[Any]:
@@ -24,34 +28,37 @@ def flat_bucket(place: BucketPlace, gradients: Sequence[Sequence[Any]]) -> list[
     return flat
 
 
+def all_reduced(members: Sequence[Member], flat: Sequence[Any], algorithm: str, wire: Wire) -> list[Any]:
+    """The mean of one flat array a member, on every member."""
+    import tensorflow as tf
+
+    means = []
+    for member, chunks in zip(members, ALL_REDUCE[algorithm](members, flat, wire), strict=True):
+        with tf.device(member.device):
+            means.append(tf.concat(chunks, 0) if len(chunks) > 1 else chunks[0])
+    return means
+
+
 @final
 class WholeBucket:
     """All-reduces the flat bucket by one of the algorithms."""
 
-    state: Sequence[Any] = ()
+    memories: Sequence[Memory] = ()
 
     def __init__(self, place: BucketPlace, algorithm: str, wire: Wire) -> None:
         self._place = place
-        self._mean: Algorithm = ALL_REDUCE[algorithm]
+        self._algorithm = algorithm
         self._wire = wire
 
     def means(self, gradients: Sequence[Sequence[Any]]) -> list[Any]:
-        import tensorflow as tf
-
-        members = self._place.members
-        pieces = self._mean(members, flat_bucket(self._place, gradients), self._wire)
-        means = []
-        for member, chunks in zip(members, pieces, strict=True):
-            with tf.device(member.device):
-                means.append(tf.concat(chunks, 0) if len(chunks) > 1 else chunks[0])
-        return means
+        return all_reduced(self._place.members, flat_bucket(self._place, gradients), self._algorithm, self._wire)
 
 
 @final
 class WholeShard:
     """Sums gradients on each other node first, so that they cross to the server once, then on the server."""
 
-    state: Sequence[Any] = ()
+    memories: Sequence[Memory] = ()
 
     def __init__(self, place: ServerPlace, wire: Wire) -> None:
         self._place = place
@@ -71,12 +78,16 @@ class WholeShard:
                 gateway = gateways[node]
                 arrived = [self._over(gradient, device, gateway) for device, gradient in parts]
                 with tf.device(gateway):
-                    parts = [(gateway, tf.add_n(arrived))]
+                    parts = [(gateway, _sum(arrived))]
             arriving += [self._over(gradient, device, server.device) for device, gradient in parts]
         with tf.device(server.device):
-            total = tf.add_n(arriving) if len(arriving) > 1 else arriving[0]
-            return tf.reshape(total * (1.0 / len(gradients)), [-1])
+            return tf.reshape(_sum(arriving) * (1.0 / len(gradients)), [-1])
 
     def _over(self, gradient: Any, source: str, target: str) -> Any:
         """What stays where it is is neither sent nor rounded."""
         return gradient if source == target else self._wire.over(gradient, source, target)
+
+
+def _sum(tensors: Sequence[Any]) -> Any:
+    """The sum in the order given. `tf.add_n` begins with whichever buffer it may reuse, so its last bit may vary."""
+    return functools.reduce(operator.add, tensors)
