@@ -46,8 +46,7 @@ def capture_optimizer(optimizer: Any, dtype: str) -> CapturedOptimizer:
     Raises `ModelError` when its update of an element depends on other elements (clipping by norm, LAMB, Adafactor,
     Muon on matrices), because a shard could then not be updated by itself, and for `REFUSED_SETTINGS`.
     """
-    text = f"{type(optimizer).__name__} {json.dumps(_settings(optimizer), sort_keys=True)}"
-    optimizer = _without_gradient_rule(optimizer)
+    given, optimizer = optimizer, _without_gradient_rule(optimizer)
     _refuse_settings(optimizer)
     _refuse_exclusions(optimizer)
     shape = (2, 3)
@@ -63,7 +62,7 @@ def capture_optimizer(optimizer: Any, dtype: str) -> CapturedOptimizer:
         )
     flat = _traced(optimizer, (6,), dtype, [None])
     captured = CapturedOptimizer(
-        text=text,
+        text=f"{type(given).__name__} {json.dumps(_settings(given), sort_keys=True)}",
         dtype=dtype,
         update=flat,
         slot_starts=tuple(_fill_value(each) for each in slots),

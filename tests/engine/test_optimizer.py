@@ -91,7 +91,7 @@ def test_other_dtypes_are_updated_in_their_own_precision(dtype, tolerance):
             r"excludes some variables from weight decay, .*; remove the exclusion or the weight decay\.",
         ),
         (
-            lambda: o.LossScaleOptimizer(o.SGD()),
+            lambda: o.LossScaleOptimizer(o.LossScaleOptimizer(o.SGD())),
             r"LossScaleOptimizer wraps another optimizer; give the inner optimizer",
         ),
         (lambda: "adam", r"must be a Keras 3 optimizer, not str\."),
