@@ -1,36 +1,52 @@
-"""The tally of the parity contract: how many cases there were, and how far the worst one was off."""
+"""Tables at the end of a run: how far parity and traffic were off in the worst case.
+
+What a test notes goes with its report, so that it reaches the process that prints, whichever ran the test.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
 
-__all__ = ["Tally"]
-
-Tally = dict[str, list[tuple[float, str]]]
-PARITY: pytest.StashKey[Tally] = pytest.StashKey()
+PARITY, TRAFFIC = "parity", "traffic"
 
 
 @pytest.fixture
 def tally(request: Any) -> Callable[[str, float], None]:
-    """Note an optimizer and the relative error of one case that held."""
-    found: Tally = request.config.stash.setdefault(PARITY, defaultdict(list))
-    case = request.node.name
+    """Note an optimizer, or a kind of case, and the relative error of one case that held."""
+    return lambda kind, error: request.node.user_properties.append((PARITY, [kind, error, request.node.name]))
 
-    def note(optimizer: str, error: float) -> None:
-        found[optimizer].append((error, case))
+
+@pytest.fixture
+def count_traffic(request: Any) -> Callable[[str, Mapping[str, float], Mapping[str, float]], None]:
+    """Note what a way to synchronize was measured and predicted to send, in bytes a step by link."""
+
+    def note(way: str, measured: Mapping[str, float], predicted: Mapping[str, float]) -> None:
+        pairs = (f"{measured[link] / 1e3:6.0f}/{size / 1e3:<6.0f}" for link, size in sorted(predicted.items()))
+        request.node.user_properties.append((TRAFFIC, [way, "  ".join(pairs)]))
 
     return note
 
 
-def pytest_terminal_summary(terminalreporter: Any, config: Any) -> None:
-    found = config.stash.get(PARITY, {})
-    if not found:
-        return
-    terminalreporter.section(f"parity with one process: {sum(map(len, found.values()))} cases")
-    for optimizer, cases in found.items():
-        error, case = max(cases)
-        terminalreporter.write_line(f"{optimizer:9} {len(cases):3} cases, worst relative error {error:.1e} ({case})")
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    cases: dict[str, list[tuple[float, str]]] = defaultdict(list)
+    for kind, error, case in _noted(terminalreporter, PARITY):
+        cases[kind].append((error, case))
+    if cases:
+        terminalreporter.section(f"parity with one process: {sum(map(len, cases.values()))} cases")
+    for kind, found in cases.items():
+        error, case = max(found)
+        terminalreporter.write_line(f"{kind:18} {len(found):3} cases, worst relative error {error:.1e} ({case})")
+    traffic = list(_noted(terminalreporter, TRAFFIC))
+    if traffic:
+        terminalreporter.section("kB a step, measured/predicted, down and up of node0, node1, node2")
+    for way, line in traffic:
+        terminalreporter.write_line(f"{way:30} {line}")
+
+
+def _noted(terminalreporter: Any, name: str) -> Iterator[list[Any]]:
+    for report in terminalreporter.stats.get("passed", []):
+        yield from (value for key, value in report.user_properties if key == name and report.when == "call")
