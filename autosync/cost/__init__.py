@@ -1,6 +1,7 @@
 """What arithmetic alone can say about a strategy: its traffic, its step time, its features."""
 
 from autosync.cost.analytic import AnalyticSimulator
+from autosync.cost.breakdown import Breakdown, breakdown
 from autosync.cost.coefficients import Coefficients
 from autosync.cost.families import positions_by_family
 from autosync.cost.features import FEATURES, FEATURES_VERSION, feature_table
@@ -11,10 +12,12 @@ __all__ = [
     "FEATURES",
     "FEATURES_VERSION",
     "AnalyticSimulator",
+    "Breakdown",
     "Coefficients",
     "Restorable",
     "Simulator",
     "Traffic",
+    "breakdown",
     "feature_table",
     "positions_by_family",
     "traffic",

@@ -1,7 +1,7 @@
 """What one shard's synchronization moves and computes, in proportion to its bytes.
 
-A synchronizer (one a file: `ring`, `parameter_server`, `gathered_rows`) is described once for a set of devices; its
-figures for a shard follow by multiplying with the shard's four quantities (`Quantities`).
+A synchronizer (one a file: `ring`, `tree`, `parameter_server`, ...) is described once for a set of devices; its figures
+for a shard or a bucket follow by multiplying with that one's quantities (`Quantities`).
 """
 
 from __future__ import annotations
@@ -9,44 +9,66 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-__all__ = ["Exchange", "Quantities", "Transfer", "Work"]
+__all__ = ["SCALE_BYTES", "Exchange", "Quantities", "Stage", "Transfer", "Work"]
+
+SCALE_BYTES = 4
+"""A gradient in fp16 has its scale, a float32, in a message of its own."""
 
 
 class Quantities(NamedTuple):
     """What a shard or a bucket weighs.
 
-    `payload_bytes` are the gradient's (of a sparse shard: of the rows a replica touches), `index_bytes` the row
-    numbers', `held_bytes` the stored values'. `pieces` is 1; in a ring, where a bucket is cut into a chunk a replica,
-    it is the share of the chunks that are not empty.
+    `payload_bytes` are the gradient's as it is sent (of a sparse shard: of the rows a replica touches), `index_bytes`
+    the row numbers', `touched_bytes` those of the values pulled, or of the decoded gradient added, `held_bytes` the
+    stored values'. `pieces` is 1, or how many messages there are for one; in a ring, where a bucket is cut into a chunk
+    a replica, the share of the chunks that are not empty. `scales` is `pieces` where gradients have scales, else 0.
+    `gradient_bytes`, the gradient's before it is encoded, count where gradients go; they load nothing.
     """
 
-    payload_bytes: float
-    index_bytes: float
-    held_bytes: float
-    pieces: float
+    payload_bytes: float = 0.0
+    index_bytes: float = 0.0
+    touched_bytes: float = 0.0
+    held_bytes: float = 0.0
+    pieces: float = 1.0
+    scales: float = 0.0
+    gradient_bytes: float = 0.0
 
 
 @dataclass(frozen=True)
 class Transfer:
-    """Bytes over links from one device to another: shares of payload and index bytes, in `messages`."""
+    """From one device to another: shares of payload, index and touched bytes, in `messages`.
+
+    `gradients` of the messages are gradients, which may have scales.
+    """
 
     source: str
     target: str
-    payload: float
+    payload: float = 0.0
     index: float = 0.0
+    touched: float = 0.0
     messages: float = 1.0
+    gradients: float = 0.0
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Transfers that go on at the same time, as a chain of `rounds` messages that wait for each other."""
+
+    transfers: tuple[Transfer, ...]
+    rounds: int = 1
 
 
 @dataclass(frozen=True)
 class Work:
     """What a device reads to add gradients and writes to update values, as shares of the shard's bytes.
 
-    `updated_payload` counts for optimizers that update touched rows only, `updated_held` for whole-array updates.
+    `added` and `updated_touched` are shares of the touched bytes: the latter counts for optimizers that update touched
+    rows only, `updated_held` for whole-array updates.
     """
 
     device: str
-    reduced_payload: float
-    updated_payload: float = 0.0
+    added: float
+    updated_touched: float = 0.0
     updated_held: float = 0.0
 
 
@@ -54,13 +76,11 @@ class Work:
 class Exchange:
     """One synchronizer at work: `pull` moves values before the forward pass, `push` gradients once they are ready.
 
-    `pull_rounds` and `push_rounds` count messages that must wait for each other. `server` is the device whose
-    work no other device can share, if there is one.
+    Each stage of a pull or push waits for the one before. `server` is the device whose work no other device can share,
+    if there is one.
     """
 
-    pull: tuple[Transfer, ...]
-    push: tuple[Transfer, ...]
-    work: tuple[Work, ...]
-    pull_rounds: int
-    push_rounds: int
+    pull: tuple[Stage, ...] = ()
+    push: tuple[Stage, ...] = ()
+    work: tuple[Work, ...] = ()
     server: str | None = None

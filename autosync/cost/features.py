@@ -13,14 +13,15 @@ import numpy as np
 import numpy.typing as npt
 
 from autosync.cost.coefficients import Coefficients
+from autosync.cost.exchange import Quantities
 from autosync.cost.loads import Loads, Used, loads_by_replicas
 from autosync.cost.step_time import StepTerms, step_seconds, step_terms
 from autosync.cost.tables import PHASES
-from autosync.spec import ClusterSpec, ModelSpec, Strategy
+from autosync.spec import ALGORITHMS, ClusterSpec, ModelSpec, Strategy
 
 __all__ = ["FEATURES", "FEATURES_VERSION", "feature_table"]
 
-FEATURES_VERSION = 1
+FEATURES_VERSION = 2
 
 FEATURES = (
     # Seconds as shares of the predicted step.
@@ -31,13 +32,18 @@ FEATURES = (
     "node_pull_share",
     "node_push_share",
     "server_push_share",
+    "chain_share",
     "exposed_share",
     # How evenly resources are loaded: logarithm of the busiest over the mean.
     "link_imbalance",
     "node_imbalance",
     "server_imbalance",
-    # Bytes: shares of all shards' payload by synchronizer, and by when they become ready.
+    # Bytes: shares of all shards' gradients, before they are encoded, by synchronizer and by when they become ready.
     "ring_payload_share",
+    "tree_payload_share",
+    "halving_doubling_payload_share",
+    "hierarchical_payload_share",
+    "all_gather_payload_share",
     "gathered_rows_payload_share",
     "dense_server_payload_share",
     "local_copy_payload_share",
@@ -46,18 +52,22 @@ FEATURES = (
     "early_payload_share",
     "late_payload_share",
     "log_pushed_over_gradient_bytes",
+    "log_coded_over_gradient_bytes",
     # Counts.
     "log_messages_a_replica",
     "log_byte_cost_over_message_cost",
     "log_buckets",
-    "log_ring_shards",
+    "log_reduced_shards",
     "log_server_shards",
     "log_shards_a_variable",
     "servers_used_share",
 )
 
 FloatArray = npt.NDArray[np.float64]
-KINDS = ("ring", "gathered_rows", "dense_server", "local_copy", "sparse_server")
+REDUCED_KINDS = (*ALGORITHMS, "all_gather")
+SERVED_KINDS = ("dense_server", "local_copy", "sparse_server")
+KINDS = (*REDUCED_KINDS, "gathered_rows", *SERVED_KINDS)
+GRADIENT, TOUCHED = Quantities._fields.index("gradient_bytes"), Quantities._fields.index("touched_bytes")
 
 
 def feature_table(
@@ -97,16 +107,18 @@ def _second_columns(terms: StepTerms) -> dict[str, FloatArray | float]:
         "node_pull": terms.node_pull,
         "node_push": terms.node_push,
         "server_push": terms.server_push,
+        "chain": terms.chain,
         "exposed": terms.overlapped - terms.compute,
     }
 
 
 def _byte_columns(used: Used, loads: Loads) -> dict[str, FloatArray]:
     tables, at = loads.tables, loads.tables.columns
-    payload = used.quantities[..., 0]
+    payload = used.quantities[..., GRADIENT]
     whole = _at_least(payload.sum(axis=(1, 2)), 1.0)
     by_channel = payload.sum(axis=1) / whole[:, None]
-    kinds = np.array([_kind(*channel) for channel in tables.channels])
+    kinds = np.array([_kind(*channel) for channel in used.channels])
+    coded = used.quantities[..., TOUCHED].sum(axis=1)[:, kinds == "coding"].sum(axis=1)
     columns = {f"{kind}_payload_share": by_channel[:, kinds == kind].sum(axis=1) for kind in KINDS}
     by_phase = payload.sum(axis=2) / whole[:, None]
     sent = loads.total(at.node_bytes).sum(axis=1) / 2 / len(tables.replicas)
@@ -115,6 +127,7 @@ def _byte_columns(used: Used, loads: Loads) -> dict[str, FloatArray]:
         "early_payload_share": by_phase[:, : PHASES // 2].sum(axis=1),
         "late_payload_share": by_phase[:, -1],
         "log_pushed_over_gradient_bytes": np.log1p(sent / tables.gradient_bytes),
+        "log_coded_over_gradient_bytes": np.log1p(coded / tables.gradient_bytes),
     }
 
 
@@ -131,20 +144,25 @@ def _message_columns(loads: Loads, coefficients: Coefficients) -> dict[str, Floa
 
 def _count_columns(used: Used, loads: Loads) -> dict[str, FloatArray]:
     tables = loads.tables
-    kinds = np.array([_kind(*channel) for channel in tables.channels])
-    on_server = used.shards[:, np.isin(kinds, ("dense_server", "local_copy", "sparse_server"))].sum(axis=1)
+    kinds = np.array([_kind(*channel) for channel in used.channels])
+    on_server = used.shards[:, np.isin(kinds, SERVED_KINDS)].sum(axis=1)
+    reduced = used.shards[:, np.isin(kinds, REDUCED_KINDS)].sum(axis=1)
     updated = loads.total(tables.columns.server_updated_bytes) > 0
     return {
         "log_buckets": np.log1p(used.buckets),
-        "log_ring_shards": np.log1p(used.shards[:, kinds == "ring"].sum(axis=1)),
+        "log_reduced_shards": np.log1p(reduced),
         "log_server_shards": np.log1p(on_server),
         "log_shards_a_variable": np.log(used.shards.sum(axis=1) / len(tables.variables)),
         "servers_used_share": updated.mean(axis=1),
     }
 
 
-def _kind(kind: str, server: str, local_copy: bool) -> str:
-    return "local_copy" if server and local_copy else kind
+def _kind(what: str, server: str, local_copy: bool) -> str:
+    """One of `KINDS`, or a channel that counts no gradients."""
+    del server
+    if what in ("dense_server", "pull"):
+        return "local_copy" if local_copy else "dense_server"
+    return what
 
 
 def _imbalance(loads: FloatArray) -> FloatArray:

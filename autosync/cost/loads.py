@@ -8,10 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from autosync.cost.channels import Channel
+from autosync.cost.entries import Entries, entries_of
 from autosync.cost.exchange import Quantities
-from autosync.cost.tables import PHASES, CostTables, VariableTable, cost_tables
+from autosync.cost.tables import PHASES, CostTables, Matrices, cost_tables
 from autosync.errors import SpecError
-from autosync.spec import ClusterSpec, ModelSpec, ParameterServer, Strategy, check_strategy
+from autosync.spec import ClusterSpec, ModelSpec, Strategy, check_strategy
 
 __all__ = ["Loads", "Used", "channel_loads", "loads_by_replicas"]
 
@@ -23,15 +25,22 @@ FloatArray = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Used:
-    """Channels used by each of n strategies, float64 (n, PHASES, C, 4): summed `Quantities` by ready phase.
+    """What n strategies use of C `channels`: `quantities` float64 (n, PHASES, C, 7) are summed by ready phase.
 
-    `shards` int64 (n, C) counts shards a channel, `buckets` int64 (n,) buckets; `largest_bucket_bytes` float64 (n,).
+    `shards` int64 (n, C) counts shards a channel, `present` bool (n, C) says which channels are used; `buckets` int64
+    (n,), `largest_bucket_bytes` float64 (n,). Of buckets and compressed shards, `chain_seconds` float64 (n, PHASES) is
+    how long the payload of the slowest takes that becomes ready there, `chain_latency_seconds` float64 (n,) the longest
+    latency.
     """
 
+    channels: tuple[Channel, ...]
     quantities: FloatArray
     shards: npt.NDArray[np.int64]
+    present: npt.NDArray[np.bool_]
     buckets: npt.NDArray[np.int64]
     largest_bucket_bytes: FloatArray
+    chain_seconds: FloatArray
+    chain_latency_seconds: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,17 +48,15 @@ class Loads:
     """Loads of n strategies, in the tables' columns (bytes, messages, bytes worked on).
 
     `pull` float64 (n, columns) is moved before the forward pass; `push` float64 (n, PHASES, columns) has what is
-    pushed at each phase *or later*, so that phase 0 holds all. `latency_seconds` float64 (n,) is the longest chain.
+    pushed at each phase *or later*, so that phase 0 holds all. `latency_seconds` float64 (n,) is the longest chain's,
+    `chain_seconds` float64 (n, PHASES) as in `Used`.
     """
 
     tables: CostTables
     pull: FloatArray
     push: FloatArray
     latency_seconds: FloatArray
-
-    def pushed(self, columns: slice) -> FloatArray:
-        """(n, PHASES, those columns)."""
-        return self.push[:, :, columns]
+    chain_seconds: FloatArray
 
     def total(self, columns: slice) -> FloatArray:
         """Pulled and pushed together, (n, those columns)."""
@@ -79,14 +86,16 @@ def loads_by_replicas(
 def channel_loads(tables: CostTables, used: Used) -> Loads:
     """What the used channels load onto the columns."""
     count = len(used.quantities)
+    matrices: Matrices = tables.matrices(used.channels)
     flat = used.quantities.reshape(count, PHASES, -1)
-    by_phase = flat @ tables.push
-    present = used.shards > 0
+    by_phase = flat @ matrices.push
+    latency = np.where(used.present, matrices.latency_seconds, 0.0).max(axis=1)
     return Loads(
         tables,
-        pull=(flat.sum(axis=1, keepdims=True) @ tables.pull)[:, 0],
+        pull=(flat.sum(axis=1, keepdims=True) @ matrices.pull)[:, 0],
         push=np.cumsum(by_phase[:, ::-1], axis=1)[:, ::-1],
-        latency_seconds=np.where(present, tables.latency_seconds, 0.0).max(axis=1),
+        latency_seconds=np.maximum(latency, used.chain_latency_seconds),
+        chain_seconds=used.chain_seconds,
     )
 
 
@@ -95,84 +104,44 @@ def _check_replicas(model: ModelSpec, cluster: ClusterSpec, strategy: Strategy) 
         check_strategy(strategy, model, cluster)
 
 
-@dataclass(frozen=True)
-class _Entries:
-    """One strategy's server shards, gathered shards and buckets: cells (phase * C + channel) and their quantities."""
-
-    cells: list[int]
-    quantities: list[Quantities]
-    shards: list[int]
-    bucket_bytes: list[float]
-
-
 def _used(tables: CostTables, model: ModelSpec, strategies: Sequence[Strategy]) -> Used:
-    count, channels = len(strategies), len(tables.channels)
-    quantities = np.zeros((count, PHASES * channels, len(Quantities._fields)))
-    entries = []
-    for number, strategy in enumerate(strategies):
-        try:
-            found = _entries(tables, strategy)
-        except (KeyError, IndexError, ValueError) as error:
-            check_strategy(strategy, model, tables.cluster)
-            raise SpecError(f"Strategy {strategy.digest} cannot be costed: {error!r}; report it as a bug.") from error
-        np.add.at(quantities[number], found.cells, np.array(found.quantities))
-        entries.append(found)
+    numbers: dict[Channel, int] = {}
+    entries = [_entries(tables, model, strategy, numbers) for strategy in strategies]
+    count, width = len(entries), len(numbers)
+    quantities = np.zeros((count, PHASES * width, len(Quantities._fields)))
+    shards, present = np.zeros((count, width), dtype=np.int64), np.zeros((count, width), dtype=np.bool_)
+    for number, each in enumerate(entries):
+        cells = np.array(each.phases) * width + np.array(each.channels)
+        np.add.at(quantities[number], cells, np.array(each.quantities))
+        for channel, counted in each.shards.items():
+            shards[number, channel], present[number, channel] = counted, True
     return Used(
-        quantities.reshape(count, PHASES, channels, -1),
-        shards=np.array([each.shards for each in entries], dtype=np.int64),
+        tuple(numbers),
+        quantities.reshape(count, PHASES, width, -1),
+        shards,
+        present,
         buckets=np.array([len(each.bucket_bytes) for each in entries], dtype=np.int64),
         largest_bucket_bytes=np.array([max(each.bucket_bytes, default=0.0) for each in entries]),
+        chain_seconds=_chain_seconds(entries),
+        chain_latency_seconds=np.array([max((last for _, _, last in each.chains), default=0.0) for each in entries]),
     )
 
 
-def _entries(tables: CostTables, strategy: Strategy) -> _Entries:
-    """Every shard is looked at once; this loop is where predicting spends its time."""
-    if len(strategy.variables) != len(tables.variables):
-        raise ValueError("it does not decide every variable once")
-    channels, variables = tables.channels, tables.variables
-    width, ring, gather = len(channels), channels["ring", "", False], channels["gathered_rows", "", False]
-    cells: list[int] = []
-    weights: list[Quantities] = []
-    counts = [0] * width
-    buckets: dict[int, _Bucket] = {}
-    for each in strategy.variables:
-        table = variables[each.variable]
-        sparse = table.variable.sparse
-        kind = "sparse_server" if sparse else "dense_server"
-        for shard, quantities in zip(each.shards, table.shards(each.partition), strict=True):
-            if isinstance(shard, ParameterServer):
-                channel = channels[kind, shard.device, shard.local_copy and not sparse]
-            elif sparse:
-                channel = gather
-            else:
-                counts[ring] += 1
-                bucket = buckets.get(shard.group)
-                if bucket is None:
-                    bucket = buckets[shard.group] = _Bucket()
-                bucket.add(quantities.payload_bytes, table)
-                continue
-            counts[channel] += 1
-            cells.append(table.phase * width + channel)
-            weights.append(quantities)
-    for bucket in buckets.values():
-        cells.append(bucket.phase * width + ring)
-        weights.append(bucket.quantities(len(tables.replicas)))
-    return _Entries(cells, weights, counts, [bucket.payload_bytes for bucket in buckets.values()])
+def _entries(tables: CostTables, model: ModelSpec, strategy: Strategy, numbers: dict[Channel, int]) -> Entries:
+    known = len(numbers)
+    try:
+        found = entries_of(tables, strategy, numbers)
+        for channel in list(numbers)[known:]:
+            tables.projected(channel)
+    except (KeyError, IndexError, ValueError) as error:
+        check_strategy(strategy, model, tables.cluster)
+        raise SpecError(f"Strategy {strategy.digest} cannot be costed: {error!r}; report it as a bug.") from error
+    return found
 
 
-@dataclass
-class _Bucket:
-    """A bucket being filled; it is ready when its last gradient is."""
-
-    payload_bytes: float = 0.0
-    elements: float = 0.0
-    phase: int = 0
-
-    def add(self, payload_bytes: float, table: VariableTable) -> None:
-        self.payload_bytes += payload_bytes
-        self.elements += payload_bytes * table.elements_a_byte
-        if table.phase > self.phase:
-            self.phase = table.phase
-
-    def quantities(self, replicas: int) -> Quantities:
-        return Quantities(self.payload_bytes, 0.0, self.payload_bytes, min(1.0, self.elements / replicas))
+def _chain_seconds(entries: Sequence[Entries]) -> FloatArray:
+    seconds = np.zeros((len(entries), PHASES))
+    for row, each in zip(seconds, entries, strict=True):
+        for phase, chain, _ in each.chains:
+            row[phase] = max(row[phase], chain)
+    return seconds

@@ -8,39 +8,73 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from autosync.cost.exchange import Exchange, Transfer, Work
+from autosync.cost.exchange import Exchange, Stage, Transfer, Work
 from autosync.cost.processes import Processes
 
-__all__ = ["dense_server_exchange", "sparse_server_exchange"]
+__all__ = [
+    "dense_server_exchange",
+    "own_push_exchange",
+    "pull_exchange",
+    "push_exchange",
+    "send_back_exchange",
+    "sparse_server_exchange",
+]
 
 
 def dense_server_exchange(
     server: str, local_copy: bool, replicas: Sequence[str], processes: Processes, slots: int
 ) -> Exchange:
     """A dense shard on `server`, which updates it with its `slots` optimizer slots."""
-    by_node: dict[str, list[str]] = {}
-    for replica in replicas:
-        by_node.setdefault(processes.node_of[replica], []).append(replica)
+    pull = pull_exchange(server, local_copy, replicas, processes, slots)
+    push = push_exchange(server, replicas, processes)
+    return Exchange(pull.pull, push.push, pull.work + push.work, server)
+
+
+def pull_exchange(server: str, local_copy: bool, replicas: Sequence[str], processes: Processes, slots: int) -> Exchange:
+    """Values alone: to every replica, with a local copy by way of its node's first CPU; and their update."""
     home = processes.node_of[server]
-    pull: list[tuple[str, str]] = []
-    push: list[tuple[str, str]] = []
+    pairs: list[tuple[str, str]] = []
+    for node, members in _by_node(replicas, processes).items():
+        if local_copy and node != home:
+            gateway = processes.gateway_of[node]
+            pairs += [(server, gateway), *((gateway, each) for each in members)]
+        else:
+            pairs += [(server, each) for each in members]
+    transfers = tuple(Transfer(*pair, touched=1.0) for pair in _apart(pairs, processes))
+    return Exchange(pull=(Stage(transfers),), work=(Work(server, 0.0, updated_held=1.0 + slots),), server=server)
+
+
+def push_exchange(server: str, replicas: Sequence[str], processes: Processes) -> Exchange:
+    """Gradients alone, whatever can be summed on the way summed on each other node first."""
+    home = processes.node_of[server]
+    pairs: list[tuple[str, str]] = []
     work: list[Work] = []
     arriving = 0
-    for node, members in by_node.items():
-        gateway = processes.gateway_of[node]
-        if local_copy and node != home:
-            pull += [(server, gateway), *((gateway, each) for each in members)]
-        else:
-            pull += [(server, each) for each in members]
+    for node, members in _by_node(replicas, processes).items():
         if node != home and len(members) > 1:
-            push += [*((each, gateway) for each in members), (gateway, server)]
+            gateway = processes.gateway_of[node]
+            pairs += [*((each, gateway) for each in members), (gateway, server)]
             work.append(Work(gateway, float(len(members))))
             arriving += 1
         else:
-            push += [(each, server) for each in members]
+            pairs += [(each, server) for each in members]
             arriving += len(members)
-    work.append(Work(server, float(arriving) if arriving > 1 else 0.0, updated_held=1.0 + slots))
-    return Exchange(tuple(_whole(pull, processes)), tuple(_whole(push, processes)), tuple(work), 1, 1, server)
+    work.append(Work(server, float(arriving) if arriving > 1 else 0.0))
+    transfers = tuple(Transfer(*pair, payload=1.0, gradients=1.0) for pair in _apart(pairs, processes))
+    return Exchange(push=(Stage(transfers),), work=tuple(work), server=server)
+
+
+def own_push_exchange(server: str, replicas: Sequence[str], processes: Processes) -> Exchange:
+    """What cannot be summed on the way: every replica sends its own straight to the server."""
+    pairs = _apart([(each, server) for each in replicas], processes)
+    transfers = tuple(Transfer(*pair, payload=1.0) for pair in pairs)
+    return Exchange(push=(Stage(transfers),), work=(Work(server, float(len(replicas))),), server=server)
+
+
+def send_back_exchange(server: str, replicas: Sequence[str], processes: Processes) -> Exchange:
+    """A sum from the server to every replica in the middle of the push."""
+    pairs = _apart([(server, each) for each in replicas], processes)
+    return Exchange(push=(Stage(tuple(Transfer(*pair, payload=1.0) for pair in pairs)),))
 
 
 def sparse_server_exchange(server: str, replicas: Sequence[str], processes: Processes, slots: int) -> Exchange:
@@ -51,15 +85,22 @@ def sparse_server_exchange(server: str, replicas: Sequence[str], processes: Proc
     pull, push = [], []
     for replica in replicas:
         if processes.apart(replica, server):
-            pull += [Transfer(replica, server, payload=0.0, index=1.0), Transfer(server, replica, payload=1.0)]
-            push.append(Transfer(replica, server, payload=1.0, index=1.0, messages=2.0))
+            pull += [Transfer(replica, server, index=1.0), Transfer(server, replica, touched=1.0)]
+            push.append(Transfer(replica, server, payload=1.0, index=1.0, messages=2.0, gradients=1.0))
     count = float(len(replicas))
     touched = (
-        Work(server, count, updated_payload=count) if slots == 0 else Work(server, count, updated_held=1.0 + slots)
+        Work(server, count, updated_touched=count) if slots == 0 else Work(server, count, updated_held=1.0 + slots)
     )
-    return Exchange(tuple(pull), tuple(push), (touched,), pull_rounds=2, push_rounds=1, server=server)
+    return Exchange((Stage(tuple(pull), rounds=2),), (Stage(tuple(push)),), (touched,), server)
 
 
-def _whole(pairs: Sequence[tuple[str, str]], processes: Processes) -> Iterator[Transfer]:
-    """Each of `pairs` that lies in two processes, sent everything in a message."""
-    return (Transfer(source, target, payload=1.0) for source, target in pairs if processes.apart(source, target))
+def _by_node(replicas: Sequence[str], processes: Processes) -> dict[str, list[str]]:
+    by_node: dict[str, list[str]] = {}
+    for replica in replicas:
+        by_node.setdefault(processes.node_of[replica], []).append(replica)
+    return by_node
+
+
+def _apart(pairs: Sequence[tuple[str, str]], processes: Processes) -> Iterator[tuple[str, str]]:
+    """Those of `pairs` that lie in two processes; each is sent everything in a message."""
+    return (pair for pair in pairs if processes.apart(*pair))

@@ -1,12 +1,11 @@
 """From an exchange between devices to what each link, node and server gets of it, as rows of matrices.
 
-Every exchange has four rows, one for each of a shard's `Quantities`; multiplied with a shard's quantities they give
-its share of the columns.
+Every exchange has a row for each of a shard's `Quantities`; multiplied with a shard's quantities they give its share of
+the columns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import final
@@ -14,12 +13,12 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
-from autosync.cost.exchange import Exchange, Quantities, Transfer, Work
+from autosync.cost.exchange import SCALE_BYTES, Exchange, Quantities, Stage, Transfer, Work
 from autosync.spec import ClusterSpec, Device, Link
 
-__all__ = ["Columns", "Projection"]
+__all__ = ["Columns", "Projected", "Projection"]
 
-PAYLOAD, INDEX, HELD, PIECES = range(len(Quantities._fields))
+PAYLOAD, INDEX, TOUCHED, HELD, PIECES, SCALES, _ = range(len(Quantities._fields))
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -47,9 +46,23 @@ class Columns:
         return int(self.server_updated_bytes.stop)
 
 
+@dataclass(frozen=True, eq=False)
+class Projected:
+    """What one exchange loads: `pull` and `push` float64 (7, columns), a row for each of `Quantities`.
+
+    `latency_seconds` is that of its longest chain of messages, `seconds_a_byte` how long a byte of payload takes to be
+    pushed where each stage waits for the one before.
+    """
+
+    pull: FloatArray
+    push: FloatArray
+    latency_seconds: float
+    seconds_a_byte: float
+
+
 @final
 class Projection:
-    """The matrices of a cluster's exchanges: `rows(exchange)` gives the pull's and the push's, (4, columns) each."""
+    """Projects exchanges onto the links, nodes and servers of one cluster."""
 
     def __init__(self, cluster: ClusterSpec) -> None:
         self._cluster = cluster
@@ -61,20 +74,29 @@ class Projection:
         }
         self.columns = Columns.of_cluster(cluster)
 
-    def rows(self, exchange: Exchange) -> tuple[FloatArray, FloatArray]:
+    def of(self, exchange: Exchange) -> Projected:
         pull, push = (np.zeros((len(Quantities._fields), self.columns.count)) for _ in range(2))
-        for transfer in exchange.pull:
-            self._add_transfer(pull, transfer)
-        for transfer in exchange.push:
-            self._add_transfer(push, transfer)
+        for matrix, stages in ((pull, exchange.pull), (push, exchange.push)):
+            for stage in stages:
+                for transfer in stage.transfers:
+                    self._add_transfer(matrix, transfer)
         for work in exchange.work:
             self._add_work(push, work, exchange.server)
-        return pull, push
+        latency = sum(self._latency_seconds(stage) for stage in (*exchange.pull, *exchange.push))
+        return Projected(pull, push, latency, sum(map(self._seconds_a_byte, exchange.push)))
 
-    def latency_seconds(self, transfers: Sequence[Transfer], rounds: int) -> float:
-        """`rounds` times the longest route's latency."""
-        routes = (self._route(each) for each in transfers)
-        return rounds * max((sum(link.latency_seconds for link in route) for route in routes), default=0.0)
+    def _latency_seconds(self, stage: Stage) -> float:
+        """The stage's rounds times the longest route's latency."""
+        routes = (self._route(each) for each in stage.transfers)
+        return stage.rounds * max((sum(link.latency_seconds for link in route) for route in routes), default=0.0)
+
+    def _seconds_a_byte(self, stage: Stage) -> float:
+        """Those of the link that the stage's payload keeps busy longest."""
+        busy: dict[int, float] = {}
+        for transfer in stage.transfers:
+            for link in self._route(transfer):
+                busy[id(link)] = busy.get(id(link), 0.0) + transfer.payload / link.bytes_per_second
+        return max(busy.values(), default=0.0)
 
     def _route(self, transfer: Transfer) -> tuple[Link, ...]:
         return self._cluster.route(self._device[transfer.source].node, self._device[transfer.target].node)
@@ -83,17 +105,13 @@ class Projection:
         at = self.columns
         for link in self._route(transfer):
             number = self._link_number[id(link)]
-            matrix[PAYLOAD, at.link_bytes.start + number] += transfer.payload
-            matrix[INDEX, at.link_bytes.start + number] += transfer.index
-            matrix[PIECES, at.link_messages.start + number] += transfer.messages
+            _add(matrix, at.link_bytes.start + number, at.link_messages.start + number, transfer)
         ends = self._device[transfer.source], self._device[transfer.target]
         if ends[0].kind == ends[1].kind == "gpu" and ends[0].node == ends[1].node:
             return  # within one process: no message to write or read
         for end in ends:
             number = self._node_number[end.node]
-            matrix[PAYLOAD, at.node_bytes.start + number] += transfer.payload
-            matrix[INDEX, at.node_bytes.start + number] += transfer.index
-            matrix[PIECES, at.node_messages.start + number] += transfer.messages
+            _add(matrix, at.node_bytes.start + number, at.node_messages.start + number, transfer)
 
     def _add_work(self, matrix: FloatArray, work: Work, server: str | None) -> None:
         """Work on a node's cores; a GPU adds and updates in memory so fast that it is left out."""
@@ -102,10 +120,20 @@ class Projection:
             return
         at = self.columns
         node = at.node_work_bytes.start + self._node_number[device.node]
-        matrix[PAYLOAD, node] += work.reduced_payload + work.updated_payload
+        matrix[TOUCHED, node] += work.added + work.updated_touched
         matrix[HELD, node] += work.updated_held
         if work.device == server:
             number = self._server_number[server]
-            matrix[PAYLOAD, at.server_reduced_bytes.start + number] += work.reduced_payload
-            matrix[PAYLOAD, at.server_updated_bytes.start + number] += work.updated_payload
+            matrix[TOUCHED, at.server_reduced_bytes.start + number] += work.added
+            matrix[TOUCHED, at.server_updated_bytes.start + number] += work.updated_touched
             matrix[HELD, at.server_updated_bytes.start + number] += work.updated_held
+
+
+def _add(matrix: FloatArray, of_bytes: int, of_messages: int, transfer: Transfer) -> None:
+    """Add the transfer to the columns `of_bytes` and `of_messages` of one link or node."""
+    matrix[PAYLOAD, of_bytes] += transfer.payload
+    matrix[INDEX, of_bytes] += transfer.index
+    matrix[TOUCHED, of_bytes] += transfer.touched
+    matrix[SCALES, of_bytes] += transfer.gradients * SCALE_BYTES
+    matrix[PIECES, of_messages] += transfer.messages
+    matrix[SCALES, of_messages] += transfer.gradients

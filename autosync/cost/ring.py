@@ -8,21 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from autosync.cost.exchange import Exchange, Transfer, Work
+from autosync.cost.exchange import Exchange, Stage, Transfer, Work
 from autosync.cost.processes import Processes
 
-__all__ = ["ring_exchange"]
+__all__ = ["ring_exchange", "ring_stage"]
 
 
 def ring_exchange(replicas: Sequence[str], processes: Processes, slots: int) -> Exchange:
     """Every replica adds N-1 chunks to its own and updates the whole bucket with its `slots` optimizer slots."""
     count = len(replicas)
+    work = tuple(Work(replica, (count - 1) / count, updated_held=1.0 + slots) for replica in replicas)
+    return Exchange(push=(ring_stage(replicas, processes),), work=work)
+
+
+def ring_stage(members: Sequence[str], processes: Processes) -> Stage:
+    """The traffic alone."""
+    count = len(members)
     hops = 2 * (count - 1)
-    neighbours = zip(replicas, (*replicas[1:], replicas[0]), strict=True)
-    push = tuple(
-        Transfer(source, target, payload=hops / count, messages=hops)
+    neighbours = zip(members, (*members[1:], members[0]), strict=True)
+    transfers = tuple(
+        Transfer(source, target, payload=hops / count, messages=hops, gradients=hops)
         for source, target in neighbours
         if processes.apart(source, target)
     )
-    work = tuple(Work(replica, (count - 1) / count, updated_held=1.0 + slots) for replica in replicas)
-    return Exchange((), push, work, pull_rounds=0, push_rounds=hops)
+    return Stage(transfers, hops)

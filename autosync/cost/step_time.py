@@ -8,7 +8,9 @@ of pulling, W(p) its seconds of pushing what becomes ready at fraction p of the 
     step       = overhead + latency + overlap * overlapped + (1 - overlap) * serial
 
 p B + W(p) is when a resource that always has something to do ends, if it starts with what was ready at p. A node's
-cores also compute, for the replicas that run on them, so their W is at least added to those replicas' own B.
+cores also compute, for the replicas that run on them, so their W is at least added to those replicas' own B. A bucket
+whose messages wait for each other (up a tree and down again, say) keeps no link busy all the time: its chain C(p)
+counts like a resource's W(p), and serially a link's W(0) is at least the longest chain.
 """
 
 from __future__ import annotations
@@ -22,7 +24,15 @@ from autosync.cost.coefficients import Coefficients
 from autosync.cost.loads import Loads
 from autosync.cost.tables import PHASES, CostTables
 
-__all__ = ["StepTerms", "step_seconds", "step_terms"]
+__all__ = [
+    "StepTerms",
+    "link_seconds",
+    "node_compute_seconds",
+    "node_seconds",
+    "server_seconds",
+    "step_seconds",
+    "step_terms",
+]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -31,7 +41,8 @@ FloatArray = npt.NDArray[np.float64]
 class StepTerms:
     """What n steps consist of, in seconds, float64 (n,): `step_seconds` is made of them.
 
-    Links, nodes' cores and servers are given for the one that takes longest, pull and push apart.
+    Links, nodes' cores and servers are given for the one that takes longest, pull and push apart; `chain` is the
+    longest of one bucket or compressed shard.
     """
 
     compute: float
@@ -41,6 +52,7 @@ class StepTerms:
     node_pull: FloatArray
     node_push: FloatArray
     server_push: FloatArray
+    chain: FloatArray
     overlapped: FloatArray
     serial: FloatArray
 
@@ -53,43 +65,58 @@ def step_seconds(loads: Loads, coefficients: Coefficients) -> FloatArray:
 
 
 def step_terms(loads: Loads, coefficients: Coefficients) -> StepTerms:
-    tables, at = loads.tables, loads.tables.columns
-    node_forward, forward = _forward_seconds(tables, coefficients)
+    tables = loads.tables
+    node_forward = node_compute_seconds(tables, coefficients)
+    forward = max(float(node_forward.max()), tables.gpu_flops * coefficients.gpu_seconds_per_flop)
     backward = 2 * forward
     ready = np.linspace(0.0, backward, PHASES)[:, None]
-    seconds_a_byte = np.array([1 / link.bytes_per_second for link in tables.cluster.links])
-    link_pull = (loads.pull[:, at.link_bytes] * seconds_a_byte).max(axis=1)
-    link_push = loads.pushed(at.link_bytes) * seconds_a_byte
-    node_pull = _node_seconds(loads.pull[:, None], tables, coefficients)[:, 0].max(axis=1)
-    node_push = _node_seconds(loads.push, tables, coefficients)
-    server_bytes = loads.pushed(at.server_reduced_bytes) + loads.pushed(at.server_updated_bytes)
-    # A server keeps one core busy at most: each sum and update is one op on one array.
-    server_push = server_bytes * coefficients.core_seconds_per_reduced_byte
-    ends = [_end(link_push, ready), _end(node_push, ready), _end(server_push, ready)]
+    link_pull = link_seconds(loads.pull, tables).max(axis=1)
+    node_pull = node_seconds(loads.pull, tables, coefficients).max(axis=1)
+    link_push, node_push = link_seconds(loads.push, tables), node_seconds(loads.push, tables, coefficients)
+    server_push = server_seconds(loads.push, tables, coefficients)
+    chain = loads.chain_seconds
+    resources = (link_push, node_push, server_push, chain[:, :, None])
+    ends = [_end(each, ready) for each in resources]
     ends.append((node_push[:, 0] + 2 * node_forward).max(axis=1))
     overlapped = np.maximum(link_pull, node_pull) + forward + np.maximum(backward, np.max(ends, axis=0))
-    pushed = [each[:, 0].max(axis=1) for each in (link_push, node_push, server_push)]
-    serial = link_pull + node_pull + forward + backward + pushed[0] + np.maximum(pushed[1], pushed[2])
+    link, node, server = (each[:, 0].max(axis=1) for each in (link_push, node_push, server_push))
+    longest = chain.max(axis=1)
+    serial = link_pull + node_pull + forward + backward + np.maximum(link, longest) + np.maximum(node, server)
     return StepTerms(
-        3 * forward, loads.latency_seconds, link_pull, pushed[0], node_pull, pushed[1], pushed[2], overlapped, serial
+        3 * forward, loads.latency_seconds, link_pull, link, node_pull, node, server, longest, overlapped, serial
     )
 
 
-def _forward_seconds(tables: CostTables, coefficients: Coefficients) -> tuple[FloatArray, float]:
-    """Forward seconds on each node's cores (nodes,), and of the slowest replica."""
-    on_cores = tables.node_compute * coefficients.core_seconds_per_flop
-    return on_cores, max(float(on_cores.max()), tables.gpu_flops * coefficients.gpu_seconds_per_flop)
+def node_compute_seconds(tables: CostTables, coefficients: Coefficients) -> FloatArray:
+    """Forward seconds on each node's cores (nodes,)."""
+    return tables.node_compute * coefficients.core_seconds_per_flop
 
 
-def _node_seconds(loads: FloatArray, tables: CostTables, coefficients: Coefficients) -> FloatArray:
-    """Seconds all of a node's cores need for messages, bytes and work; `loads` (n, k, columns) -> (n, k, nodes)."""
+def link_seconds(loads: FloatArray, tables: CostTables) -> FloatArray:
+    """Seconds that each link is busy; `loads` (..., columns) -> (..., links)."""
+    seconds_a_byte = np.array([1 / link.bytes_per_second for link in tables.cluster.links])
+    return np.asarray(loads[..., tables.columns.link_bytes] * seconds_a_byte)
+
+
+def node_seconds(loads: FloatArray, tables: CostTables, coefficients: Coefficients) -> FloatArray:
+    """Seconds all of a node's cores need for messages, bytes and work; `loads` (..., columns) -> (..., nodes)."""
     at = tables.columns
     core_seconds: FloatArray = (
-        loads[:, :, at.node_messages] * coefficients.core_seconds_per_message
-        + loads[:, :, at.node_bytes] * coefficients.core_seconds_per_byte
-        + loads[:, :, at.node_work_bytes] * coefficients.core_seconds_per_reduced_byte
+        loads[..., at.node_messages] * coefficients.core_seconds_per_message
+        + loads[..., at.node_bytes] * coefficients.core_seconds_per_byte
+        + loads[..., at.node_work_bytes] * coefficients.core_seconds_per_reduced_byte
     )
     return np.asarray(core_seconds / tables.node_cores)
+
+
+def server_seconds(loads: FloatArray, tables: CostTables, coefficients: Coefficients) -> FloatArray:
+    """Seconds that each server adds and updates; `loads` (..., columns) -> (..., servers).
+
+    A server keeps one core busy at most: each sum and update is one op on one array.
+    """
+    at = tables.columns
+    worked_bytes = loads[..., at.server_reduced_bytes] + loads[..., at.server_updated_bytes]
+    return np.asarray(worked_bytes * coefficients.core_seconds_per_reduced_byte)
 
 
 def _end(pushed: FloatArray, ready: FloatArray) -> FloatArray:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from autosync.cost import FEATURES, Coefficients, feature_table
-from autosync.spec import AllReduce, ClusterSpec, Figure, Link, ModelSpec, ParameterServer, Strategy
+from autosync.spec import AllReduce, Cast, ClusterSpec, Figure, Link, ModelSpec, ParameterServer, Strategy, TopK
 from search_spaces.default import SPACE
 from tests import cases
 from tests.cost.cases import all_by
@@ -33,8 +33,10 @@ def test_a_table_has_a_row_a_strategy_and_a_named_column_a_feature() -> None:
 def test_payload_shares_add_up_to_one() -> None:
     space, rng = SPACE.bind(MODEL, CLUSTER), random.Random(0)
     table = feature_table(MODEL, CLUSTER, [space.sample(rng) for _ in range(20)], Coefficients())
-    kinds = ("ring", "gathered_rows", "dense_server", "local_copy", "sparse_server")
-    columns = [FEATURES.index(f"{kind}_payload_share") for kind in kinds]
+    not_by_synchronizer = ("early_payload_share", "late_payload_share")
+    named = [name for name in FEATURES if name.endswith("_payload_share") and name not in not_by_synchronizer]
+    assert len(named) == 9
+    columns = [FEATURES.index(name) for name in named]
     assert table[:, columns].sum(axis=1) == pytest.approx(np.ones(20))
 
 
@@ -47,6 +49,22 @@ def test_features_tell_what_a_strategy_does() -> None:
     assert (ring["link_imbalance"], ring["servers_used_share"]) == (pytest.approx(np.log(1.5)), 0)
     assert server["link_imbalance"] > ring["link_imbalance"]
     assert server["servers_used_share"] == 0.25
+
+
+def test_features_tell_algorithms_and_compressors_apart() -> None:
+    dense = cases.bert_like_model(sparse=False)
+    tree = features(dense, CLUSTER, all_by(dense, CLUSTER, AllReduce(0, "tree")))
+    assert (tree["tree_payload_share"], tree["ring_payload_share"]) == (1, 0)
+    assert tree["chain_share"] > tree["link_push_share"]
+    own = features(dense, CLUSTER, all_by(dense, CLUSTER, AllReduce(0, compressor=TopK(0.01))))
+    assert own["all_gather_payload_share"] == pytest.approx(1)
+    whole, cast = (
+        features(dense, CLUSTER, all_by(dense, CLUSTER, ParameterServer("node0/cpu:0", compressor=each)))
+        for each in (None, Cast("bf16"))
+    )
+    assert whole["dense_server_payload_share"] == cast["dense_server_payload_share"] == 1
+    assert whole["log_coded_over_gradient_bytes"] == 0 < cast["log_coded_over_gradient_bytes"]
+    assert cast["log_pushed_over_gradient_bytes"] < whole["log_pushed_over_gradient_bytes"]
 
 
 def test_features_stay_when_all_times_are_scaled() -> None:

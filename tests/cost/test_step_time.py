@@ -7,12 +7,26 @@ import math
 import numpy as np
 import pytest
 
-from autosync.cost import AnalyticSimulator, Coefficients, traffic
+from autosync.cost import AnalyticSimulator, Coefficients, breakdown, traffic
 from autosync.cost.loads import loads_by_replicas
 from autosync.cost.readiness import ready_fractions
 from autosync.cost.step_time import step_terms
 from autosync.errors import SpecError
-from autosync.spec import AllReduce, ClusterSpec, ModelSpec, ParameterServer, Strategy, Variable, VariableStrategy
+from autosync.spec import (
+    AllReduce,
+    Cast,
+    ClusterSpec,
+    Compressor,
+    ModelSpec,
+    ParameterServer,
+    PowerSGD,
+    Strategy,
+    SufficientFactors,
+    Synchronizer,
+    TopK,
+    Variable,
+    VariableStrategy,
+)
 from tests import cases
 from tests.cost.cases import all_by, dense_model, strategy_of
 
@@ -130,3 +144,75 @@ def test_every_example_model_and_cluster_has_a_finite_time() -> None:
 def test_impossible_coefficients_are_refused(name: str, value: float) -> None:
     with pytest.raises(SpecError, match=f"Coefficient {name} "):
         Coefficients(**{name: value})
+
+
+def big(cluster: ClusterSpec, synchronizer: Synchronizer, coefficients: Coefficients = FREE) -> float:
+    return seconds(dense_model(50_000_000), cluster, strategy_of(cluster, synchronizer), coefficients)
+
+
+def test_a_tree_waits_for_its_rounds_one_after_the_other() -> None:
+    # Two rounds up and two down, each a whole bucket over one link; halving and doubling sends what a ring does.
+    cluster = cases.star_cluster(4, gbit_per_s=0.2)
+    assert big(cluster, AllReduce(0, "tree")) == pytest.approx(4 * 200e6 / 25e6, rel=0.01)
+    assert big(cluster, AllReduce(0, "halving_doubling")) == pytest.approx(big(cluster, AllReduce(0)), rel=0.01)
+
+
+def test_trees_of_several_buckets_use_both_directions_of_a_link_at_once() -> None:
+    cluster, model = cases.star_cluster(4, gbit_per_s=0.2), dense_model(50_000_000)
+    halves = strategy_of(cluster, AllReduce(0, "tree"), AllReduce(1, "tree"))
+    assert seconds(model, cluster, halves, FREE) == pytest.approx(2 * 200e6 / 25e6, rel=0.01)
+
+
+def test_a_tiny_bucket_goes_up_and_down_a_tree_in_fewer_rounds_than_round_a_ring() -> None:
+    cluster, model = cases.star_cluster(8), dense_model(8)
+    tree, ring = (seconds(model, cluster, strategy_of(cluster, AllReduce(0, each)), FREE) for each in ("tree", "ring"))
+    assert tree == pytest.approx(ring * 6 / 14, rel=0.05)
+
+
+def test_a_ring_of_a_nodes_leaders_crosses_the_network_less_than_one_that_goes_back_and_forth() -> None:
+    cluster, model = cases.star_cluster(4, gbit_per_s=0.2, workers=2), dense_model(50_000_000)
+    back_and_forth = tuple(f"node{node}/cpu:{worker}" for worker in (0, 1) for node in range(4))
+    flat, led = (
+        Strategy(back_and_forth, (VariableStrategy("w", (AllReduce(0, each),)),)) for each in ("ring", "hierarchical")
+    )
+    assert seconds(model, cluster, led, FREE) < 0.6 * seconds(model, cluster, flat, FREE)
+
+
+@pytest.mark.parametrize("compressor", [Cast("bf16"), TopK(0.01), TopK(0.01, "star"), TopK(0.01, "var")], ids=repr)
+def test_compression_saves_time_where_links_are_the_limit_and_costs_work(compressor: Compressor) -> None:
+    cluster = cases.star_cluster(4, gbit_per_s=0.2)
+    assert big(cluster, AllReduce(0, compressor=compressor)) < 0.6 * big(cluster, AllReduce(0))
+    slow = Coefficients(0.0, 0.0, 0.0, 0.0, 0.0, core_seconds_per_reduced_byte=1e-6, overlap=1.0)
+    model, here = dense_model(), cases.local_cluster(4)
+    whole, coded = (strategy_of(here, AllReduce(0, compressor=each)) for each in (None, compressor))
+    assert seconds(model, here, coded, slow) > seconds(model, here, whole, slow)
+
+
+def matrix_model() -> ModelSpec:
+    return ModelSpec("matrix", 8, "SGD", 0, (Variable("w", (2000, 1000), "float32", 0, factor_rows=16),))
+
+
+@pytest.mark.parametrize("compressor", [PowerSGD(4), SufficientFactors()], ids=repr)
+@pytest.mark.parametrize("server", [False, True])
+def test_factors_of_a_matrix_save_time_where_links_are_the_limit(compressor: Compressor, server: bool) -> None:
+    cluster = cases.star_cluster(4, gbit_per_s=0.2)
+    whole, factors = (
+        ParameterServer("node0/cpu:0", compressor=each) if server else AllReduce(0, compressor=each)
+        for each in (None, compressor)
+    )
+    found = [seconds(matrix_model(), cluster, strategy_of(cluster, each), FREE) for each in (whole, factors)]
+    assert found[1] < (0.6 if server else 0.2) * found[0]
+
+
+def test_a_step_taken_apart_names_what_each_link_node_and_server_is_busy_for() -> None:
+    cluster, model = cases.star_cluster(4, gbit_per_s=0.2), dense_model(50_000_000, slots=1, flops=1e9)
+    strategy = strategy_of(cluster, ParameterServer("node1/cpu:0"))
+    parts = breakdown(model, cluster, strategy, Coefficients())
+    found = dict(zip(((link.source, link.target) for link in cluster.links), parts.links.tolist(), strict=True))
+    assert found["node1", "switch"] == pytest.approx(3 * 200e6 / 25e6)
+    assert found["node0", "switch"] == pytest.approx(200e6 / 25e6)
+    assert parts.servers.tolist() == [0, pytest.approx((4 + 2) * 200e6 * 3e-10), 0, 0]
+    assert parts.compute == pytest.approx(np.full(4, 3 * 1e9 * 1e-10 / 2))
+    assert parts.nodes.argmax() == 1
+    assert (parts.gpu_compute, parts.overhead, parts.chain) == (0, 5e-3, 0)
+    assert parts.step == pytest.approx(seconds(model, cluster, strategy))

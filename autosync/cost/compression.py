@@ -1,0 +1,190 @@
+"""What compressed shards and buckets send, and what coding them costs, as uses of channels.
+
+Notation: N replicas, b bytes and E elements of a gradient, of i bytes each; k the elements that top-k keeps; M x N
+matrices; r PowerSGD's rank; K the rows of sufficient factors.
+
+Work is counted in bytes, as of an addition that reads them. What follows are assumptions, which calibration moves
+together only; the first two were measured with TensorFlow on one processor, as multiples of an addition's time. A cast,
+at either end of every message, is `CAST_PASSES` over the gradient. Top-k's choice with its error feedback is `8 + 800
+ratio` passes. A flop of a thin product counts as `BYTES_A_FLOP` (the ratio of the default coefficients); PowerSGD makes
+6 M N r + 2 M r^2 of them (two products, one more to decode, an orthogonalization), and passes over the gradient
+`POWER_SGD_PASSES` times for error feedback. The sufficient factors of all replicas are multiplied out with 2 K M N
+flops for each replica that sent some.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from autosync.cost.channels import Channel
+from autosync.cost.exchange import Quantities
+from autosync.spec import AllReduce, Cast, Compressor, ParameterServer, PowerSGD, TopK
+
+__all__ = ["CompressedShard", "Use", "bucket_uses", "cast_rows_uses", "server_uses"]
+
+CAST_PASSES = 0.5
+POWER_SGD_PASSES = 4.0
+BYTES_A_FLOP = 1 / 3
+CAST_BYTES = 2
+INDEX_BYTES = 4
+CODING: Channel = ("coding", "", False)
+ALL_GATHER: Channel = ("all_gather", "", False)
+
+
+class Use(NamedTuple):
+    """So much of a channel. Uses of one shard or bucket follow one another."""
+
+    channel: Channel
+    quantities: Quantities
+
+
+@dataclass(frozen=True)
+class CompressedShard:
+    """A dense shard: its shape, bytes an element, and the rows of its sufficient factors if it has such."""
+
+    shape: tuple[int, ...]
+    item_bytes: int
+    factor_rows: int | None = None
+
+    @property
+    def elements(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def bytes(self) -> int:
+        return self.elements * self.item_bytes
+
+    @property
+    def factor_bytes(self) -> float:
+        """What sufficient factors send in its place: K (M + N) elements."""
+        return float((self.factor_rows or 0) * sum(self.shape) * self.item_bytes)
+
+
+def bucket_uses(synchronizer: AllReduce, shards: Sequence[CompressedShard], pieces: float, replicas: int) -> list[Use]:
+    """A compressed bucket of `shards`, whose algorithm makes `pieces` of it."""
+    compressor = synchronizer.compressor
+    algorithm: Channel = (synchronizer.algorithm, "", False)
+    whole = float(sum(shard.bytes for shard in shards))
+    held = Quantities(held_bytes=whole, pieces=pieces, gradient_bytes=whole)
+    if isinstance(compressor, Cast):
+        sent = _cast_bytes(shards)
+        ends = 2 * (2 * (replicas - 1) / replicas)  # of what a replica sends, on average, and of what it receives
+        scales = pieces if compressor.dtype == "fp16" else 0.0
+        used = Use(algorithm, held._replace(payload_bytes=sent, touched_bytes=whole, scales=scales))
+        return [used, _coding(ends * CAST_PASSES * whole)]
+    if isinstance(compressor, TopK):
+        return [*_top_k_uses(compressor, shards, held, algorithm, replicas), _coding(_top_k_passes(compressor) * whole)]
+    if isinstance(compressor, PowerSGD):
+        left, right = _power_sgd_bytes(compressor, shards)
+        uses = [Use(algorithm, held._replace(payload_bytes=left, touched_bytes=left))]
+        if right:
+            uses.append(Use(algorithm, Quantities(right, touched_bytes=right, pieces=pieces)))
+        return [*uses, _coding(_power_sgd_work(compressor, shards))]
+    factors = sum(shard.factor_bytes for shard in shards)
+    return [
+        Use(ALL_GATHER, held._replace(payload_bytes=factors, pieces=2.0 * len(shards))),
+        _coding(replicas * _product_work(shards)),
+    ]
+
+
+def server_uses(synchronizer: ParameterServer, shard: CompressedShard, replicas: int) -> list[Use]:
+    """A compressed dense shard on a server."""
+    compressor, device, whole = synchronizer.compressor, synchronizer.device, float(shard.bytes)
+    held = Quantities(touched_bytes=whole, held_bytes=whole, gradient_bytes=whole)
+    dense: Channel = ("dense_server", device, synchronizer.local_copy)
+    pull = Use(("pull", device, synchronizer.local_copy), held)
+    if isinstance(compressor, Cast):
+        sent = _cast_bytes([shard])
+        scales = 1.0 if compressor.dtype == "fp16" else 0.0
+        used = Use(dense, held._replace(payload_bytes=sent, scales=scales))
+        return [used, _coding(CAST_PASSES * whole), _server_coding(device, replicas * CAST_PASSES * whole)]
+    if isinstance(compressor, PowerSGD):
+        if compressor.matrix(shard.shape) is None:
+            return [Use(dense, held._replace(payload_bytes=whole))]
+        left, right = _power_sgd_bytes(compressor, [shard])
+        push: Channel = ("push", device, False)
+        return [
+            pull,
+            Use(push, Quantities(left, touched_bytes=left)),
+            Use(("send_back", device, False), Quantities(left)),
+            Use(push, Quantities(right, touched_bytes=right)),
+            _coding(_power_sgd_work(compressor, [shard])),
+        ]
+    own: Channel = ("own_push", device, False)
+    if isinstance(compressor, TopK):
+        sent = compressor.kept(shard.elements) * float(shard.item_bytes + INDEX_BYTES)
+        pushed = Use(own, Quantities(sent, touched_bytes=sent, pieces=2.0))
+        return [pull, pushed, _coding(_top_k_passes(compressor) * whole), _server_coding(device, whole)]
+    pushed = Use(own, Quantities(shard.factor_bytes, pieces=2.0))
+    return [pull, pushed, _server_coding(device, replicas * _product_work([shard]))]
+
+
+def cast_rows_uses(channel: Channel, rows: Quantities, item_bytes: int, compressor: Compressor) -> list[Use]:
+    """Touched rows whose gradients are cast: neither their numbers nor the rows pulled are."""
+    sent = rows.payload_bytes * CAST_BYTES / item_bytes
+    scales = 1.0 if isinstance(compressor, Cast) and compressor.dtype == "fp16" else 0.0
+    return [
+        Use(channel, rows._replace(payload_bytes=sent, scales=scales)),
+        _coding(2 * CAST_PASSES * rows.touched_bytes),
+    ]
+
+
+def _top_k_uses(
+    compressor: TopK, shards: Sequence[CompressedShard], held: Quantities, algorithm: Channel, replicas: int
+) -> list[Use]:
+    kept = compressor.kept(sum(shard.elements for shard in shards))
+    values, indices = float(kept * shards[0].item_bytes), float(kept * INDEX_BYTES)
+    if compressor.indices == "own":
+        both = values + indices
+        return [Use(ALL_GATHER, held._replace(payload_bytes=both, touched_bytes=both, pieces=2.0))]
+    # Who sends its indices to all others takes turns, or follows from the data: each replica in one step of N.
+    uses = [Use(ALL_GATHER, Quantities(indices / replicas, pieces=1 / replicas))]
+    if compressor.indices == "var":
+        uses.insert(0, Use(ALL_GATHER, Quantities(float(INDEX_BYTES))))  # a float32 each, to compare
+    pieces = min(held.pieces, kept / replicas)
+    return [*uses, Use(algorithm, held._replace(payload_bytes=values, touched_bytes=values, pieces=pieces))]
+
+
+def _top_k_passes(compressor: TopK) -> float:
+    return 8 + 800 * compressor.ratio
+
+
+def _cast_bytes(shards: Sequence[CompressedShard]) -> float:
+    return float(CAST_BYTES * sum(shard.elements for shard in shards))
+
+
+def _power_sgd_bytes(compressor: PowerSGD, shards: Sequence[CompressedShard]) -> tuple[float, float]:
+    """Bytes of the factors P with all that travels whole, and of the factors Q."""
+    left = right = 0
+    for shard in shards:
+        matrix = compressor.matrix(shard.shape)
+        left += (matrix[0] * compressor.rank if matrix else shard.elements) * shard.item_bytes
+        right += matrix[1] * compressor.rank * shard.item_bytes if matrix else 0
+    return float(left), float(right)
+
+
+def _power_sgd_work(compressor: PowerSGD, shards: Sequence[CompressedShard]) -> float:
+    total, rank = 0.0, compressor.rank
+    for shard in shards:
+        matrix = compressor.matrix(shard.shape)
+        if matrix:
+            flops = 6 * shard.elements * rank + 2 * matrix[0] * rank**2
+            total += POWER_SGD_PASSES * shard.bytes + BYTES_A_FLOP * flops
+    return total
+
+
+def _product_work(shards: Sequence[CompressedShard]) -> float:
+    """Of multiplying out the sufficient factors of one replica."""
+    return BYTES_A_FLOP * sum(2.0 * (shard.factor_rows or 0) * shard.elements for shard in shards)
+
+
+def _coding(worked_bytes: float) -> Use:
+    """Work on every replica."""
+    return Use(CODING, Quantities(touched_bytes=worked_bytes))
+
+
+def _server_coding(server: str, worked_bytes: float) -> Use:
+    return Use(("server_coding", server, False), Quantities(touched_bytes=worked_bytes))

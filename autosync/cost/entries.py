@@ -1,0 +1,127 @@
+"""One strategy as uses of channels at points of the backward pass. Predicting spends its time here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from autosync.cost.channels import Channel
+from autosync.cost.compression import CompressedShard, Use, bucket_uses, cast_rows_uses, server_uses
+from autosync.cost.exchange import Quantities
+from autosync.cost.tables import CostTables, VariableTable
+from autosync.spec import AllReduce, ParameterServer, Strategy, Synchronizer, VariableStrategy
+
+__all__ = ["Entries", "entries_of"]
+
+CHUNKED = ("ring", "halving_doubling")
+"""Algorithms that send a replica's share of a bucket, of which a bucket with few elements has few."""
+
+
+@dataclass
+class Entries:
+    """What a strategy uses: entry i is `quantities[i]` of channel `channels[i]` at phase `phases[i]`.
+
+    `numbers` gives channels their numbers; strategies costed together share it. `shards` counts shards by channel.
+    `chains` holds, for each bucket and compressed shard, the phase from which on its uses follow one another, the
+    seconds its payload takes and its latency.
+    """
+
+    numbers: dict[Channel, int]
+    phases: list[int] = field(default_factory=list)
+    channels: list[int] = field(default_factory=list)
+    quantities: list[Quantities] = field(default_factory=list)
+    shards: dict[int, int] = field(default_factory=dict)
+    bucket_bytes: list[float] = field(default_factory=list)
+    chains: list[tuple[int, float, float]] = field(default_factory=list)
+
+    def add(self, tables: CostTables, phase: int, uses: list[Use], shards: int = 1) -> None:
+        """Add uses that follow one another; the shards count for the channel that their gradients are in."""
+        seconds = latency = 0.0
+        for channel, quantities in uses:
+            number = self.numbers.setdefault(channel, len(self.numbers))
+            self.phases.append(phase)
+            self.channels.append(number)
+            self.quantities.append(quantities)
+            counted = shards if quantities.gradient_bytes else 0
+            self.shards[number] = self.shards.get(number, 0) + counted
+            projected = tables.projected(channel)
+            seconds += projected.seconds_a_byte * quantities.payload_bytes
+            latency += projected.latency_seconds
+        self.chains.append((phase, seconds, latency))
+
+
+@dataclass
+class _Bucket:
+    """A bucket being filled; it is ready when its last gradient is. `compressed` lists its shards if they are."""
+
+    synchronizer: AllReduce
+    payload_bytes: float = 0.0
+    elements: float = 0.0
+    phase: int = 0
+    shards: int = 0
+    compressed: list[CompressedShard] = field(default_factory=list)
+
+    def add(self, payload_bytes: float, table: VariableTable) -> None:
+        self.payload_bytes += payload_bytes
+        self.elements += payload_bytes * table.elements_a_byte
+        self.shards += 1
+        if table.phase > self.phase:
+            self.phase = table.phase
+
+    def uses(self, replicas: int) -> list[Use]:
+        algorithm = self.synchronizer.algorithm
+        pieces = min(1.0, self.elements / replicas) if algorithm in CHUNKED else 1.0
+        if self.compressed:
+            return bucket_uses(self.synchronizer, self.compressed, pieces, replicas)
+        size = self.payload_bytes
+        return [Use((algorithm, "", False), Quantities(size, 0.0, size, size, pieces, 0.0, size))]
+
+
+def entries_of(tables: CostTables, strategy: Strategy, numbers: dict[Channel, int]) -> Entries:
+    """Raises `KeyError`, `IndexError` or `ValueError` when the strategy does not fit."""
+    if len(strategy.variables) != len(tables.variables):
+        raise ValueError("it does not decide every variable once")
+    entries = Entries(numbers)
+    phases, channels, weights, counts = entries.phases, entries.channels, entries.quantities, entries.shards
+    buckets: dict[int, _Bucket] = {}
+    for each in strategy.variables:
+        table = tables.variables[each.variable]
+        sparse = table.variable.sparse
+        for index, (shard, quantities) in enumerate(zip(each.shards, table.shards(each.partition), strict=True)):
+            if not sparse and isinstance(shard, AllReduce):
+                bucket = buckets.get(shard.group)
+                if bucket is None:
+                    bucket = buckets[shard.group] = _Bucket(shard)
+                bucket.add(quantities.payload_bytes, table)
+                if shard.compressor is not None:
+                    bucket.compressed.append(_compressed(table, each, index))
+            elif shard.compressor is not None:
+                entries.add(tables, table.phase, _compressed_uses(tables, each, index, quantities))
+            else:
+                number = numbers.setdefault(_channel(shard, sparse), len(numbers))
+                phases.append(table.phase)
+                channels.append(number)
+                weights.append(quantities)
+                counts[number] = counts.get(number, 0) + 1
+    for bucket in buckets.values():
+        entries.add(tables, bucket.phase, bucket.uses(len(tables.replicas)), bucket.shards)
+        entries.bucket_bytes.append(bucket.payload_bytes)
+    return entries
+
+
+def _channel(shard: Synchronizer, sparse: bool) -> Channel:
+    if isinstance(shard, ParameterServer):
+        return ("sparse_server", shard.device, False) if sparse else ("dense_server", shard.device, shard.local_copy)
+    return "gathered_rows", "", False
+
+
+def _compressed(table: VariableTable, each: VariableStrategy, index: int) -> CompressedShard:
+    return CompressedShard(table.shapes(each.partition)[index], table.item_bytes, table.variable.factor_rows)
+
+
+def _compressed_uses(tables: CostTables, each: VariableStrategy, index: int, whole: Quantities) -> list[Use]:
+    """A compressed shard that is in no bucket: on a server, or sparse."""
+    shard, table = each.shards[index], tables.variables[each.variable]
+    if table.variable.sparse and shard.compressor:
+        return cast_rows_uses(_channel(shard, sparse=True), whole, table.item_bytes, shard.compressor)
+    assert isinstance(shard, ParameterServer)
+    return server_uses(shard, _compressed(table, each, index), len(tables.replicas))
