@@ -1,6 +1,6 @@
 """The space for convolutional networks: a few huge dense layers (VGG) or very many small kernels (ResNet, DenseNet)."""
 
-from autosync.space import Cut, PartBytes, PerServer, Rule, Servers, Space, Where
+from autosync.space import ALGORITHMS, LOSSLESS, Cut, PartBytes, PerServer, Rule, Servers, Space, Where
 
 SPACE = Space(
     name="cnn",
@@ -10,6 +10,8 @@ SPACE = Space(
             where=Where(over_bytes=1_048_576),
             servers=Servers(local_copy=(False, True)),
             all_reduce=True,
+            algorithms=ALGORITHMS,
+            compressors=LOSSLESS,
             cut=Cut(
                 counts=(1, 2, PerServer(1), PerServer(2), PartBytes(4_096_000)), axes="every", min_shard_bytes=65_536
             ),
@@ -19,9 +21,11 @@ SPACE = Space(
             where=Where(over_bytes=65_536),
             servers=Servers(local_copy=(False, True)),
             all_reduce=True,
+            algorithms=ALGORITHMS,
+            compressors=LOSSLESS,
             cut=Cut(counts=(1, 2, PerServer(1)), axes="every", min_shard_bytes=16_384),
         ),
-        Rule(servers=Servers(), all_reduce=True),
+        Rule(servers=Servers(), all_reduce=True, algorithms=ALGORITHMS, compressors=LOSSLESS),
     ),
     max_buckets=32,
 )

@@ -1,7 +1,24 @@
 """The language of search spaces, and what a declared space becomes once it is bound to a model and a cluster."""
 
-from autosync.space.rules import EVERYTHING, Cut, PartBytes, PerServer, Rule, Servers, Where
+from autosync.space.rules import EVERYTHING, LOSSLESS, Cut, PartBytes, PerServer, Rule, Servers, Where
 from autosync.space.search_space import SearchSpace
 from autosync.space.space import Space
+from autosync.spec import ALGORITHMS, Cast, PowerSGD, SufficientFactors, TopK
 
-__all__ = ["EVERYTHING", "Cut", "PartBytes", "PerServer", "Rule", "SearchSpace", "Servers", "Space", "Where"]
+__all__ = [
+    "ALGORITHMS",
+    "EVERYTHING",
+    "LOSSLESS",
+    "Cast",
+    "Cut",
+    "PartBytes",
+    "PerServer",
+    "PowerSGD",
+    "Rule",
+    "SearchSpace",
+    "Servers",
+    "Space",
+    "SufficientFactors",
+    "TopK",
+    "Where",
+]

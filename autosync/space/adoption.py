@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 
-from autosync.space.domain import REDUCED, SERVED, Domain, Domains, Draft, all_reduce, kind_of
+from autosync.space.domain import REDUCED, SERVED, Domain, Draft, kind_of
+from autosync.space.domains import Domains
 from autosync.space.placement import lightest
 from autosync.space.sampling import sampled
 from autosync.spec import AllReduce, ParameterServer, Partition, Strategy, Synchronizer, VariableStrategy
@@ -17,8 +19,9 @@ def adopted(domains: Domains, strategy: Strategy, rng: random.Random) -> Draft:
     """The strategy's decisions, each changed as little as the domains ask for.
 
     A cut becomes the offered one nearest in count of shards; a server that is not offered becomes the least loaded one
-    that is, on the same node if there is one. Variables the strategy does not decide are sampled. May hold too many
-    buckets; see `within_limits`.
+    that is, on the same node if there is one; an algorithm or compressor that is not offered becomes the first one that
+    is, and none at all if there is a choice. Variables the strategy does not decide are sampled. May hold too many
+    buckets, and more than one staleness; see `within_limits` and `settled`.
     """
     spare = sampled(domains, rng)
     loads = dict.fromkeys(domains.devices, 0.0)
@@ -50,9 +53,11 @@ def _shards(
     for position in range(count):
         old = each.shards[position * len(each.shards) // count]
         if kinds[position * len(each.shards) // count] == REDUCED:
-            shards.append(all_reduce(old.group if isinstance(old, AllReduce) else group))
+            algorithm = old.algorithm if isinstance(old, AllReduce) else "ring"
+            own = old.group if isinstance(old, AllReduce) else group
+            shards.append(domain.reducing(own, algorithm, old.compressor, whole=cut is None))
         else:
-            server = _server(domain, old, loads, rng)
+            server = _server(domain, old, cut is None, loads, rng)
             loads[server.device] += part
             shards.append(server)
     return tuple(shards)
@@ -68,12 +73,14 @@ def _kinds(domain: Domain, each: VariableStrategy) -> list[str]:
     return kinds
 
 
-def _server(domain: Domain, old: Synchronizer, loads: dict[str, float], rng: random.Random) -> ParameterServer:
+def _server(
+    domain: Domain, old: Synchronizer, whole: bool, loads: dict[str, float], rng: random.Random
+) -> ParameterServer:
     if not isinstance(old, ParameterServer):
-        return domain.on(lightest(domain, loads, rng), local_copy=False)
-    if old.device in domain.devices:
-        return domain.on(old.device, old.local_copy)
-    node = old.device.rpartition("/")[0]
-    near = [device for device in domain.devices if device.rpartition("/")[0] == node]
-    device = min(near, key=loads.__getitem__) if near else lightest(domain, loads, rng)
-    return domain.on(device, old.local_copy)
+        return domain.on(lightest(domain, loads, rng), False, old.compressor, whole)
+    device = old.device
+    if device not in domain.devices:
+        node = device.rpartition("/")[0]
+        near = [each for each in domain.devices if each.rpartition("/")[0] == node]
+        device = min(near, key=loads.__getitem__) if near else lightest(domain, loads, rng)
+    return replace(domain.on(device, old.local_copy, old.compressor, whole), staleness=old.staleness)

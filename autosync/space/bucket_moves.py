@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 
 from autosync.space.buckets import Bucket, balanced_buckets, buckets_of, grouped
-from autosync.space.domain import Domains, Draft
+from autosync.space.domain import Draft
+from autosync.space.domains import Domains
 
 __all__ = ["bucket_count", "merge_buckets", "rebucket", "shift_bucket_boundary", "split_bucket"]
 

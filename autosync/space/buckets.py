@@ -6,7 +6,8 @@ import random
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from autosync.space.domain import BucketKind, Domains, Draft, all_reduce
+from autosync.space.domain import BucketKind, Draft, all_reduce
+from autosync.space.domains import Domains
 from autosync.spec import AllReduce, VariableStrategy
 
 __all__ = [
@@ -52,7 +53,7 @@ def reduced_shards(domains: Domains, draft: Draft) -> list[ReducedShard]:
             if isinstance(shard, AllReduce):
                 position = domain.variable.ready_order + index / count
                 part = domain.gradient_bytes / count
-                found.append(ReducedShard(position, variable, index, domain.bucket_kind, part, shard.group))
+                found.append(ReducedShard(position, variable, index, domain.bucket_kind(shard), part, shard.group))
     found.sort()
     return found
 
@@ -69,16 +70,17 @@ def buckets_of(domains: Domains, draft: Draft) -> list[Bucket]:
 
 
 def grouped(draft: Draft, buckets: Iterable[Bucket]) -> Draft:
-    """The draft with `buckets`, numbered in their order; shards in none of them keep their group."""
-    groups: dict[int, dict[int, int]] = {}
+    """The draft with `buckets`, numbered in their order and of their kinds; shards in none keep what they have."""
+    changed: dict[int, dict[int, AllReduce]] = {}
     for number, bucket in enumerate(buckets):
+        shared = all_reduce(number, bucket.kind.algorithm, bucket.kind.compressor)
         for shard in bucket.shards:
-            groups.setdefault(shard.variable, {})[shard.shard] = number
-    return [_with_groups(each, groups[index]) if index in groups else each for index, each in enumerate(draft)]
+            changed.setdefault(shard.variable, {})[shard.shard] = shared
+    return [_with_shards(each, changed[index]) if index in changed else each for index, each in enumerate(draft)]
 
 
-def _with_groups(each: VariableStrategy, groups: Mapping[int, int]) -> VariableStrategy:
-    shards = tuple([all_reduce(groups[index]) if index in groups else shard for index, shard in enumerate(each.shards)])
+def _with_shards(each: VariableStrategy, changed: Mapping[int, AllReduce]) -> VariableStrategy:
+    shards = tuple([changed.get(index, shard) for index, shard in enumerate(each.shards)])
     return each if shards == each.shards else VariableStrategy(each.variable, shards, each.partition)
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 
 from autosync.space.buckets import Bucket, ReducedShard, grouped, reduced_shards
-from autosync.space.domain import BucketKind, Domains, Draft, all_reduce
-from autosync.space.surroundings import nearest_group
+from autosync.space.domain import BucketKind, Draft, all_reduce
+from autosync.space.domains import Domains
+from autosync.space.surroundings import nearest_shard
 from autosync.spec import AllReduce, VariableStrategy
 
 __all__ = ["crossed"]
@@ -42,7 +43,7 @@ def _grouped_like(domains: Domains, draft: Draft, parent: Draft) -> Draft:
     buckets: dict[tuple[BucketKind, int], Bucket] = {}
     for shard in reduced_shards(domains, draft):
         near = by_kind.get(shard.kind)
-        group = nearest_group(near, shard.position) if near else 0
+        group = nearest_shard(near, shard.position).group if near else 0
         buckets.setdefault((shard.kind, group), Bucket(shard.kind, [])).shards.append(shard)
     return grouped(draft, buckets.values())
 
@@ -55,7 +56,12 @@ def _renumbered(draft: Draft, offset: int) -> Draft:
     return [
         VariableStrategy(
             each.variable,
-            tuple(all_reduce(shard.group + offset) if isinstance(shard, AllReduce) else shard for shard in each.shards),
+            tuple(
+                all_reduce(shard.group + offset, shard.algorithm, shard.compressor)
+                if isinstance(shard, AllReduce)
+                else shard
+                for shard in each.shards
+            ),
             each.partition,
         )
         for each in draft

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import TypeAlias, final
+from typing import NamedTuple, TypeAlias, final
 
-from autosync.spec import DTYPE_BYTES, AllReduce, ParameterServer, Partition, Synchronizer, Variable, VariableStrategy
+from autosync.space.naming import compressor_text, cut_text, reduction_text, server_text
+from autosync.spec import (
+    DTYPE_BYTES,
+    AllReduce,
+    Compressor,
+    ParameterServer,
+    Partition,
+    SufficientFactors,
+    Synchronizer,
+    Variable,
+    VariableStrategy,
+)
 
-__all__ = ["REDUCED", "SERVED", "BucketKind", "Domain", "Domains", "Draft", "all_reduce", "kind_of"]
+__all__ = ["REDUCED", "SERVED", "BucketKind", "Domain", "Draft", "all_reduce", "kind_of", "stands_for_whole"]
 
 SERVED = "served"
 REDUCED = "reduced"
@@ -16,18 +27,34 @@ REDUCED = "reduced"
 Draft: TypeAlias = list[VariableStrategy]
 """A strategy in the making: one entry a variable, in graph order."""
 
-BucketKind: TypeAlias = tuple[str, bool]
-"""Dtype and whether sparse. A bucket holds one kind: a flat tensor has one dtype, and rows are gathered, not added."""
+
+class BucketKind(NamedTuple):
+    """What all shards of a bucket have in common: a flat tensor has one dtype, and rows are gathered, not added.
+
+    Sufficient factors belong to one variable, so each such variable, `alone` by its ready order, is a kind of its own;
+    for all others `alone` is -1.
+    """
+
+    dtype: str
+    sparse: bool
+    algorithm: str = "ring"
+    compressor: Compressor | None = None
+    alone: int = -1
 
 
-@lru_cache(maxsize=4096)
-def all_reduce(group: int) -> AllReduce:
-    """The all-reduce of `group`; one object a group, since candidates hold very many."""
-    return AllReduce(group)
+@lru_cache(maxsize=16384)
+def all_reduce(group: int, algorithm: str = "ring", compressor: Compressor | None = None) -> AllReduce:
+    """The all-reduce of `group`; one object each, since candidates hold very many."""
+    return AllReduce(group, algorithm, compressor)
 
 
 def kind_of(synchronizer: Synchronizer) -> str:
     return REDUCED if isinstance(synchronizer, AllReduce) else SERVED
+
+
+def stands_for_whole(synchronizer: Synchronizer) -> bool:
+    """Whether it can hold a whole variable only, none that is cut."""
+    return isinstance(synchronizer.compressor, SufficientFactors)
 
 
 @final
@@ -35,27 +62,38 @@ def kind_of(synchronizer: Synchronizer) -> str:
 class Domain:
     """What one variable may be given.
 
-    `cuts` (None is whole) are in order of shards, then axis; `servers` in the cluster's order. Neither holds an option
-    twice. Each shard takes one of `servers` or, if `reduced`, an all-reduce; see `Rule` for `mixed_shards`.
+    `cuts` (None is whole) are in order of shards, then axis; `servers` in the cluster's order, with each local copy and
+    compressor; `reductions`, the all-reduces, differ in algorithm and compressor and all have group 0. None holds an
+    option twice. Each shard takes one of `servers` or `reductions`; see `Rule` for `mixed_shards`.
     """
 
     variable: Variable
     cuts: tuple[Partition | None, ...]
     servers: tuple[ParameterServer, ...]
-    reduced: bool
+    reductions: tuple[AllReduce, ...]
     mixed_shards: bool
+
+    @property
+    def reduced(self) -> bool:
+        return bool(self.reductions)
 
     @cached_property
     def kinds(self) -> tuple[str, ...]:
-        return ((SERVED,) if self.servers else ()) + ((REDUCED,) if self.reduced else ())
+        return ((SERVED,) if self.servers else ()) + ((REDUCED,) if self.reductions else ())
 
     @cached_property
     def devices(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(server.device for server in self.servers))
 
     @cached_property
-    def bucket_kind(self) -> BucketKind:
-        return self.variable.dtype, self.variable.sparse
+    def copies(self) -> tuple[bool, ...]:
+        return tuple(dict.fromkeys(server.local_copy for server in self.servers))
+
+    @cached_property
+    def compressors(self) -> tuple[Compressor | None, ...]:
+        """Every compressor that some shard may have."""
+        shards: tuple[Synchronizer, ...] = (*self.servers, *self.reductions)
+        return tuple(dict.fromkeys(each.compressor for each in shards))
 
     @cached_property
     def gradient_bytes(self) -> float:
@@ -65,112 +103,96 @@ class Domain:
             return float(variable.bytes)
         return variable.rows_per_step * variable.row_elements * DTYPE_BYTES[variable.dtype]
 
-    def on(self, device: str, local_copy: bool) -> ParameterServer:
-        """The server on `device` (one of `devices`), with a local copy as asked where that is offered."""
+    def bucket_kind(self, shard: AllReduce) -> BucketKind:
+        key = shard.algorithm, shard.compressor
+        if key not in self._bucket_kinds:
+            alone = self.variable.ready_order if stands_for_whole(shard) else -1
+            self._bucket_kinds[key] = BucketKind(self.variable.dtype, self.variable.sparse, *key, alone)
+        return self._bucket_kinds[key]
+
+    def algorithms(self, compressor: Compressor | None) -> tuple[str, ...]:
+        """Those offered with `compressor`, in the rule's order."""
+        return self._algorithms.get(compressor, ())
+
+    def on(
+        self, device: str, local_copy: bool, compressor: Compressor | None = None, whole: bool = True
+    ) -> ParameterServer:
+        """The server on `device` (one of `devices`), with a local copy and compressor as asked where that is offered.
+
+        `whole` tells that the variable is not cut.
+        """
         choices = self._by_device[device]
-        return choices.get(local_copy) or next(iter(choices.values()))
+        for wish in ((local_copy, compressor), (local_copy, None), (not local_copy, compressor)):
+            found = choices.get(wish)
+            if found and (whole or not stands_for_whole(found)):
+                return found
+        return next(each for each in choices.values() if whole or not stands_for_whole(each))
+
+    def reducing(
+        self, group: int, algorithm: str = "ring", compressor: Compressor | None = None, whole: bool = True
+    ) -> AllReduce:
+        """The all-reduce of `group`, with algorithm and compressor as asked where that is offered, else the first."""
+        if not whole and compressor is not None and isinstance(compressor, SufficientFactors):
+            compressor = None
+        if compressor not in self._algorithms:
+            compressor = next(each for each in self._algorithms if whole or not isinstance(each, SufficientFactors))
+        offered = self._algorithms[compressor]
+        return all_reduce(group, algorithm if algorithm in offered else offered[0], compressor)
+
+    def servers_for(self, cut: Partition | None) -> tuple[ParameterServer, ...]:
+        return tuple(each for each in self.servers if cut is None or not stands_for_whole(each))
+
+    def reductions_for(self, cut: Partition | None) -> tuple[AllReduce, ...]:
+        return tuple(each for each in self.reductions if cut is None or not stands_for_whole(each))
+
+    def why_not(self, each: VariableStrategy) -> str | None:
+        """The first reason why `each` is none of the decisions offered, apart from its groups and staleness."""
+        name = each.variable
+        if each.partition not in self.cuts:
+            offered = ", ".join(cut_text(cut) for cut in self.cuts)
+            return f"Variable {name!r} is {cut_text(each.partition)}; the space offers: {offered}."
+        reduced = 0
+        for shard in each.shards:
+            if shard.compressor not in self.compressors:
+                offered = ", ".join(compressor_text(compressor) for compressor in self.compressors)
+                return f"Variable {name!r} is sent {compressor_text(shard.compressor)}; the space offers: {offered}."
+            if each.partition and stands_for_whole(shard):
+                return f"Variable {name!r} is cut, but sufficient factors stand for a whole matrix."
+            if isinstance(shard, AllReduce):
+                reduced += 1
+                if self.reductions and shard.algorithm not in self.algorithms(shard.compressor):
+                    offered = ", ".join(map(reduction_text, self.reductions))
+                    return f"Variable {name!r} is all-reduced by {reduction_text(shard)}; the space offers: {offered}."
+            elif not self._offers(shard):
+                return f"Variable {name!r} is on {server_text(shard)}; the space offers: {self._servers_text}."
+        if reduced and not self.reductions:
+            return f"Variable {name!r} is all-reduced; the space offers it parameter servers only."
+        if 0 < reduced < len(each.shards) and not self.mixed_shards:
+            return f"Variable {name!r} mixes servers and all-reduce; the space gives its shards one kind."
+        return None
+
+    def _offers(self, server: ParameterServer) -> bool:
+        return (server.local_copy, server.compressor) in self._by_device.get(server.device, ())
 
     @cached_property
-    def _by_device(self) -> dict[str, dict[bool, ParameterServer]]:
-        table: dict[str, dict[bool, ParameterServer]] = {}
-        for server in self.servers:
-            table.setdefault(server.device, {})[server.local_copy] = server
+    def _bucket_kinds(self) -> dict[tuple[str, Compressor | None], BucketKind]:
+        """Filled as they are asked for: strategies from outside have others than those offered."""
+        return {}
+
+    @cached_property
+    def _algorithms(self) -> dict[Compressor | None, tuple[str, ...]]:
+        table: dict[Compressor | None, tuple[str, ...]] = {}
+        for each in self.reductions:
+            table[each.compressor] = (*table.get(each.compressor, ()), each.algorithm)
         return table
 
     @cached_property
-    def _server_set(self) -> frozenset[Synchronizer]:
-        return frozenset(self.servers)
-
-    def labelled_choices(self, buckets: int) -> int:
-        """Number of decisions, were there `buckets` all-reduce buckets to tell apart."""
-        served, reduced = len(self.servers), buckets if self.reduced else 0
-        counts = [cut.shards if cut else 1 for cut in self.cuts]
-        if self.mixed_shards:
-            return sum((served + reduced) ** count for count in counts)
-        return sum(served**count + reduced**count for count in counts)
-
-    def why_not(self, each: VariableStrategy) -> str | None:
-        """The first reason why `each` is none of the decisions offered, apart from its groups."""
-        if each.partition not in self.cuts:
-            offered = ", ".join(_cut_text(cut) for cut in self.cuts)
-            return f"Variable {each.variable!r} is {_cut_text(each.partition)}; the space offers: {offered}."
-        reduced = 0
-        for shard in each.shards:
-            if isinstance(shard, AllReduce):
-                reduced += 1
-            elif shard not in self._server_set:
-                return (
-                    f"Variable {each.variable!r} is on {_server_text(shard)}; the space offers: {self._servers_text}."
-                )
-        if reduced and not self.reduced:
-            return f"Variable {each.variable!r} is all-reduced; the space offers it parameter servers only."
-        if 0 < reduced < len(each.shards) and not self.mixed_shards:
-            return f"Variable {each.variable!r} mixes servers and all-reduce; the space gives its shards one kind."
-        return None
+    def _by_device(self) -> dict[str, dict[tuple[bool, Compressor | None], ParameterServer]]:
+        table: dict[str, dict[tuple[bool, Compressor | None], ParameterServer]] = {}
+        for server in self.servers:
+            table.setdefault(server.device, {})[server.local_copy, server.compressor] = server
+        return table
 
     @property
     def _servers_text(self) -> str:
-        return ", ".join(_server_text(server) for server in self.servers) or "all-reduce only"
-
-
-def _cut_text(cut: Partition | None) -> str:
-    return f"cut in {cut.shards} along axis {cut.axis}" if cut else "whole"
-
-
-def _server_text(server: ParameterServer) -> str:
-    copy = " with a local copy" if server.local_copy else ""
-    stale = f" with staleness {server.staleness}" if server.staleness else ""
-    return f"{server.device}{copy}{stale}"
-
-
-@final
-@dataclass(frozen=True)
-class Domains:
-    """The domains of a model's variables, in graph order, and how many buckets each bucket kind may have."""
-
-    each: tuple[Domain, ...]
-    max_buckets: int
-
-    @cached_property
-    def index_of(self) -> dict[str, int]:
-        return {domain.variable.name: index for index, domain in enumerate(self.each)}
-
-    @cached_property
-    def devices(self) -> tuple[str, ...]:
-        """Every device some variable may be put on, in the order first offered."""
-        return tuple(dict.fromkeys(device for domain in self.each for device in domain.devices))
-
-    @cached_property
-    def alike(self) -> tuple[tuple[int, ...], ...]:
-        """Variables of equal shape, dtype and choices, by index: those one would decide together."""
-        groups: dict[tuple[object, ...], list[int]] = {}
-        for index, domain in enumerate(self.each):
-            variable = domain.variable
-            look = (variable.shape, variable.dtype, variable.sparse, domain.cuts, domain.servers, domain.reduced)
-            groups.setdefault(look, []).append(index)
-        return tuple(tuple(members) for members in groups.values())
-
-    @cached_property
-    def by_bytes(self) -> tuple[int, ...]:
-        """Variables by index, the one with most gradient bytes first."""
-        return tuple(sorted(range(len(self.each)), key=lambda index: -self.each[index].gradient_bytes))
-
-    @cached_property
-    def choosable(self) -> tuple[int, ...]:
-        """Variables, by index, that may be of either kind."""
-        return tuple(index for index, domain in enumerate(self.each) if len(domain.kinds) > 1)
-
-    @cached_property
-    def cuttable(self) -> tuple[int, ...]:
-        """Variables, by index, with more than one cut to choose from."""
-        return tuple(index for index, domain in enumerate(self.each) if len(domain.cuts) > 1)
-
-    @cached_property
-    def limited(self) -> bool:
-        """Whether there can be more shards to all-reduce than buckets to put them in."""
-        counts: dict[BucketKind, int] = {}
-        for domain in self.each:
-            if domain.reduced:
-                most = max(cut.shards if cut else 1 for cut in domain.cuts)
-                counts[domain.bucket_kind] = counts.get(domain.bucket_kind, 0) + most
-        return any(count > self.max_buckets for count in counts.values())
+        return ", ".join(server_text(server) for server in self.servers) or "all-reduce only"

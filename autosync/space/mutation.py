@@ -7,7 +7,16 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from autosync.space.bucket_moves import merge_buckets, rebucket, shift_bucket_boundary, split_bucket
-from autosync.space.domain import Domains, Draft
+from autosync.space.domain import Draft
+from autosync.space.domains import Domains
+from autosync.space.exchange_moves import (
+    change_algorithm,
+    change_algorithms,
+    change_staleness,
+    compress_alike,
+    compress_big,
+    compress_one,
+)
 from autosync.space.server_moves import move_shard, rebalance, relieve_heaviest
 from autosync.space.variable_moves import (
     flip_alike,
@@ -43,6 +52,12 @@ MOVES: tuple[Move, ...] = (
     relieve_heaviest,
     move_shard,
     rebalance,
+    change_algorithm,
+    change_algorithms,
+    compress_one,
+    compress_alike,
+    compress_big,
+    change_staleness,
 )
 
 

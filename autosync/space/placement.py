@@ -6,10 +6,11 @@ import math
 import random
 from collections.abc import Sequence
 
-from autosync.space.domain import Domain, Domains, Draft
+from autosync.space.domain import Domain, Draft
+from autosync.space.domains import Domains
 from autosync.spec import ParameterServer, VariableStrategy
 
-__all__ = ["lightest", "replaced", "served_shards", "server_loads", "spread"]
+__all__ = ["biggest", "lightest", "on_other", "replaced", "served_shards", "server_loads", "spread"]
 
 
 def server_loads(domains: Domains, draft: Draft) -> dict[str, float]:
@@ -33,10 +34,21 @@ def served_shards(draft: Draft) -> list[tuple[int, int, ParameterServer]]:
     ]
 
 
+def biggest(domains: Domains, rng: random.Random) -> tuple[int, ...]:
+    """The k biggest variables, by index, k drawn evenly on a logarithmic scale."""
+    count = int(len(domains.by_bytes) ** rng.random() + 0.5)
+    return domains.by_bytes[: max(1, count)]
+
+
 def lightest(domain: Domain, loads: dict[str, float], rng: random.Random) -> str:
     """The allowed device with the least load; among equals, one at random."""
     least = min(loads[device] for device in domain.devices)
     return rng.choice([device for device in domain.devices if loads[device] == least])
+
+
+def on_other(domain: Domain, server: ParameterServer, device: str) -> ParameterServer:
+    """`server` moved to `device`, with its local copy and compressor. It stood in the variable as it is cut now."""
+    return domain.on(device, server.local_copy, server.compressor)
 
 
 def replaced(each: VariableStrategy, shard: int, server: ParameterServer) -> VariableStrategy:
@@ -58,15 +70,15 @@ def spread(
     for variable, shard, server in served_shards(draft):
         part = domains.each[variable].gradient_bytes / len(draft[variable].shards)
         order = -part * (math.exp(rng.gauss(0.0, jitter)) if jitter else 1.0)
-        queue.append((order, variable, shard, part, server.local_copy))
-    queue.sort()
+        queue.append((order, variable, shard, part, server))
+    queue.sort(key=lambda entry: entry[:3])
     placed: dict[int, list[tuple[int, ParameterServer]]] = {}
-    for _, variable, shard, part, local_copy in queue:
+    for _, variable, shard, part, server in queue:
         domain = domains.each[variable]
         allowed = [device for device in domain.devices if device in wanted] or domain.devices
         device = min(allowed, key=loads.__getitem__)
         loads[device] += part
-        placed.setdefault(variable, []).append((shard, domain.on(device, local_copy)))
+        placed.setdefault(variable, []).append((shard, on_other(domain, server, device)))
     return [_with_servers(each, placed[index]) if index in placed else each for index, each in enumerate(draft)]
 
 

@@ -7,9 +7,12 @@ from fnmatch import fnmatchcase
 from typing import Literal, TypeAlias, final
 
 from autosync.errors import SpaceError
-from autosync.spec import ClusterSpec, Variable
+from autosync.spec import ALGORITHMS, ClusterSpec, Compressor, SufficientFactors, Variable
 
-__all__ = ["EVERYTHING", "Cut", "PartBytes", "PerServer", "Rule", "Servers", "ShardCount", "Where"]
+__all__ = ["EVERYTHING", "LOSSLESS", "Cut", "PartBytes", "PerServer", "Rule", "Servers", "ShardCount", "Where"]
+
+LOSSLESS: tuple[Compressor | None, ...] = (None, SufficientFactors())
+"""Gradients as they are, and the one compressor that loses nothing."""
 
 PLACEMENTS = ("all", "one_per_node", "first")
 AXES = ("first", "every")
@@ -141,6 +144,11 @@ class Rule:
 
     With `mixed_shards`, shards of one variable may differ in kind (one on a server, another all-reduced); without,
     they are all on servers or all all-reduced. Servers, local copies and buckets are chosen per shard either way.
+
+    `algorithms` are those of all-reduces, offered where they can make a difference: `"tree"` and `"halving_doubling"`
+    from three replicas on, `"hierarchical"` on several nodes of which one has several replicas. `compressors` say how
+    gradients may be sent, on servers and all-reduced alike; None is as they are. Those that cannot hold for a variable,
+    or save it no bytes, are left out, and a variable that none of them fits is sent as it is.
     """
 
     where: Where = EVERYTHING
@@ -148,9 +156,17 @@ class Rule:
     all_reduce: bool = False
     cut: Cut = Cut()
     mixed_shards: bool = False
+    algorithms: tuple[str, ...] = ("ring",)
+    compressors: tuple[Compressor | None, ...] = (None,)
 
     def __post_init__(self) -> None:
         if self.servers is None and not self.all_reduce:
             raise SpaceError(
                 f"A rule must offer servers=Servers(...), all_reduce=True or both; {self.where} gets neither."
+            )
+        if not self.algorithms or not set(self.algorithms) <= set(ALGORITHMS):
+            raise SpaceError(f"Rule(algorithms) is some of {', '.join(ALGORITHMS)}, not {self.algorithms}.")
+        if not self.compressors or set(self.compressors) == {SufficientFactors()}:
+            raise SpaceError(
+                "Rule(compressors) needs one or more that fit any matrix, or None; sufficient factors alone do not."
             )

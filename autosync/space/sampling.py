@@ -2,7 +2,7 @@
 
 Independent draws for a hundred variables would all look alike: half on servers, half all-reduced, cut at random. So a
 sample first draws a style (which variables go on servers, how finely big ones are cut, how many buckets, how many
-servers), carries it out, and then perturbs a few variables.
+servers, which algorithm and compressor), carries it out, and then perturbs a few variables.
 """
 
 from __future__ import annotations
@@ -11,31 +11,41 @@ import random
 
 from autosync.space.bucket_moves import bucket_count
 from autosync.space.buckets import balanced_buckets, reduced_shards
-from autosync.space.domain import REDUCED, SERVED, Domain, Domains, Draft, all_reduce
+from autosync.space.domain import REDUCED, SERVED, Domain, Draft
+from autosync.space.domains import Domains
+from autosync.space.exchange_moves import change_algorithms, compressed
 from autosync.space.mutation import moved
-from autosync.space.placement import spread
+from autosync.space.placement import biggest, spread
 from autosync.space.server_moves import draw_devices
+from autosync.space.staleness import can_be_stale, with_staleness
 from autosync.spec import Partition, Synchronizer, VariableStrategy
 
 __all__ = ["sampled"]
 
 STYLES = ("one kind", "big ones", "big ones", "sparse ones", "by shape", "by variable")
 PERTURBATIONS = (0, 0, 1, 1, 2, 4)
+STALE_CHANCE = 0.25
+ALGORITHM_CHANGES = (0, 0, 1, 1, 2)
 
 
 def sampled(domains: Domains, rng: random.Random) -> Draft:
     """A draft drawn as this module's first lines say. May hold too many buckets; see `within_limits`."""
-    kinds = _draw_kinds(domains, rng)
+    stale = len(domains.staleness) > 1 and rng.random() < STALE_CHANCE
+    kinds = [SERVED] * len(domains.each) if stale else _draw_kinds(domains, rng)
     cuts = _draw_cuts(domains, rng)
-    copied = rng.random() < 0.5
+    copied = not stale and rng.random() < 0.5
     draft = [
         _decision(domain, cut, _one_kind(domain, kind), copied)
         for domain, cut, kind in zip(domains.each, cuts, kinds, strict=True)
     ]
+    draft = draft if stale else _draw_compressors(domains, draft, rng)
     draft = spread(domains, draft, rng, rng.choice((0.0, 0.0, 0.3, 1.0)), draw_devices(domains, rng))
     shards = len(reduced_shards(domains, draft))
     if shards:
         draft = balanced_buckets(domains, draft, bucket_count(domains, shards, rng), rng)
+        draft = _draw_algorithms(domains, draft, rng)
+    if stale and can_be_stale(draft):
+        draft = with_staleness(draft, rng.choice(domains.staleness))
     for _ in range(rng.choice(PERTURBATIONS)):
         draft = moved(domains, draft, rng)
     return draft
@@ -43,7 +53,10 @@ def sampled(domains: Domains, rng: random.Random) -> Draft:
 
 def _decision(domain: Domain, cut: Partition | None, kind: str, copied: bool) -> VariableStrategy:
     """All shards alike, on the first server or in the first bucket."""
-    shard: Synchronizer = all_reduce(0) if kind == REDUCED else domain.on(domain.devices[0], copied)
+    whole = cut is None
+    shard: Synchronizer = (
+        domain.reducing(0, whole=whole) if kind == REDUCED else domain.on(domain.devices[0], copied, whole=whole)
+    )
     return VariableStrategy(domain.variable.name, (shard,) * (cut.shards if cut else 1), cut)
 
 
@@ -81,6 +94,28 @@ def _draw_cuts(domains: Domains, rng: random.Random) -> list[Partition | None]:
             choices = domains.each[index].cuts
             cuts[index] = choices[min(len(choices) - 1, 1 + int(level * (len(choices) - 1)))]
     return cuts
+
+
+def _draw_compressors(domains: Domains, draft: Draft, rng: random.Random) -> Draft:
+    """One compressor where it is offered: for all, for the biggest, or (half of the time) for none."""
+    if not domains.compressible or rng.random() < 0.5:
+        return draft
+    wanted = rng.choice(domains.compressors)
+    chosen = biggest(domains, rng) if rng.random() < 0.5 else domains.by_bytes
+    result = list(draft)
+    for index in chosen:
+        if wanted in domains.each[index].compressors:
+            result[index] = compressed(domains.each[index], draft[index], wanted)
+    return result
+
+
+def _draw_algorithms(domains: Domains, draft: Draft, rng: random.Random) -> Draft:
+    """One algorithm for all buckets; now and then another one for those under or over a size."""
+    if not domains.several_algorithms:
+        return draft
+    for _ in range(rng.choice(ALGORITHM_CHANGES)):
+        draft = change_algorithms(domains, draft, rng) or draft
+    return draft
 
 
 def _log_uniform(most: int, rng: random.Random) -> int:

@@ -13,11 +13,15 @@ from autosync.errors import SpaceError
 from autosync.space.adoption import adopted
 from autosync.space.buckets import within_limits
 from autosync.space.crossover import crossed
-from autosync.space.domain import BucketKind, Domains, Draft
+from autosync.space.domain import BucketKind, Draft
+from autosync.space.domains import Domains
+from autosync.space.enumeration import all_drafts
 from autosync.space.mutation import perturbed
+from autosync.space.naming import compressor_text
 from autosync.space.sampling import sampled
-from autosync.space.size import all_drafts, count_strategies
-from autosync.spec import AllReduce, ClusterSpec, ModelSpec, Strategy
+from autosync.space.size import count_strategies
+from autosync.space.staleness import can_be_stale, settled
+from autosync.spec import AllReduce, ClusterSpec, ModelSpec, ParameterServer, Strategy
 from autosync.spec.symmetry import canonical_strategy
 
 __all__ = ["SMALL", "SearchSpace"]
@@ -88,7 +92,7 @@ class SearchSpace:
             reason = domain.why_not(each)
             if reason:
                 return reason
-        return self._why_not_buckets(strategy)
+        return self._why_not_staleness(strategy) or self._why_not_buckets(strategy)
 
     def sample(self, rng: random.Random) -> Strategy:
         """A strategy drawn style first, noise after (see `autosync.space.sampling`); not uniform."""
@@ -113,8 +117,12 @@ class SearchSpace:
         return self._strategy(self._draft(strategy, rng))
 
     def canonical(self, strategy: Strategy) -> Strategy:
-        """The strategy that stands for all that differ from `strategy` only by devices that are alike."""
-        return canonical_strategy(strategy, self.cluster, self._apart)
+        """The strategy that stands for all that differ from `strategy` only by devices that are alike.
+
+        Nodes are told apart where an all-reduce loads the links of some replicas more than those of others.
+        """
+        apart = self._each_node_apart if _nodes_differ(strategy) else self._apart
+        return canonical_strategy(strategy, self.cluster, apart)
 
     @cached_property
     def _count(self) -> int:
@@ -135,20 +143,39 @@ class SearchSpace:
         sets = dict.fromkeys(frozenset(domain.devices) for domain in self.domains.each)
         return tuple(devices for devices in sets if devices and devices != everywhere)
 
+    @cached_property
+    def _each_node_apart(self) -> tuple[frozenset[str], ...]:
+        return (*self._apart, *(frozenset(map(str, node.cpu_devices)) for node in self.cluster.nodes))
+
     def _draft(self, strategy: Strategy, rng: random.Random) -> Draft:
         if not self.contains(strategy):
             return adopted(self.domains, strategy, rng)
         return [strategy.by_name[domain.variable.name] for domain in self.domains.each]
 
     def _strategy(self, draft: Draft) -> Strategy:
-        return self.canonical(Strategy(self.replicas, tuple(within_limits(self.domains, draft))))
+        draft = settled(self.domains, within_limits(self.domains, draft))
+        return self.canonical(Strategy(self.replicas, tuple(draft)))
+
+    def _why_not_staleness(self, strategy: Strategy) -> str | None:
+        found = {shard.staleness for _, _, shard in strategy.shards() if isinstance(shard, ParameterServer)}
+        for steps in sorted(found - set(self.domains.staleness)):
+            offered = ", ".join(map(str, self.domains.staleness))
+            return f"Replicas may run ahead by {steps} steps; the space offers a staleness of {offered}."
+        if found - {0} and (len(found) > 1 or not can_be_stale(list(strategy.variables))):
+            return (
+                f"Replicas may run ahead by {max(found)} steps with some shards only; all must have one staleness, "
+                f"on parameter servers, uncompressed and without local copies."
+            )
+        return None
 
     def _why_not_buckets(self, strategy: Strategy) -> str | None:
         kinds: dict[int, BucketKind] = {}
         for domain in self.domains.each:
-            kind = domain.bucket_kind
             for shard in strategy.by_name[domain.variable.name].shards:
-                if isinstance(shard, AllReduce) and kinds.setdefault(shard.group, kind) != kind:
+                if not isinstance(shard, AllReduce):
+                    continue
+                kind = domain.bucket_kind(shard)
+                if kinds.setdefault(shard.group, kind) != kind:
                     return (
                         f"Bucket {shard.group} mixes {_kind_text(kinds[shard.group])} with {_kind_text(kind)} "
                         f"gradients (variable {domain.variable.name!r}); a bucket of the space holds one kind."
@@ -164,6 +191,21 @@ class SearchSpace:
         return None
 
 
+def _nodes_differ(strategy: Strategy) -> bool:
+    """Whether some all-reduce is a tree, or by halving and doubling of a number of replicas that is no power of two."""
+    replicas = len(strategy.replicas)
+    uneven = {"tree"} if replicas & (replicas - 1) == 0 else {"tree", "halving_doubling"}
+    return any(
+        isinstance(shard, AllReduce) and shard.algorithm in uneven
+        for each in strategy.variables
+        for shard in each.shards
+    )
+
+
 def _kind_text(kind: BucketKind) -> str:
-    dtype, sparse = kind
-    return f"{'sparse' if sparse else 'dense'} {dtype}"
+    words = ["sparse" if kind.sparse else "dense", kind.dtype]
+    if kind.algorithm != "ring":
+        words.insert(0, kind.algorithm)
+    if kind.compressor:
+        words.append(compressor_text(kind.compressor))
+    return " ".join(words)

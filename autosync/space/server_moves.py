@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import random
 
-from autosync.space.domain import Domains, Draft
-from autosync.space.placement import lightest, replaced, served_shards, server_loads, spread
+from autosync.space.domain import Draft
+from autosync.space.domains import Domains
+from autosync.space.placement import lightest, on_other, replaced, served_shards, server_loads, spread
+from autosync.spec import ParameterServer
 
 __all__ = ["draw_devices", "move_shard", "rebalance", "relieve_heaviest"]
 
@@ -18,9 +20,8 @@ def relieve_heaviest(domains: Domains, draft: Draft, rng: random.Random) -> Draf
         return None
     heaviest = max(loads, key=loads.__getitem__)
     variable, shard, server = rng.choice([entry for entry in served if entry[2].device == heaviest])
-    domain = domains.each[variable]
-    target = lightest(domain, loads, rng)
-    return _with(draft, variable, shard, domains, target, server.local_copy)
+    target = lightest(domains.each[variable], loads, rng)
+    return _moved(domains, draft, (variable, shard, server), target)
 
 
 def move_shard(domains: Domains, draft: Draft, rng: random.Random) -> Draft | None:
@@ -30,7 +31,7 @@ def move_shard(domains: Domains, draft: Draft, rng: random.Random) -> Draft | No
         return None
     variable, shard, server = rng.choice(served)
     target = rng.choice([device for device in domains.each[variable].devices if device != server.device])
-    return _with(draft, variable, shard, domains, target, server.local_copy)
+    return _moved(domains, draft, (variable, shard, server), target)
 
 
 def rebalance(domains: Domains, draft: Draft, rng: random.Random) -> Draft | None:
@@ -47,6 +48,7 @@ def draw_devices(domains: Domains, rng: random.Random) -> tuple[str, ...]:
     return tuple(rng.sample(domains.devices, rng.randint(1, len(domains.devices))))
 
 
-def _with(draft: Draft, variable: int, shard: int, domains: Domains, device: str, local_copy: bool) -> Draft:
-    server = domains.each[variable].on(device, local_copy)
-    return [*draft[:variable], replaced(draft[variable], shard, server), *draft[variable + 1 :]]
+def _moved(domains: Domains, draft: Draft, entry: tuple[int, int, ParameterServer], device: str) -> Draft:
+    variable, shard, server = entry
+    moved = on_other(domains.each[variable], server, device)
+    return [*draft[:variable], replaced(draft[variable], shard, moved), *draft[variable + 1 :]]

@@ -6,10 +6,14 @@ from dataclasses import dataclass
 from typing import final
 
 from autosync.errors import SpaceError
-from autosync.space.domain import Domain, Domains
-from autosync.space.rules import Cut, PartBytes, PerServer, Rule, Servers, ShardCount
+from autosync.space.domain import Domain
+from autosync.space.domains import Domains
+from autosync.space.naming import compressor_text
+from autosync.space.offers import offered_reductions, offered_servers
+from autosync.space.rules import Cut, PartBytes, PerServer, Rule, ShardCount
 from autosync.space.search_space import SearchSpace
-from autosync.spec import ClusterSpec, ModelSpec, ParameterServer, Partition, Variable
+from autosync.space.staleness import is_plain
+from autosync.spec import ClusterSpec, ModelSpec, Partition, Variable
 
 __all__ = ["Space"]
 
@@ -19,28 +23,60 @@ __all__ = ["Space"]
 class Space:
     """Rules that say what each variable may be given; the first rule whose `where` holds decides.
 
-    A strategy of the space has at most `max_buckets` all-reduce buckets of each kind; a bucket's kind is its dtype and
-    whether its gradients are sparse, and a bucket never mixes kinds. `description` is one line for a person.
+    A strategy of the space has at most `max_buckets` all-reduce buckets of each kind; a bucket's kind is its dtype,
+    whether its gradients are sparse, its algorithm and its compressor, and a bucket never mixes kinds. `description` is
+    one line for a person.
+
+    `staleness` lists how many steps a fast replica may run ahead, for strategies that are on parameter servers
+    altogether, uncompressed and without local copies. What changes the numbers that training follows (staleness, a
+    lossy compressor) is only in a space that says so with `changes_statistics`.
     """
 
     name: str
     rules: tuple[Rule, ...]
     max_buckets: int = 1
     description: str = ""
+    staleness: tuple[int, ...] = (0,)
+    changes_statistics: bool = False
 
     def __post_init__(self) -> None:
         if not self.rules:
             raise SpaceError(f"Space {self.name!r} needs at least one rule; none was given.")
         if self.max_buckets < 1:
             raise SpaceError(f"Space {self.name!r}: max_buckets must be at least 1, not {self.max_buckets}.")
+        if 0 not in self.staleness or min(self.staleness) < 0:
+            raise SpaceError(f"Space {self.name!r}: staleness holds 0 and numbers above it, not {self.staleness}.")
 
     def bind(self, model: ModelSpec, cluster: ClusterSpec) -> SearchSpace:
         """The finite search space of `model` on `cluster`.
 
-        Raises `SpaceError` when no rule decides a variable, or a rule names a device that the cluster lacks.
+        Raises `SpaceError` when no rule decides a variable, a rule names a device that the cluster lacks, or something
+        changes the statistics of training though the space does not say so.
         """
+        self._check_statistics()
         domains = tuple(self._domain(variable, cluster) for variable in model.variables)
-        return SearchSpace(self.name, model, cluster, Domains(domains, self.max_buckets))
+        self._check_staleness(domains)
+        staleness = tuple(dict.fromkeys(self.staleness))
+        return SearchSpace(self.name, model, cluster, Domains(domains, self.max_buckets, staleness))
+
+    def _check_statistics(self) -> None:
+        compressors = [each for rule in self.rules for each in rule.compressors if each and each.lossy]
+        lossy = [f"compressor {compressor_text(each)}" for each in compressors]
+        lossy += [f"staleness {steps}" for steps in self.staleness if steps]
+        if lossy and not self.changes_statistics:
+            raise SpaceError(
+                f"Space {self.name!r} offers {lossy[0]}, which changes the numbers that training follows; "
+                f"declare it with changes_statistics=True, or take it out."
+            )
+
+    def _check_staleness(self, domains: tuple[Domain, ...]) -> None:
+        for domain in domains if max(self.staleness) else ():
+            if not any(map(is_plain, domain.servers)):
+                raise SpaceError(
+                    f"Space {self.name!r} offers staleness, which needs every variable on parameter servers, "
+                    f"uncompressed and without local copies, but a rule does not offer that to variable "
+                    f"{domain.variable.name!r}; add it."
+                )
 
     def _domain(self, variable: Variable, cluster: ClusterSpec) -> Domain:
         for rule in self.rules:
@@ -48,28 +84,14 @@ class Space:
                 return Domain(
                     variable=variable,
                     cuts=_cuts(rule.cut, variable, len(cluster.server_devices)),
-                    servers=_servers(rule.servers, variable, cluster),
-                    reduced=rule.all_reduce,
+                    servers=offered_servers(rule, variable, cluster),
+                    reductions=offered_reductions(rule, variable, cluster),
                     mixed_shards=rule.mixed_shards,
                 )
         raise SpaceError(
             f"Space {self.name!r} has no rule for variable {variable.name!r} ({variable.bytes} bytes, "
             f"{'sparse' if variable.sparse else 'dense'}); end its rules with one for EVERYTHING."
         )
-
-
-def _servers(servers: Servers | None, variable: Variable, cluster: ClusterSpec) -> tuple[ParameterServer, ...]:
-    if servers is None:
-        return ()
-    useful = not variable.sparse and _local_copies_matter(cluster)
-    copies = tuple(dict.fromkeys(servers.local_copy)) if useful else (False,)
-    return tuple(ParameterServer(device, copy) for device in servers.devices(cluster) for copy in copies)
-
-
-def _local_copies_matter(cluster: ClusterSpec) -> bool:
-    """Whether some node has several replicas that could share a copy of a value from another node."""
-    replicas = [device.node for device in cluster.replica_devices]
-    return len(cluster.nodes) > 1 and len(set(replicas)) < len(replicas)
 
 
 def _cuts(cut: Cut, variable: Variable, servers: int) -> tuple[Partition | None, ...]:

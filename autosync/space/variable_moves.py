@@ -5,7 +5,9 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 
-from autosync.space.domain import REDUCED, SERVED, Domain, Domains, Draft, kind_of
+from autosync.space.domain import REDUCED, SERVED, Domain, Draft, kind_of, stands_for_whole
+from autosync.space.domains import Domains
+from autosync.space.placement import biggest
 from autosync.space.surroundings import Surroundings
 from autosync.spec import ParameterServer, Partition, Synchronizer, VariableStrategy
 
@@ -35,7 +37,7 @@ def flip_alike(domains: Domains, draft: Draft, rng: random.Random) -> Draft | No
 
 def flip_big(domains: Domains, draft: Draft, rng: random.Random) -> Draft | None:
     """The variables over a random size all change to one kind."""
-    big = [index for index in _biggest(domains, rng) if index in domains.choosable]
+    big = [index for index in biggest(domains, rng) if index in domains.choosable]
     return _flipped(domains, draft, big, rng) if big else None
 
 
@@ -50,9 +52,10 @@ def flip_some_shards(domains: Domains, draft: Draft, rng: random.Random) -> Draf
     shards = list(each.shards)
     which = rng.randrange(len(shards))
     if kind_of(shards[which]) == SERVED:
-        shards[which] = around.bucket(domain)
+        shards[which] = around.bucket(domain, shards[which].compressor, whole=False)
     else:
-        shards[which] = around.server(domain, domain.gradient_bytes / len(shards), _mostly_copied(shards))
+        part, copied = domain.gradient_bytes / len(shards), _mostly_copied(shards)
+        shards[which] = around.server(domain, part, copied, shards[which].compressor, whole=False)
     return [*draft[:index], VariableStrategy(each.variable, tuple(shards), each.partition), *draft[index + 1 :]]
 
 
@@ -69,7 +72,7 @@ def recut_alike(domains: Domains, draft: Draft, rng: random.Random) -> Draft | N
 
 def recut_big(domains: Domains, draft: Draft, rng: random.Random) -> Draft | None:
     """The variables over a random size are all cut as coarsely or finely."""
-    big = [index for index in _biggest(domains, rng) if len(domains.each[index].cuts) > 1]
+    big = [index for index in biggest(domains, rng) if len(domains.each[index].cuts) > 1]
     return _recut(domains, draft, big, rng) if big else None
 
 
@@ -114,32 +117,28 @@ def _decided(
 
     A shard keeps the synchronizer of the old shard at the same place if that is of the kind wanted, unless servers have
     more shards to share than before; other shards go to the least loaded server, or the bucket ready nearest.
+    Sufficient factors stay with whole variables.
     """
-    count = cut.shards if cut else 1
+    count, whole = cut.shards if cut else 1, cut is None
     keep = kind == REDUCED or count <= len(each.shards)
     shards: list[Synchronizer] = []
     for position in range(count):
         old = each.shards[position * len(each.shards) // count]
-        if kind_of(old) == kind and keep:
+        if kind_of(old) == kind and keep and (whole or not stands_for_whole(old)):
             shards.append(old)
         elif kind == REDUCED:
-            shards.append(around.bucket(domain))
+            shards.append(around.bucket(domain, old.compressor, whole))
         else:
-            shards.append(around.server(domain, domain.gradient_bytes / count, _mostly_copied(each.shards)))
+            part, copied = domain.gradient_bytes / count, _mostly_copied(each.shards)
+            shards.append(around.server(domain, part, copied, old.compressor, whole))
     return VariableStrategy(each.variable, tuple(shards), cut)
-
-
-def _biggest(domains: Domains, rng: random.Random) -> tuple[int, ...]:
-    """The k biggest variables, k drawn evenly on a logarithmic scale."""
-    count = int(len(domains.by_bytes) ** rng.random() + 0.5)
-    return domains.by_bytes[: max(1, count)]
 
 
 def _with_copy_choice(domains: Domains, draft: Draft) -> list[int]:
     return [
         index
         for index, (domain, each) in enumerate(zip(domains.each, draft, strict=True))
-        if len(domain.servers) > len(domain.devices) and any(kind_of(shard) == SERVED for shard in each.shards)
+        if len(domain.copies) > 1 and any(kind_of(shard) == SERVED for shard in each.shards)
     ]
 
 
@@ -149,7 +148,8 @@ def _toggled(domains: Domains, draft: Draft, indexes: list[int]) -> Draft:
     for index in indexes:
         each, domain = draft[index], domains.each[index]
         shards = tuple(
-            domain.on(shard.device, wanted) if isinstance(shard, ParameterServer) else shard for shard in each.shards
+            domain.on(shard.device, wanted, shard.compressor) if isinstance(shard, ParameterServer) else shard
+            for shard in each.shards
         )
         result[index] = VariableStrategy(each.variable, shards, each.partition)
     return result

@@ -13,6 +13,7 @@ import search_spaces
 from autosync.baselines import BASELINES
 from autosync.space import Space
 from tests import cases
+from tests.space.wide import factored_model
 
 FILES = sorted(path for path in Path(search_spaces.__file__).parent.glob("*.py") if path.name != "__init__.py")
 NAMES = [path.stem for path in FILES]
@@ -25,8 +26,8 @@ def load(name: str) -> Space:
     return space
 
 
-def test_the_five_spaces_are_there():
-    assert {"bert", "cnn", "default", "ncf", "tiny"} <= set(NAMES)
+def test_the_six_spaces_are_there():
+    assert {"bert", "cnn", "default", "lossy", "ncf", "tiny"} <= set(NAMES)
 
 
 @pytest.mark.parametrize("path", FILES, ids=NAMES)
@@ -60,14 +61,14 @@ def test_a_space_binds_to_every_model_and_cluster(name: str):
         cases.bert_like_model(),
         cases.ncf_like_model(),
         cases.prime_model(),
-        cases.mlp_model(),
+        factored_model(),
         cases.scalar_model(),
         cases.mixed_precision_model(),
     ],
     ids=lambda model: model.name,
 )
 def test_every_baseline_on_four_workers_lies_in_the_default_space(model):
-    for cluster in (cases.local_cluster(4), cases.star_cluster(4)):
+    for cluster in (cases.local_cluster(4), cases.star_cluster(4), cases.gpu_cluster()):
         space = load("default").bind(model, cluster)
         assert {name: space.why_not(baseline(model, cluster)) for name, baseline in BASELINES.items()} == dict.fromkeys(
             BASELINES

@@ -9,11 +9,21 @@ from dataclasses import replace
 import pytest
 
 from autosync.space.bucket_moves import bucket_count, merge_buckets, rebucket, shift_bucket_boundary, split_bucket
-from autosync.space.buckets import buckets_of, reduced_shards, within_limits
-from autosync.space.domain import Domains, Draft, kind_of
+from autosync.space.buckets import buckets_of, grouped, reduced_shards, within_limits
+from autosync.space.domain import Draft, kind_of
+from autosync.space.domains import Domains
+from autosync.space.exchange_moves import (
+    change_algorithm,
+    change_algorithms,
+    change_staleness,
+    compress_alike,
+    compress_big,
+    compress_one,
+)
 from autosync.space.mutation import MOVES, Move
 from autosync.space.placement import server_loads, spread
 from autosync.space.server_moves import move_shard, rebalance, relieve_heaviest
+from autosync.space.staleness import settled, with_staleness
 from autosync.space.surroundings import Surroundings
 from autosync.space.variable_moves import (
     flip_alike,
@@ -30,9 +40,12 @@ from autosync.spec import AllReduce, ParameterServer, Partition, VariableStrateg
 from search_spaces.default import SPACE as DEFAULT
 from search_spaces.tiny import SPACE as TINY
 from tests import cases
+from tests.space.wide import WIDE, factored_model
 
 SPACE = DEFAULT.bind(cases.bert_like_model(layers=1), cases.star_cluster(nodes=3, workers=2))
 DOMAINS = SPACE.domains
+WIDE_SPACE = WIDE.bind(factored_model(cases.bert_like_model(layers=1)), cases.star_cluster(nodes=3, workers=2))
+WIDE_DOMAINS = WIDE_SPACE.domains
 RUNS = range(30)
 
 
@@ -263,5 +276,65 @@ def test_a_move_in_a_space_of_one_strategy_does_not_leave_it(move: Move):
 @pytest.mark.parametrize("move", MOVES, ids=lambda move: move.__name__)
 def test_every_move_applies_to_many_samples(move: Move):
     rng = random.Random(1)
-    applied = sum(move(DOMAINS, list(SPACE.sample(rng).variables), rng) is not None for _ in range(100))
-    assert applied > 30
+    applied = sum(move(WIDE_DOMAINS, list(WIDE_SPACE.sample(rng).variables), rng) is not None for _ in range(100))
+    assert applied > (10 if move is change_staleness else 20)  # which needs every variable on servers, uncompressed
+
+
+@pytest.mark.parametrize("seed", RUNS)
+def test_changing_an_algorithm_changes_that_of_one_bucket_alone(seed: int):
+    before = grouped(all_reduced(3), buckets_of(DOMAINS, all_reduced(3)))
+    after = change_algorithm(DOMAINS, before, random.Random(seed))
+    assert after is not None
+    assert changed_groups(before, after) == [{"ring": 4}, {"ring": 3, "other": 1}], "rows are in a bucket of their own"
+
+
+@pytest.mark.parametrize("seed", RUNS)
+def test_changing_algorithms_leaves_buckets_as_they_are(seed: int):
+    before = all_reduced(9)
+    after = change_algorithms(DOMAINS, before, random.Random(seed))
+    assert after is not None
+    assert [[shard.group for shard in each.shards] for each in after] == [
+        [shard.group for shard in each.shards] for each in grouped(before, buckets_of(DOMAINS, before))
+    ]
+    assert len({shard.algorithm for each in after for shard in each.shards if isinstance(shard, AllReduce)}) <= 2
+
+
+def changed_groups(*drafts: Draft) -> list[Counter[str]]:
+    """How many buckets of each draft are rings, and how many are not."""
+    found = []
+    for draft in drafts:
+        buckets = {(s.group, s.algorithm) for each in draft for s in each.shards if isinstance(s, AllReduce)}
+        found.append(Counter("ring" if algorithm == "ring" else "other" for _, algorithm in buckets))
+    return found
+
+
+def plain(draft: Draft | None) -> list[object]:
+    """The draft without its compressors and groups."""
+    assert draft is not None
+    return [
+        [(each.partition, getattr(shard, "device", "reduced"), getattr(shard, "local_copy", None))]
+        for each in draft
+        for shard in each.shards
+    ]
+
+
+@pytest.mark.parametrize("seed", RUNS)
+@pytest.mark.parametrize("move", [compress_one, compress_alike, compress_big])
+def test_compressing_changes_nothing_but_compressors_and_the_buckets_that_follow(move: Move, seed: int):
+    rng = random.Random(seed)
+    before = list(WIDE_SPACE.sample(rng).variables)
+    after = move(WIDE_DOMAINS, before, rng)
+    assert plain(after) == plain(before)
+    assert after is not None
+    indexes = set(changed(before, after))
+    assert move is not compress_one or len(indexes) == 1
+    assert indexes <= set(WIDE_DOMAINS.compressible)
+
+
+def test_a_stale_draft_that_comes_to_reduce_something_is_synchronous_again():
+    stale = with_staleness(all_served("node0/cpu:0"), 4)
+    domains = replace(DOMAINS, staleness=(0, 2))
+    assert {shard.staleness for each in settled(domains, stale) for shard in each.shards} == {2}
+    index = DOMAINS.index_of["pooler/bias"]
+    stale[index] = VariableStrategy("pooler/bias", (AllReduce(0),))
+    assert {getattr(shard, "staleness", 0) for each in settled(domains, stale) for shard in each.shards} == {0}

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from autosync.space import Cut, PerServer, Rule, SearchSpace, Servers, Space, Where
 from autosync.spec import AllReduce, ParameterServer, Partition, Strategy, VariableStrategy, strategy_faults
-from search_spaces import bert, cnn, default, ncf, tiny
+from search_spaces import bert, cnn, default, lossy, ncf, tiny
 from tests import cases
+from tests.space.wide import WIDE, factored_model
 
 AWKWARD = Space(
     "awkward",
@@ -26,9 +27,9 @@ AWKWARD = Space(
     ),
     max_buckets=3,
 )
-SPACES = [default.SPACE, bert.SPACE, cnn.SPACE, ncf.SPACE, tiny.SPACE, AWKWARD]
+SPACES = [default.SPACE, bert.SPACE, cnn.SPACE, ncf.SPACE, tiny.SPACE, lossy.SPACE, AWKWARD, WIDE]
 MODELS = [
-    cases.mlp_model(),
+    factored_model(),
     cases.bert_like_model(layers=1),
     cases.ncf_like_model(),
     cases.prime_model(),
@@ -181,9 +182,8 @@ def strategy(a: object = None, b: object = None, c: object = None) -> Strategy:
             "Variable 'a' is on node0/cpu:1; the space offers: node0/cpu:0.",
         ),
         (
-            strategy(c=ParameterServer("node0/cpu:1", local_copy=True, staleness=3)),
-            "Variable 'c' is on node0/cpu:1 with a local copy with staleness 3; "
-            "the space offers: node0/cpu:0, node0/cpu:1.",
+            strategy(c=ParameterServer("node0/cpu:1", local_copy=True)),
+            "Variable 'c' is on node0/cpu:1 with a local copy; the space offers: node0/cpu:0, node0/cpu:1.",
         ),
         (
             strategy(b=ParameterServer("node0/cpu:0")),

@@ -10,8 +10,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from autosync.errors import SpaceError
-from autosync.space import Cut, PerServer, Rule, SearchSpace, Servers, Space, Where
-from autosync.space.size import all_drafts, count_strategies
+from autosync.space import ALGORITHMS, LOSSLESS, Cast, Cut, PerServer, Rule, SearchSpace, Servers, Space, TopK, Where
+from autosync.space.enumeration import all_drafts
+from autosync.space.size import count_strategies
 from autosync.spec import ModelSpec, Strategy, Variable
 from search_spaces.default import SPACE as DEFAULT
 from search_spaces.tiny import SPACE as TINY
@@ -19,11 +20,19 @@ from tests import cases
 
 
 def model_of(kinds: list[str]) -> ModelSpec:
-    """A model of 4x1 variables, each `float32`, `float16` or `sparse`."""
+    """A model of 4x1 variables (4x4 if factored), each `float32`, `float16`, `sparse` or `factored`."""
     variables = tuple(
-        Variable(f"v{index}", (4, 1), "float16" if kind == "float16" else "float32", index, kind == "sparse", rows)
+        Variable(
+            f"v{index}",
+            (4, 4 if factors else 1),
+            kind if kind == "float16" else "float32",
+            index,
+            kind == "sparse",
+            rows,
+            factors,
+        )
         for index, kind in enumerate(kinds)
-        for rows in (1.0 if kind == "sparse" else None,)
+        for rows, factors in [(1.0, None) if kind == "sparse" else (None, 1 if kind == "factored" else None)]
     )
     return ModelSpec("small", 1, "SGD", 0, variables)
 
@@ -56,15 +65,21 @@ def test_small_spaces_have_the_size_one_counts_by_hand(space: SearchSpace, count
 
 @st.composite
 def small_spaces(draw: st.DrawFn) -> SearchSpace:
-    kinds = draw(st.lists(st.sampled_from(["float32", "float16", "sparse"]), min_size=1, max_size=3))
+    kinds = draw(st.lists(st.sampled_from(["float32", "float16", "sparse", "factored"]), min_size=1, max_size=3))
 
     def rule(where: Where) -> Rule:
         reduced = draw(st.booleans())
         servers = Servers(draw(st.sampled_from(["all", "first"]))) if not reduced or draw(st.booleans()) else None
         counts = draw(st.sampled_from([(1,), (2,), (1, 2), (1, 3)]))
-        return Rule(where, servers, reduced, Cut(counts, min_shard_bytes=1), draw(st.booleans()))
+        algorithms = draw(st.sampled_from([("ring",), ("ring", "tree"), ("tree", "halving_doubling")]))
+        compressors = draw(st.sampled_from([(None,), (Cast("bf16"),), (None, Cast("fp16"), TopK(0.5)), LOSSLESS]))
+        mixed = draw(st.booleans())
+        return Rule(where, servers, reduced, Cut(counts, min_shard_bytes=1), mixed, algorithms, compressors)
 
-    space = bind(kinds, draw(st.integers(1, 3)), rule(Where(named=("v0",))), rule(Where()))
+    rules = (rule(Where(named=("v0",))), rule(Where()))
+    staleness = (0, 2) if all(each.servers and None in each.compressors for each in rules) else (0,)
+    declared = Space("small", rules, draw(st.integers(1, 3)), staleness=staleness, changes_statistics=True)
+    space = declared.bind(model_of(kinds), cases.local_cluster(draw(st.sampled_from([2, 3]))))
     assume(count_strategies(space.domains) <= 1000)
     return space
 
@@ -109,3 +124,21 @@ def test_the_size_of_a_space_with_thousands_of_shards_is_still_exact_and_finite(
     rule = Rule(servers=Servers(), all_reduce=True, cut=Cut((1, PerServer(16)), min_shard_bytes=1), mixed_shards=True)
     space = Space("huge", (rule,), 64).bind(cases.bert_like_model(), cases.local_cluster())
     assert 5000 < space.log10_size < 1e6
+
+
+def test_two_buckets_of_each_algorithm_are_told_apart_by_it_alone():
+    rule = Rule(all_reduce=True, algorithms=("ring", "tree"))
+    # Both in one bucket (of either kind), in two of one kind, or one in each.
+    assert bind(["float32"] * 2, 2, rule, workers=3).log10_size == pytest.approx(math.log10(2 + 2 + 2))
+
+
+def test_a_sum_too_long_to_take_is_about_its_largest_term():
+    narrow = Rule(Where(named=("v0", "v1", "v2", "v3")), all_reduce=True, algorithms=ALGORITHMS)
+    wide = Rule(all_reduce=True, algorithms=ALGORITHMS, compressors=(None, Cast("bf16")))
+    space = Space("s", (narrow, wide), 12, changes_statistics=True)
+    bound = space.bind(model_of(["float32"] * 24), cases.local_cluster(4))
+    with_sum = pytest.MonkeyPatch.context()
+    with with_sum as patch:
+        patch.setattr("autosync.space.size.MOST_TERMS", 10**9)
+        exact = math.log10(count_strategies(bound.domains))
+    assert exact - 2.5 < bound.log10_size <= exact

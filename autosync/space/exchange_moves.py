@@ -1,0 +1,115 @@
+"""Moves that change how gradients travel: a bucket's algorithm, a variable's compressor, the staleness of all."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from autosync.space.buckets import Bucket, buckets_of, grouped
+from autosync.space.domain import Domain, Draft
+from autosync.space.domains import Domains
+from autosync.space.placement import biggest
+from autosync.space.staleness import can_be_stale, with_staleness
+from autosync.spec import AllReduce, Compressor, VariableStrategy
+
+__all__ = [
+    "change_algorithm",
+    "change_algorithms",
+    "change_staleness",
+    "common_algorithms",
+    "compress_alike",
+    "compress_big",
+    "compress_one",
+    "compressed",
+]
+
+
+def change_algorithm(domains: Domains, draft: Draft, rng: random.Random) -> Draft | None:
+    """One bucket is reduced by another algorithm."""
+    if not domains.several_algorithms:
+        return None
+    buckets = buckets_of(domains, draft)
+    able = [index for index, bucket in enumerate(buckets) if len(common_algorithms(domains, bucket)) > 1]
+    if not able:
+        return None
+    chosen = rng.choice(able)
+    others = [each for each in common_algorithms(domains, buckets[chosen]) if each != buckets[chosen].kind.algorithm]
+    buckets[chosen] = _by(buckets[chosen], rng.choice(others))
+    return grouped(draft, buckets)
+
+
+def change_algorithms(domains: Domains, draft: Draft, rng: random.Random) -> Draft | None:
+    """All buckets under, or over, a random size are reduced by one algorithm, where they may."""
+    if not domains.several_algorithms:
+        return None
+    buckets = buckets_of(domains, draft)
+    able = [bucket for bucket in buckets if len(common_algorithms(domains, bucket)) > 1]
+    if not able:
+        return None
+    wanted = rng.choice(common_algorithms(domains, rng.choice(able)))
+    able.sort(key=lambda bucket: bucket.gradient_bytes)
+    point = rng.randrange(len(able) + 1)
+    chosen = able[:point] if rng.random() < 0.5 else able[point:]
+    ids = {id(bucket) for bucket in chosen if wanted in common_algorithms(domains, bucket)}
+    return grouped(draft, [_by(bucket, wanted) if id(bucket) in ids else bucket for bucket in buckets])
+
+
+def compress_one(domains: Domains, draft: Draft, rng: random.Random) -> Draft | None:
+    """One variable's gradient is sent in another way."""
+    return _compressed_anew(domains, draft, [rng.choice(domains.compressible)], rng) if domains.compressible else None
+
+
+def compress_alike(domains: Domains, draft: Draft, rng: random.Random) -> Draft | None:
+    """The gradients of all variables of one shape are sent in another way."""
+    able = frozenset(domains.compressible)
+    groups = [group for group in domains.alike if len(group) > 1 and group[0] in able]
+    return _compressed_anew(domains, draft, rng.choice(groups), rng) if groups else None
+
+
+def compress_big(domains: Domains, draft: Draft, rng: random.Random) -> Draft | None:
+    """The gradients of the variables over a random size are sent in another way."""
+    able = frozenset(domains.compressible)
+    big = [index for index in biggest(domains, rng) if index in able] if able else []
+    return _compressed_anew(domains, draft, big, rng) if big else None
+
+
+def change_staleness(domains: Domains, draft: Draft, rng: random.Random) -> Draft | None:
+    """Where all is on parameter servers as it is, replicas may run ahead by another number of steps."""
+    if len(domains.staleness) < 2 or not can_be_stale(draft):
+        return None
+    return with_staleness(draft, rng.choice(domains.staleness))
+
+
+def common_algorithms(domains: Domains, bucket: Bucket) -> list[str]:
+    """Those that all variables of the bucket are offered with its compressor."""
+    members = [domains.each[index] for index in {shard.variable for shard in bucket.shards}]
+    first, *rest = (domain.algorithms(bucket.kind.compressor) for domain in members)
+    return [algorithm for algorithm in first if all(algorithm in offered for offered in rest)]
+
+
+def compressed(domain: Domain, each: VariableStrategy, compressor: Compressor | None) -> VariableStrategy:
+    """The variable with all its shards sent by `compressor` where that is offered, else as it is."""
+    whole = each.partition is None
+    shards = tuple(
+        domain.reducing(shard.group, shard.algorithm, compressor, whole)
+        if isinstance(shard, AllReduce)
+        else domain.on(shard.device, shard.local_copy, compressor, whole)
+        for shard in each.shards
+    )
+    return each if shards == each.shards else VariableStrategy(each.variable, shards, each.partition)
+
+
+def _compressed_anew(domains: Domains, draft: Draft, indexes: Sequence[int], rng: random.Random) -> Draft | None:
+    """The first variable takes a compressor it did not have, and the others the same."""
+    domain, each = domains.each[indexes[0]], draft[indexes[0]]
+    able = [one for one in domain.compressors if compressed(domain, each, one) != each]
+    if not able:
+        return None
+    wanted, result = rng.choice(able), list(draft)
+    for index in indexes:
+        result[index] = compressed(domains.each[index], draft[index], wanted)
+    return result
+
+
+def _by(bucket: Bucket, algorithm: str) -> Bucket:
+    return Bucket(bucket.kind._replace(algorithm=algorithm), bucket.shards)

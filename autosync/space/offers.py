@@ -1,0 +1,103 @@
+"""Which servers, all-reduce algorithms and compressors of a rule a variable is offered on a cluster."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+from autosync.space.domain import all_reduce
+from autosync.space.rules import Rule
+from autosync.spec import (
+    DTYPE_BYTES,
+    AllReduce,
+    Cast,
+    ClusterSpec,
+    Compressor,
+    ParameterServer,
+    PowerSGD,
+    SufficientFactors,
+    TopK,
+    Variable,
+)
+
+__all__ = ["offered_reductions", "offered_servers"]
+
+
+def offered_servers(rule: Rule, variable: Variable, cluster: ClusterSpec) -> tuple[ParameterServer, ...]:
+    """Every device with each local copy and compressor that can make a difference; empty without servers."""
+    if rule.servers is None:
+        return ()
+    useful = not variable.sparse and _nodes_share_replicas(cluster)
+    copies = tuple(dict.fromkeys(rule.servers.local_copy)) if useful else (False,)
+    compressors = [each for each in _fitting(rule, variable) if _worth_pushing(each, variable)] or [None]
+    return tuple(
+        ParameterServer(device, copy, compressor=compressor)
+        for device in rule.servers.devices(cluster)
+        for copy in copies
+        for compressor in compressors
+    )
+
+
+def offered_reductions(rule: Rule, variable: Variable, cluster: ClusterSpec) -> tuple[AllReduce, ...]:
+    """Each algorithm with each compressor, all of group 0; those that gather are there once, as `ring`."""
+    if not rule.all_reduce:
+        return ()
+    compressors = [each for each in _fitting(rule, variable) if _worth_gathering(each, variable, cluster)] or [None]
+    found: dict[AllReduce, None] = {}
+    for compressor in compressors:
+        for algorithm in _differing(rule.algorithms, cluster):
+            gathers = variable.sparse or AllReduce(0, compressor=compressor).gathers
+            found[all_reduce(0, "ring" if gathers else algorithm, compressor)] = None
+    return tuple(found)
+
+
+def _differing(algorithms: tuple[str, ...], cluster: ClusterSpec) -> list[str]:
+    """The algorithms that are not another one by a different name on this cluster."""
+    replicas = len(cluster.replica_devices)
+    able = {"ring": True, "tree": replicas > 2, "halving_doubling": replicas > 2}
+    able["hierarchical"] = _nodes_share_replicas(cluster)
+    return [each for each in dict.fromkeys(algorithms) if able[each]] or ["ring"]
+
+
+def _nodes_share_replicas(cluster: ClusterSpec) -> bool:
+    """Whether there are several nodes, and some node has several replicas to do something together first."""
+    by_node = Counter(device.node for device in cluster.replica_devices)
+    return len(cluster.nodes) > 1 and max(by_node.values()) > 1
+
+
+def _fitting(rule: Rule, variable: Variable) -> list[Compressor | None]:
+    """The rule's compressors that can hold for the variable."""
+    return [each for each in dict.fromkeys(rule.compressors) if each is None or _fits(each, variable)]
+
+
+def _fits(compressor: Compressor, variable: Variable) -> bool:
+    if DTYPE_BYTES[variable.dtype] < 4:
+        return False
+    if variable.sparse:
+        return isinstance(compressor, Cast)
+    return not isinstance(compressor, SufficientFactors) or variable.factor_rows is not None
+
+
+def _worth_pushing(compressor: Compressor | None, variable: Variable) -> bool:
+    """Whether a server is sent less for it; it takes top-k with each replica's own indices only."""
+    if isinstance(compressor, TopK):
+        return compressor.indices == "own"
+    if isinstance(compressor, PowerSGD):
+        return compressor.matrix(variable.shape) is not None
+    return not isinstance(compressor, SufficientFactors) or _factor_elements(variable) < variable.elements
+
+
+def _worth_gathering(compressor: Compressor | None, variable: Variable, cluster: ClusterSpec) -> bool:
+    """Whether the busiest device sends and receives no more for it than in a ring, or with servers that it is one of.
+
+    W - 1 pairs of factors each way against 2 (W - 1) / W of the gradient each way, or (W + S - 2) / S of it (Poseidon).
+    """
+    if not isinstance(compressor, SufficientFactors):
+        return True
+    replicas, servers = len(cluster.replica_devices), len(cluster.server_devices)
+    whole = variable.elements * max(2 * (replicas - 1) / replicas, (replicas + servers - 2) / servers)
+    return 0 < (replicas - 1) * _factor_elements(variable) <= whole
+
+
+def _factor_elements(variable: Variable) -> float:
+    return math.inf if variable.factor_rows is None else variable.factor_rows * sum(variable.shape)
