@@ -112,12 +112,41 @@ def test_the_baselines_have_a_fixed_order():
         "partitioned_all_reduce",
         "parallax",
         "byteps",
+        "poseidon",
     ]
 
 
-def test_all_ten_differ_for_a_bert_like_model():
+def test_all_but_one_differ_for_a_bert_like_model():
     model, cluster = cases.bert_like_model(), cases.local_cluster()
-    assert len({baseline(model, cluster).digest for baseline in BASELINES.values()}) == 10
+    assert len({baseline(model, cluster).digest for baseline in BASELINES.values()}) == len(BASELINES) - 1
+    same = (BASELINES[name](model, cluster) for name in ("poseidon", "balanced_parameter_server"))
+    assert len(set(same)) == 1, "no matrix of it is known to have factors"
+
+
+def test_no_baseline_changes_the_statistics_of_training():
+    model, cluster = factored(32), cases.star_cluster()
+    assert not any(baseline(model, cluster).changes_statistics for baseline in BASELINES.values())
+
+
+def factored(factor_rows: int) -> ModelSpec:
+    """A big and a small matrix with so many factors, and a bias."""
+    variables = (
+        Variable("big", (1000, 600), "float32", 2, factor_rows=factor_rows),
+        Variable("small", (60, 10), "float32", 1, factor_rows=factor_rows),
+        Variable("bias", (600,), "float32", 0),
+    )
+    return ModelSpec("factored", factor_rows, "SGD", 0, variables)
+
+
+@pytest.mark.parametrize(
+    ("factor_rows", "broadcast"),
+    [(2, {"big", "small"}), (4, {"big", "small"}), (5, {"big"}), (187, {"big"}), (188, set())],
+)
+def test_poseidon_broadcasts_factors_where_the_papers_equation_says_so(factor_rows: int, broadcast: set[str]):
+    # With S = W = 4: K (M + N) <= M N / 2, so up to K = 187.5 for the big one and 4.3 for the small.
+    strategy = BASELINES["poseidon"](factored(factor_rows), cases.star_cluster(4))
+    assert {name for name, used in groups(strategy).items() if used} == broadcast
+    assert {each.variable for each, _, shard in strategy.shards() if shard.compressor} == broadcast
 
 
 @pytest.mark.parametrize("where", CLUSTERS)
