@@ -89,11 +89,11 @@ class DecisionCoder:
             for shard in decision.shards:
                 if isinstance(shard, AllReduce):
                     reduced += part
-                    shards.append(leaders.setdefault(shard.group, index))
+                    shards.append((leaders.setdefault(shard.group, index), shard.algorithm, shard.compressor))
                 else:
                     served_shards += 1
                     loads[shard.device] = loads.get(shard.device, 0.0) + part
-                    shards.append((shard.device, shard.local_copy))
+                    shards.append((shard.device, shard.local_copy, shard.compressor, shard.staleness))
             cut = decision.partition
             key = (cut.axis if cut else None, *shards)
             codes.append(self._numbers.setdefault(key, len(self._numbers)))

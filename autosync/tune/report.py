@@ -13,6 +13,7 @@ from rich.table import Table
 from autosync.search import Verdict, median_interval
 from autosync.spec import ModelSpec, RuntimeRecord
 from autosync.tune.progress import Standing, milliseconds
+from autosync.tune.words import marked
 
 __all__ = ["Outcome", "outcome_json", "outcome_table", "verdict_in_words"]
 
@@ -35,6 +36,7 @@ class _Row:
     turns: tuple[tuple[float, ...], ...]
     remeasured: bool
     outcome: str
+    changes_statistics: bool
 
     @property
     def steps(self) -> tuple[float, ...]:
@@ -64,8 +66,10 @@ def _rows(outcome: Outcome) -> list[_Row]:
         records = again.get(record.strategy.digest, [])
         if record.purpose == "baseline" or records:
             turns = tuple(each.step_seconds for each in records or [record] if each.step_seconds)
-            digest = record.strategy.digest
-            rows.append(_Row(record.label, digest, record.purpose, turns, bool(records), record.outcome))
+            strategy = record.strategy
+            lossy = strategy.changes_statistics
+            row = _Row(record.label, strategy.digest, record.purpose, turns, bool(records), record.outcome, lossy)
+            rows.append(row)
     return sorted(rows, key=lambda row: (not row.remeasured, row.median))
 
 
@@ -87,7 +91,7 @@ def outcome_table(outcome: Outcome) -> Table:
     for row in rows:
         low, high = row.interval if row.steps else (0.0, 0.0)
         table.add_row(
-            f"{'> ' if row.digest == winner else '  '}{row.label}",
+            f"{'> ' if row.digest == winner else '  '}{marked(row.label, row.changes_statistics)}",
             row.digest[:8],
             milliseconds(row.median) if row.steps else "-",
             f"{low * 1e3:.1f} - {high * 1e3:.1f}" if row.steps else "",
@@ -109,6 +113,8 @@ def verdict_in_words(verdict: Verdict) -> str:
     low, high = verdict.interval
     interval = f"95 % interval {low:.2f} to {high:.2f}"
     note = f" {verdict.note}" if verdict.note else ""
+    if verdict.winner.changes_statistics:
+        note += " It changes the statistics of training: what counts is the time to a loss, not the step."
     if verdict.candidate is None:
         return f"No found strategy could be compared; the best baseline, {verdict.baseline_label}, is returned.{note}"
     if verdict.beyond_noise:
@@ -139,6 +145,7 @@ def outcome_json(outcome: Outcome, seconds: float) -> dict[str, Any]:
                 "label": row.label,
                 "strategy_digest": row.digest,
                 "purpose": row.purpose,
+                "changes_statistics": row.changes_statistics,
                 "outcome": row.outcome,
                 "remeasured": row.remeasured,
                 "median_seconds": row.median if row.steps else None,

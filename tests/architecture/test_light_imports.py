@@ -20,6 +20,9 @@ print(*{each.partition(".")[0] for each in sys.modules})
 """
 
 LIGHT = (
+    "autosync",
+    "autosync.explain.cli",
+    "autosync.train.cli",
     "autosync.tune.cli",
     "trials.cli",
     "trials.cluster.cli",

@@ -10,7 +10,7 @@ import numpy as np
 from rich.console import Console
 
 from autosync.search import Verdict, judge
-from autosync.spec import RuntimeRecord
+from autosync.spec import AllReduce, Cast, RuntimeRecord, Strategy, VariableStrategy
 from autosync.tune.report import Outcome, outcome_json, outcome_table, verdict_in_words
 from tests.tune.pretend import MODEL
 from tests.tune.records import found, record, seed
@@ -123,6 +123,7 @@ def test_the_result_is_json_without_infinities_and_says_what_the_table_says() ->
         "label": "all_reduce_per_variable",
         "strategy_digest": seed("all_reduce_per_variable").digest,
         "purpose": "baseline",
+        "changes_statistics": False,
         "outcome": "failed",
         "remeasured": False,
         "median_seconds": None,
@@ -132,3 +133,16 @@ def test_the_result_is_json_without_infinities_and_says_what_the_table_says() ->
     assert document["verdict"]["winner"] == FOUND.digest
     assert document["verdict"]["baseline_label"] == "all_reduce_25mb"
     assert document["verdict"]["beyond_noise"] is True
+
+
+def test_a_winner_that_changes_the_statistics_is_marked_everywhere() -> None:
+    shards = tuple(VariableStrategy(each.name, (AllReduce(0, compressor=Cast("bf16")),)) for each in MODEL.variables)
+    lossy = Strategy(FOUND.replicas, shards)
+    rounds = [[replace(record("all_reduce_25mb", [0.2, 0.21]), purpose="remeasure"), record(lossy, [0.1, 0.11])]] * 4
+    won = Outcome(MODEL, [record(lossy, [0.1])], rounds, judge(rounds, BASELINES, np.random.default_rng(0)))
+    assert text(won)[1][0] == "> guided (lossy)"
+    assert outcome_json(won, 1.0)["strategies"][0]["changes_statistics"] is True
+    assert won.verdict is not None
+    assert verdict_in_words(won.verdict).endswith(
+        "It changes the statistics of training: what counts is the time to a loss, not the step."
+    )

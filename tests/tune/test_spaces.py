@@ -20,7 +20,7 @@ def own_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_every_space_that_comes_with_autosync_is_loaded_under_its_own_name() -> None:
-    assert space_names() == ["bert", "cnn", "default", "ncf", "tiny"]
+    assert space_names() == ["bert", "cnn", "default", "lossy", "ncf", "tiny"]
     assert [load_space(name).name for name in space_names()] == space_names()
 
 
@@ -36,7 +36,7 @@ def test_an_unknown_space_is_refused_with_the_known_ones_and_how_to_name_an_own_
     with pytest.raises(SpaceError) as refusal:
         load_space("nosuch")
     assert str(refusal.value) == (
-        "No search space is called 'nosuch'. Known: bert, cnn, default, ncf, tiny; "
+        "No search space is called 'nosuch'. Known: bert, cnn, default, lossy, ncf, tiny; "
         "your own is named as package.module:SPACE."
     )
 

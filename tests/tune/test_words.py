@@ -5,8 +5,19 @@ from __future__ import annotations
 import pytest
 
 from autosync.baselines import BASELINES
-from autosync.spec import AllReduce, ParameterServer, Partition, Strategy, VariableStrategy
-from autosync.tune.words import strategy_in_words
+from autosync.spec import (
+    AllReduce,
+    Cast,
+    ParameterServer,
+    Partition,
+    PowerSGD,
+    Strategy,
+    SufficientFactors,
+    Synchronizer,
+    TopK,
+    VariableStrategy,
+)
+from autosync.tune.words import marked, strategy_in_words
 from tests.cases import mlp_model, ncf_like_model, star_cluster
 from trials.summary import megabytes, model_in_words
 
@@ -64,3 +75,76 @@ def test_the_words_for_a_baseline_account_for_every_byte(name: str) -> None:
     units = {"B": 1.0, "kB": 1e3, "MB": 1e6}
     said = [line.rstrip(".").rsplit("; ", 1)[1].split() for line in lines if not line.startswith("Cut")]
     assert sum(float(count) * units[unit] for count, unit in said) == pytest.approx(MODEL.gradient_bytes, rel=0.01)
+
+
+def by(*shards: Synchronizer) -> list[str]:
+    """Words for the variables by the given synchronizers, the last one for all that are left."""
+    wanted = [*shards, *[shards[-1]] * (len(MODEL.variables) - len(shards))]
+    each = tuple(VariableStrategy(one.name, (shard,)) for one, shard in zip(MODEL.variables, wanted, strict=True))
+    return strategy_in_words(Strategy(SERVERS, each), MODEL)
+
+
+@pytest.mark.parametrize(
+    ("shard", "start"),
+    [
+        (AllReduce(0, "tree"), "Binomial-tree all-reduce in 1 bucket"),
+        (AllReduce(0, "halving_doubling"), "Halving-and-doubling all-reduce in 1 bucket"),
+        (AllReduce(0, "hierarchical"), "Hierarchical all-reduce in 1 bucket"),
+        (AllReduce(0, compressor=SufficientFactors()), "Sufficient factors gathered by every replica: dense_1/kernel"),
+        (ParameterServer(SERVERS[0], local_copy=True), f"Parameter server {SERVERS[0]} (local copies): dense_1/kernel"),
+    ],
+)
+def test_what_loses_nothing_is_named_without_a_warning(shard: Synchronizer, start: str) -> None:
+    (line,) = by(shard)
+    assert line.startswith(start)
+
+
+@pytest.mark.parametrize(
+    ("shard", "way", "start"),
+    [
+        (
+            AllReduce(0, "tree", Cast("bf16")),
+            "gradients in bf16",
+            "Binomial-tree all-reduce, gradients in bf16 in 1 bucket (340 kB): ",
+        ),
+        (
+            AllReduce(0, compressor=TopK(0.01)),
+            "top 1 % of the elements, each replica's own",
+            "All-gather, top 1 % of the elements, each replica's own in 1 bucket (340 kB): ",
+        ),
+        (
+            AllReduce(0, "ring", TopK(0.01, "star")),
+            "top 1 % of the elements, each replica chooses in turn",
+            "Ring all-reduce, top 1 % of the elements, each replica chooses in turn in 1 bucket (340 kB): ",
+        ),
+        (
+            ParameterServer(SERVERS[1], compressor=PowerSGD(2)),
+            "PowerSGD of rank 2",
+            f"Parameter server {SERVERS[1]} (PowerSGD of rank 2): ",
+        ),
+        (
+            ParameterServer(SERVERS[1], staleness=1),
+            "replicas up to 1 step apart",
+            f"Parameter server {SERVERS[1]} (staleness 1): ",
+        ),
+    ],
+)
+def test_what_changes_the_statistics_is_said_first_and_plainly(shard: Synchronizer, way: str, start: str) -> None:
+    warning, line = by(shard)
+    assert warning == (
+        f"CHANGES THE STATISTICS of training ({way}): it is only as good as the loss it reaches, "
+        f"so a shorter step says nothing by itself."
+    )
+    assert line.startswith(start)
+
+
+def test_buckets_of_different_kinds_have_a_line_each() -> None:
+    lines = by(AllReduce(0), AllReduce(1, "tree"), AllReduce(1, "tree"), AllReduce(0))
+    assert [line.split(":")[0] for line in lines] == [
+        "Binomial-tree all-reduce in 1 bucket (263 kB)",
+        "Ring all-reduce in 1 bucket (76.8 kB)",
+    ]
+
+
+def test_the_label_of_a_lossy_strategy_says_so_in_a_table() -> None:
+    assert (marked("guided", False), marked("guided", True)) == ("guided", "guided (lossy)")

@@ -1,0 +1,47 @@
+"""The command `python -m autosync.explain`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from autosync.errors import AutosyncError
+
+__all__ = ["command", "main"]
+
+REFUSED = 2
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; its exit status. What was asked wrongly is one sentence on stderr."""
+    try:
+        return int(command.main(arguments, prog_name="python -m autosync.explain", standalone_mode=False) or 0)
+    except click.ClickException as error:
+        return _refused(error.format_message())
+    except AutosyncError as error:
+        return _refused(str(error))
+
+
+@click.command(context_settings={"max_content_width": 110})
+@click.argument("strategy", type=Path)
+@click.option("--model", help="A zoo model such as bert, or package.module:function.  [default: from the records]")
+@click.option("--cluster", type=Path, help="Cluster file.  [default: the run's, or what the strategy implies]")
+@click.option(
+    "--result",
+    type=Path,
+    help="A run's directory or its result.json, or a directory of records.  [default: beside STRATEGY]",
+)
+def command(strategy: Path, model: str | None, cluster: Path | None, result: Path | None) -> None:
+    """Say what STRATEGY, a strategy.json, does, what it costs, and which baseline it is nearest to."""
+    from autosync.explain.report import explained  # NumPy and SciPy are imported only once the command is right
+    from autosync.explain.subject import Sources, find_subject
+
+    for line in explained(find_subject(Sources(strategy, model, cluster, result))):
+        click.echo(line)
+
+
+def _refused(sentence: str) -> int:
+    click.echo(f"explain: {sentence}", err=True)
+    return REFUSED

@@ -1,0 +1,48 @@
+"""Runs on disk as the tuner leaves them, without a search."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from autosync.dataset import RecordStore
+from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy, TimingProtocol
+
+__all__ = ["record", "write_records", "write_run", "write_strategy"]
+
+
+def write_strategy(directory: Path, strategy: Strategy) -> Path:
+    directory.mkdir(parents=True, exist_ok=True)
+    file = directory / "strategy.json"
+    file.write_text(json.dumps(strategy.to_json() | {"summary": ["for people"]}))
+    return file
+
+
+def write_run(directory: Path, model: ModelSpec, cluster: ClusterSpec, data: Path, **result: Any) -> None:
+    """`run.json`, and `result.json` with the given rows about strategies."""
+    directory.mkdir(parents=True, exist_ok=True)
+    run = {
+        "name": "r",
+        "options": {"model": model.name, "data": str(data)},
+        "model_digest": model.digest,
+        "cluster": cluster.to_json(),
+    }
+    (directory / "run.json").write_text(json.dumps(run))
+    if result:
+        (directory / "result.json").write_text(json.dumps(result))
+
+
+def record(model: ModelSpec, cluster: ClusterSpec, strategy: Strategy, step_seconds: Sequence[float]) -> RuntimeRecord:
+    protocol = TimingProtocol(warmup_steps=0, timed_steps=len(step_seconds))
+    return RuntimeRecord(
+        model, cluster, strategy, protocol, "ok", "search", "x", "r", 0, 0.0, step_seconds=tuple(step_seconds)
+    )
+
+
+def write_records(directory: Path, *records: RuntimeRecord) -> Path:
+    store = RecordStore.create(directory)
+    for each in records:
+        store.append(each)
+    return directory

@@ -1,0 +1,225 @@
+"""The command: where model and cluster come from, and what it says when something is missing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from autosync.baselines import BASELINES
+from autosync.explain.cli import main
+from autosync.spec import AllReduce, Cast, ParameterServer, Strategy, VariableStrategy
+from tests import cases
+from tests.explain.runs import record, write_records, write_run, write_strategy
+
+MODEL, CLUSTER = cases.bert_like_model(), cases.star_cluster(4, gbit_per_s=0.2)
+STRATEGY = BASELINES["all_reduce_64mb"](MODEL, CLUSTER)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_lies_about(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return write_records(tmp_path / "kept", record(MODEL, CLUSTER, STRATEGY, [0.2, 0.21]))
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> list[str]:
+    assert main(list(map(str, arguments))) == 0
+    return capsys.readouterr().out.splitlines()
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
+    assert main(list(map(str, arguments))) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("explain: ")
+    assert captured.err.count("\n") == 1
+    return captured.err.removeprefix("explain: ").strip()
+
+
+def test_a_strategy_in_its_run_directory_is_explained_with_that_runs_model_cluster_and_result(
+    tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = tmp_path / "runs" / "one"
+    measured = {
+        "strategy_digest": STRATEGY.digest,
+        "median_seconds": 0.205,
+        "median_interval_seconds": [0.2, 0.21],
+        "steps": 40,
+    }
+    write_run(directory, MODEL, CLUSTER, data, strategies=[measured])
+    lines = said(capsys, write_strategy(directory, STRATEGY))
+    assert lines[:4] == [
+        f"Strategy {STRATEGY.digest} on 4 replicas",
+        f"The model is that of 1 record in {data}.",
+        f"The cluster is that of the run in {directory}.",
+        "bert-like: 1.89 M parameters in 75 variables, 3.73 MB of gradients a replica and step "
+        "(1 sparse, 700 rows touched); batch 8 a replica; Adam(learning_rate=0.0001).",
+    ]
+    assert "  Measured in that run: 205.0 ms a step, median of 40 (95 % interval 200.0 to 210.0)." in lines
+    assert any("fitted to 1 timed record)" in line for line in lines)
+
+
+def test_a_strategy_elsewhere_is_explained_by_the_run_that_is_named(
+    tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = tmp_path / "runs" / "one"
+    write_run(directory, MODEL, CLUSTER, data, strategies=[])
+    file = write_strategy(tmp_path / "elsewhere", STRATEGY)
+    assert said(capsys, file, "--result", directory / "result.json") == said(capsys, file, "--result", directory)
+
+
+def test_records_alone_tell_model_and_cluster(tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = write_strategy(tmp_path, STRATEGY)
+    lines = said(capsys, file, "--result", data)
+    assert f"The cluster is that of the records in {data}." in lines
+    assert "  Measured in one trial: 205.0 ms a step (median)." in lines
+    write_records(data, record(MODEL, CLUSTER, STRATEGY, [0.195]), record(MODEL, CLUSTER, STRATEGY, [0.215]))
+    again = "  Measured in 3 trials: 205.0 ms a step (medians from 195.0 to 215.0)."
+    assert again in said(capsys, file, "--result", data)
+
+
+def test_records_of_a_run_that_was_moved_are_looked_for_beside_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_records(tmp_path / "data", record(MODEL, CLUSTER, STRATEGY, [0.2]))
+    directory = tmp_path / "runs" / "one"
+    write_run(directory, MODEL, CLUSTER, tmp_path / "gone")
+    assert f"The model is that of 1 record in {tmp_path / 'data'}." in said(capsys, write_strategy(directory, STRATEGY))
+
+
+def test_a_cluster_file_goes_before_the_runs_cluster(
+    tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mine.yaml").write_text("link: 50mbit\nnodes: [{count: 4, cores: 2}]\n")
+    lines = said(capsys, write_strategy(tmp_path, STRATEGY), "--result", data, "--cluster", tmp_path / "mine.yaml")
+    assert f"The cluster is what {tmp_path / 'mine.yaml'} states." in lines
+    assert any("0.05 Gbit/s (stated)" in line for line in lines)
+
+
+def test_without_a_cluster_the_strategys_devices_imply_one_whose_figures_are_assumed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shards = [ParameterServer("b/cpu:1"), *[AllReduce(0)] * (len(MODEL.variables) - 1)]
+    variables = tuple(VariableStrategy(one.name, (shard,)) for one, shard in zip(MODEL.variables, shards, strict=True))
+    strategy = Strategy(("a/gpu:0", "a/gpu:2", "b/cpu:0"), variables)
+    write_records(tmp_path / "data", record(MODEL, CLUSTER, STRATEGY, [0.2]))
+    lines = said(capsys, write_strategy(tmp_path, strategy))
+    note = (
+        "No cluster is given, so it is what the strategy's devices imply: all rates and latencies are assumed, "
+        "and 4 cores a node; state yours with --cluster."
+    )
+    assert note in lines
+    assert "Node a: 1 worker, 4 cores, 3 GPUs" in lines
+    assert "Node b: 2 workers, 4 cores" in lines
+    links = lines[lines.index("What crosses in one step") + 2 : lines.index("How long a step takes") - 1]
+    assert len(links) > 3
+    assert all(line.endswith("Gbit/s (assumed)") for line in links)
+
+
+def test_a_strategy_that_changes_the_statistics_says_so_before_anything_else_it_does(
+    tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    variables = tuple(
+        replace(each, shards=tuple(replace(shard, compressor=Cast("bf16")) for shard in each.shards))
+        for each in STRATEGY.variables
+    )
+    lines = said(capsys, write_strategy(tmp_path, replace(STRATEGY, variables=variables)), "--result", data)
+    assert lines[lines.index("What it does") + 1].startswith("  CHANGES THE STATISTICS of training (gradients in bf16)")
+
+
+def test_a_strategy_file_that_is_missing_or_none_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    missing = tmp_path / "no.json"
+    assert refused(capsys, missing) == (
+        f"Strategy file {missing} cannot be read: No such file or directory; name a strategy.json."
+    )
+    broken = tmp_path / "broken.json"
+    broken.write_text("{")
+    assert refused(capsys, broken).startswith(f"Strategy file {broken} must be JSON, but: Expecting property name")
+    broken.write_text('{"format": "autosync.result/1"}')
+    assert refused(capsys, broken) == (
+        f"Strategy file {broken}: A strategy file says format 'autosync.strategy/1', "
+        f"but this one says 'autosync.result/1'."
+    )
+
+
+def test_a_model_that_is_nowhere_on_disk_is_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = write_strategy(tmp_path, STRATEGY)
+    asked = "name the model with --model, or its run or records with --result."
+    assert refused(capsys, file) == (
+        f"The variables' sizes are not in a strategy, and there are no records here; {asked}"
+    )
+    other = cases.mlp_model()
+    write_records(tmp_path / "data", record(other, CLUSTER, BASELINES["parallax"](other, CLUSTER), [0.1]))
+    assert refused(capsys, file) == (
+        f"The variables' sizes are not in a strategy, and no record in data is of a model with them; {asked}"
+    )
+
+
+def test_a_result_that_is_none_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert refused(capsys, write_strategy(tmp_path, STRATEGY), "--result", tmp_path / "nowhere") == (
+        f"--result names a run's directory, its result.json or a directory of records, not {tmp_path / 'nowhere'}."
+    )
+
+
+def test_a_strategy_that_does_not_fit_is_refused_with_the_first_fault(
+    tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = write_strategy(tmp_path, replace(STRATEGY, replicas=("elsewhere/cpu:0",)))
+    (tmp_path / "mine.yaml").write_text("nodes: [{count: 4, cores: 2}]\n")
+    sentence = refused(capsys, file, "--result", data, "--cluster", tmp_path / "mine.yaml")
+    assert sentence.startswith(
+        f"{file} does not fit model 'bert-like' on this cluster: Replica 'elsewhere/cpu:0' is not in the cluster."
+    )
+
+
+def test_a_run_file_that_is_no_json_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "run.json").write_text("nothing")
+    assert refused(capsys, write_strategy(tmp_path, STRATEGY)).startswith(f"{tmp_path / 'run.json'} must be JSON, but")
+
+
+def test_an_option_there_is_not_is_refused_in_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "No such option" in refused(capsys, "strategy.json", "--nonsense")
+
+
+def run_alone(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own, which tells the heavy packages it loaded on its last line."""
+    script = (
+        "import sys\nfrom autosync.explain.cli import main\nstatus = main(sys.argv[1:])\n"
+        "print(*sorted({'tensorflow', 'torch', 'ray'} & set(sys.modules)))\nsys.exit(status)"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", script, *map(str, arguments)],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+
+
+def test_what_is_on_disk_is_explained_without_a_heavy_framework(tmp_path: Path, data: Path) -> None:
+    done = run_alone(write_strategy(tmp_path, STRATEGY), "--result", data)
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[-1] == ""
+
+
+def test_a_model_that_is_named_is_captured(tmp_path: Path) -> None:
+    names = [f"{layer}/{part}" for layer in ("dense_0", "dense_1", "logits") for part in ("kernel", "bias")]
+    replicas = ("node0/cpu:0", "node0/cpu:1")
+    file = write_strategy(
+        tmp_path, Strategy(replicas, tuple(VariableStrategy(name, (AllReduce(0),)) for name in names))
+    )
+    done = run_alone(file, "--model", "mlp")
+    assert done.returncode == 0, done.stderr
+    assert "Model mlp was captured just now." in done.stdout
+    refusal = run_alone(file, "--model", "nosuch")
+    assert refusal.returncode == 2
+    assert refusal.stderr.strip().startswith("explain: No model is called 'nosuch'. Known: ")
