@@ -15,6 +15,7 @@ from autosync.engine.lookups import Lookup, compact_gradient, find_lookups, look
 from autosync.engine.operators import coarse_operators
 from autosync.engine.optimizer import capture_optimizer
 from autosync.engine.simplify import simplified
+from autosync.engine.sufficient_factors import sufficient_factors
 from autosync.engine.task import TrainingTask
 from autosync.errors import ModelError
 from autosync.spec import DTYPE_BYTES, ModelSpec, Variable
@@ -34,6 +35,7 @@ class _Trace:
     batch_inputs: list[Any]
     sparse: list[bool]
     gradient_operations: list[Any]
+    factors: dict[int, tuple[Any, Any]]
 
 
 def capture(task: TrainingTask) -> CapturedModel:
@@ -54,6 +56,7 @@ def capture(task: TrainingTask) -> CapturedModel:
     rows = _rows_per_step(batch_function, ids_of_batch, lookup_of)
     tables = {trace.variable_inputs[i].name: trained[i].shape for i in sorted(set(lookup_of))}
     gradient = compact_gradient(trace.function, flat_lookups, tables)
+    factors = {index: (left.name, right.name) for index, (left, right) in trace.factors.items()}
     optimizers = {
         dtype: capture_optimizer(task.optimizer, dtype) for dtype in sorted({str(each.dtype) for each in trained})
     }
@@ -73,7 +76,7 @@ def capture(task: TrainingTask) -> CapturedModel:
     )
     return CapturedModel(
         spec=spec,
-        gradient=simplified(gradient),
+        gradient=simplified(gradient, kept=[name for pair in factors.values() for name in pair]),
         batch=simplified(batch_function),
         lookups=ids_of_batch,
         lookup_of=lookup_of,
@@ -84,6 +87,7 @@ def capture(task: TrainingTask) -> CapturedModel:
         seeds=(*("seed_generator_state" in each.path for each in state), *(False for _ in scale)),
         notes=tuple(notes),
         gradient_rule=rule,
+        factors=factors,
     )
 
 
@@ -199,6 +203,7 @@ def _trace_once(task: TrainingTask, structure: Any, trained: list[Any], idle: li
     scales = gradient_rule_of(task.optimizer).loss_scale is not None
     sparse: list[bool] = []
     ends: list[Any] = []
+    factors: dict[int, tuple[Any, Any]] = {}
 
     def gradient(*flat: Any) -> list[Any]:
         values = flat[: len(trained)]
@@ -216,6 +221,7 @@ def _trace_once(task: TrainingTask, structure: Any, trained: list[Any], idle: li
         gradients = tape.gradient(scaled_loss, list(values))
         sparse.clear()
         ends.clear()
+        factors.clear()
         results = [loss]
         for index, each in enumerate(gradients):
             is_sparse = isinstance(each, tf.IndexedSlices) and index not in dense
@@ -223,6 +229,9 @@ def _trace_once(task: TrainingTask, structure: Any, trained: list[Any], idle: li
             sparse.append(is_sparse)
             ends.append(tensors[0].op)
             results += tensors
+            pair = None if is_sparse else sufficient_factors(tensors[0], tuple(trained[index].shape))
+            if pair:
+                factors[index] = pair
         return [*results, *state[: len(idle)], *new_state, *scale]
 
     own_state = [*_specs(idle), *_specs(model.non_trainable_variables), *([tf.TensorSpec([])] if scales else [])]
@@ -235,6 +244,7 @@ def _trace_once(task: TrainingTask, structure: Any, trained: list[Any], idle: li
         batch_inputs=graph.inputs[len(specs) - len(batch_specs) :],
         sparse=list(sparse),
         gradient_operations=list(ends),
+        factors=factors,
     )
 
 
@@ -256,6 +266,7 @@ def _variables(trace: _Trace, trained: Sequence[Any], rows: dict[int, float]) ->
             ready_order=ready[index],
             sparse=index in rows,
             rows_per_step=rows.get(index),
+            factor_rows=int(trace.factors[index][0].shape[0]) if index in trace.factors else None,
         )
         for index, each in enumerate(trained)
     )

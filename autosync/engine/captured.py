@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,8 @@ class CapturedModel:
     keeps its own. `seeds[i]` tells that state i is a random seed, to be different on every replica. Where the
     `gradient_rule` scales the loss, the last state is that scale, and gradients come out scaled.
     `optimizers` has one captured update for every dtype among the variables.
+    `factors[number]` names two more tensors of the gradient's graph, A and B, for a dense matrix whose gradient is the
+    product A^T B; `gradient_with` gives them in its place.
     """
 
     spec: ModelSpec
@@ -50,6 +53,16 @@ class CapturedModel:
     seeds: tuple[bool, ...]
     notes: tuple[str, ...] = ()
     gradient_rule: GradientRule = NO_RULE
+    factors: Mapping[int, tuple[str, str]] = field(default_factory=dict)
+
+    def gradient_with(self, factored: Collection[int]) -> GraphFunction:
+        """`gradient` with A and B, two outputs, in place of the gradient of each variable numbered in `factored`."""
+        loss, *rest = self.gradient.outputs
+        outputs = [loss]
+        for number, variable in enumerate(self.spec.variables):
+            of_variable = [rest.pop(0) for _ in range(2 if variable.sparse else 1)]
+            outputs += self.factors[number] if number in factored else of_variable
+        return replace(self.gradient, outputs=(*outputs, *rest))
 
     def to_bytes(self) -> bytes:
         """The model as one zip archive of JSON, GraphDefs and NumPy arrays."""
@@ -66,6 +79,7 @@ class CapturedModel:
                 "seeds": self.seeds,
                 "notes": self.notes,
                 "gradient_rule": asdict(self.gradient_rule),
+                "factors": sorted([number, *names] for number, names in self.factors.items()),
             }
             _write(archive, "model.json", json.dumps(document).encode())
             for name, function in functions.items():
@@ -114,6 +128,7 @@ class CapturedModel:
             seeds=tuple(document["seeds"]),
             notes=tuple(document["notes"]),
             gradient_rule=GradientRule(**document["gradient_rule"]),
+            factors={number: (left, right) for number, left, right in document["factors"]},
         )
 
 

@@ -41,7 +41,7 @@ class RuleState:
         if rule == NO_RULE:
             return AS_IT_IS
         counted = [each for each in updates if each.counts]
-        factor, allowed = tf.constant(1.0), None
+        factor, allowed, growth = tf.constant(1.0), None, None
         with tf.device(self._device):
             if rule.loss_scale is not None:
                 scale = self._scale.read_value()
@@ -50,20 +50,21 @@ class RuleState:
             finite = [_is_finite(each) for each in counted]
             with tf.device(self._device):
                 allowed = tf.reduce_all(tf.stack(finite))
-            self._move_scale(allowed, scale)
+            growth = self._move_scale(allowed, scale)
         if rule.clip_norm is not None:
             square_sums = [_square_sum(each, factor) for each in counted]
             with tf.device(self._device):
                 norm = tf.sqrt(tf.add_n(square_sums))
                 # An infinite or undefined norm makes every gradient undefined, as in one process.
                 factor *= rule.clip_norm * tf.minimum(1.0 / norm, 1.0 / rule.clip_norm) + (norm - norm)
-        return Correction(factor, allowed)
+        return Correction(factor, allowed, growth)
 
     @property
     def _scale(self) -> Any:
         return self._replicas[0].state[-1]
 
-    def _move_scale(self, allowed: Any, scale: Any) -> None:
+    def _move_scale(self, allowed: Any, scale: Any) -> Any:
+        """By what the next step's scale exceeds this one's, a power of two."""
         import tensorflow as tf
 
         with tf.device(self._device):
@@ -75,6 +76,7 @@ class RuleState:
         for replica in self._replicas:
             with tf.device(replica.device):
                 replica.state[-1].assign(next_scale)
+        return factor
 
 
 def _is_finite(update: Update) -> Any:

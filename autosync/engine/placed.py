@@ -64,10 +64,15 @@ class Placed:
         self.strategy = strategy
         self.members = tuple(Member.of(placement, each) for each in strategy.replicas)
         self.devices = [member.device for member in self.members]
-        self.replicas = [
-            Replica(model, number, device, start.state(device)) for number, device in enumerate(self.devices)
-        ]
         self.layout = shards_of(strategy, model.captured.spec)
+        factored = frozenset(
+            shards[0].variable_index
+            for shards in self.layout
+            if isinstance(shards[0].synchronizer.compressor, SufficientFactors)
+        )
+        self.replicas = [
+            Replica(model, number, device, start.state(device), factored) for number, device in enumerate(self.devices)
+        ]
         self.servers: dict[Key, DenseServer] = {}
         self.buckets: list[Bucket] = []
         self.sparse: dict[Key, SparseServer | GatheredRows] = {}

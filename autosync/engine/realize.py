@@ -70,6 +70,9 @@ class Step:
         """Go on from `state`, which a step of the same model and strategy gave. Raises `SpecError`."""
         load_state(self.placed, self.rule, state)
 
+    def settle(self) -> None:
+        """Nothing to wait for: a synchronous step is over when its call returns."""
+
     def close(self) -> None:
         """Nothing to end: a synchronous step has no threads."""
 

@@ -20,6 +20,13 @@ class CompiledModel:
         self.batch: Callable[..., list[Any]] = captured.batch.callable()
         self.gradient: Callable[..., list[Any]] = captured.gradient.callable()
         self.lookups: Callable[..., list[Any]] | None = captured.lookups.callable() if captured.lookup_of else None
+        self._with_factors: dict[frozenset[int], Callable[..., list[Any]]] = {frozenset(): self.gradient}
+
+    def gradient_with(self, factored: frozenset[int]) -> Callable[..., list[Any]]:
+        """`CapturedModel.gradient_with`, loaded when a strategy first asks for it."""
+        if factored not in self._with_factors:
+            self._with_factors[factored] = self.captured.gradient_with(factored).callable()
+        return self._with_factors[factored]
 
 
 @dataclass(frozen=True)
@@ -55,12 +62,20 @@ class Results:
 class Replica:
     """A replica on one device, with the state that it keeps for itself (batch-norm statistics, dropout seeds)."""
 
-    def __init__(self, model: CompiledModel, number: int, device: str, state: Sequence[Any]) -> None:
-        """`state` are initial values that already are on the device."""
+    def __init__(
+        self,
+        model: CompiledModel,
+        number: int,
+        device: str,
+        state: Sequence[Any],
+        factored: frozenset[int] = frozenset(),
+    ) -> None:
+        """`state` are initial values that already are on the device; `factored` variables give factors."""
         import tensorflow as tf
 
         self.model = model
         self.number = number
+        self.factored = factored
         self.device = device
         with tf.device(device):
             self.steps = tf.Variable(tf.constant(0, tf.int32), trainable=False)
@@ -103,6 +118,7 @@ class Replica:
         import tensorflow as tf
 
         captured = self.model.captured
+        compute = self.model.gradient_with(self.factored)
         with tf.device(self.device):
             positions = [
                 tf.reshape(
@@ -114,9 +130,13 @@ class Replica:
                 for variable, raw in zip(captured.lookup_of, lookups.raw, strict=True)
             ]
             state = [each.read_value() for each in self.state]
-            loss, *rest = self.model.gradient(*values, *state, *batch, *positions)
+            loss, *rest = compute(*values, *state, *batch, *positions)
             gradients: dict[int, Any] = {}
+            factors: dict[int, tuple[Any, Any]] = {}
             for number, variable in enumerate(captured.spec.variables):
+                if number in self.factored:
+                    factors[number] = rest.pop(0), rest.pop(0)
+                    continue
                 gradients[number] = rest.pop(0)
                 if variable.sparse:
                     rows = tf.reshape(gradients[number], [-1, *variable.shape[1:]])
@@ -125,7 +145,7 @@ class Replica:
                     gradients[number].set_shape(variable.shape)  # lost by the tracer behind a loop
             for held, new in zip(self.state, rest, strict=True):
                 held.assign(new)
-        return Results(loss, gradients)
+        return Results(loss, gradients, factors)
 
 
 def _sum_by_row(rows: Any, raw_ids: Any, ids: Any) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from autosync.engine.graph_function import GraphFunction
 
 __all__ = ["simplified"]
@@ -10,8 +12,10 @@ __all__ = ["simplified"]
 OPTIMIZERS = ("pruning", "function", "common_subgraph_elimination", "constfold", "shape", "arithmetic", "dependency")
 
 
-def simplified(function: GraphFunction) -> GraphFunction:
+def simplified(function: GraphFunction, kept: Sequence[str] = ()) -> GraphFunction:
     """The same function with constants folded and common parts shared; half the nodes for a transformer.
+
+    Its graph still has the tensors named `kept`, which another function may give back.
 
     Every trial instantiates the graph once a replica, so its size is most of what switching strategies costs.
     """
@@ -21,8 +25,8 @@ def simplified(function: GraphFunction) -> GraphFunction:
 
     graph = meta_graph_pb2.MetaGraphDef()
     graph.graph_def.ParseFromString(function.graph)
-    kept = graph.collection_def["train_op"].node_list.value
-    kept.extend([*function.inputs, *function.outputs])
+    ends = graph.collection_def["train_op"].node_list.value
+    ends.extend([*function.inputs, *function.outputs, *kept])
     config = tf.compat.v1.ConfigProto()
     rewrites = config.graph_options.rewrite_options
     rewrites.optimizers.extend(OPTIMIZERS)

@@ -77,16 +77,20 @@ class StaleStep:
         return dict(self._clock.lags)
 
     def values(self, replica: int = 0) -> dict[str, npt.NDArray[Any]]:
-        self._clock.wait(behind=0)
+        self.settle()
         return values_of(self.placed, replica)
 
     def state(self) -> StepState:
-        self._clock.wait(behind=0)
+        self.settle()
         return state_of(self.placed, self.rule)
 
     def load(self, state: StepState) -> None:
-        self._clock.wait(behind=0)
+        self.settle()
         load_state(self.placed, self.rule, state)
+
+    def settle(self) -> None:
+        """Wait until every step asked for has been applied."""
+        self._clock.wait(behind=0)
 
     def close(self) -> None:
         """End the replicas' threads; steps under way are finished first, unless one has failed."""

@@ -15,11 +15,13 @@ __all__ = ["AS_IT_IS", "Block", "Correction", "Optimizer", "RowGradient", "Rows"
 class Correction:
     """What all gradients together ask of each update (see `gradient_rule`): None where they ask nothing.
 
-    `factor` (scalar float32) scales every gradient; where `allowed` (scalar bool) is false nothing is updated.
+    `factor` (scalar float32) scales every gradient; where `allowed` (scalar bool) is false nothing is updated. The next
+    step's gradients come out `growth` (scalar float32) times as large as this one's, as the loss scale moves.
     """
 
     factor: Any = None
     allowed: Any = None
+    growth: Any = None
 
     def scaled(self, gradient: Any) -> Any:
         import tensorflow as tf
@@ -121,7 +123,7 @@ class Block:
         import tensorflow as tf
 
         with tf.device(self.device):
-            return self.value.read_value()
+            return self.value.value()
 
     def apply(self, gradient: Any, correction: Correction = AS_IT_IS) -> None:
         """Update value and slots with the mean gradient, flat."""
@@ -129,7 +131,7 @@ class Block:
 
         with tf.device(self.device):
             held = [self.value, *self.slots]
-            old = [each.read_value() for each in held]
+            old = [each.value() for each in held]
             value, slots = self.scalars.update(old[0], correction.scaled(gradient), old[1:])
             for each, before, after in zip(held, old, (value, *slots), strict=True):
                 each.assign(correction.chosen(after, before))

@@ -89,7 +89,8 @@ def load_state(placed: Placed, rule: RuleState, state: StepState) -> None:
 
 
 def _remembered(placed: Placed, rule: RuleState) -> list[Any]:
-    return [*placed.exchange_state(), *rule.state]
+    of_exchanges = [variable for memory in placed.memories() for variable in memory.variables]
+    return [*of_exchanges, *rule.state]
 
 
 def _holders(placed: Placed, replica: int) -> dict[Key, tuple[Block | Rows, int]]:

@@ -15,8 +15,9 @@ from autosync.engine.servers import connect
 from autosync.engine.session import Session
 from autosync.spec import Strategy
 from tests.cases import star_cluster
-from tests.contracts.parity import BOUNDS, captured_task, reference, trained_alike
-from tests.contracts.ways import ALONE, random_mixture
+from tests.contracts.compressed_training import Run, compressed_reference
+from tests.contracts.parity import BOUNDS, Reference, captured_task, reference, trained_alike
+from tests.contracts.ways import ALONE, COMPRESSED, random_mixture
 
 __all__ = ["CASES"]
 
@@ -27,6 +28,11 @@ CASES = (
     ("convolution", "momentum", "two rings"),
     ("recurrent", "Adam", "one server, local copies"),
     ("pooled", "Adam", "random mixture"),
+    ("dense", "momentum", "top-k, own"),
+    ("dense", "SGD", "top-k, star, tree"),
+    ("dense", "momentum", "top-k, var, ring, last axis cut"),
+    ("dense", "SGD", "PowerSGD, ring"),
+    ("dense", "momentum", "PowerSGD, servers"),
 )
 """(task, optimizer, way to synchronize), on two nodes of two workers."""
 
@@ -34,7 +40,14 @@ CASES = (
 def _strategy(way: str, session: Session) -> Strategy:
     if way == "random mixture":
         return random_mixture(session.model, session.cluster, random.Random(5))
-    return ALONE[way](session.model, session.cluster)
+    return (ALONE | COMPRESSED)[way](session.model, session.cluster)
+
+
+def _expected(task: str, optimizer: str, way: str, session: Session, strategy: Strategy) -> Reference:
+    if way in COMPRESSED:
+        steps = 8 if "PowerSGD" in way else 20  # `test_compression_contract.BOUND`
+        return compressed_reference(Run(task, optimizer, steps), session.model, strategy)
+    return reference(task, optimizer, len(strategy.replicas))
 
 
 def _run(addresses: Sequence[str]) -> None:
@@ -44,8 +57,9 @@ def _run(addresses: Sequence[str]) -> None:
         session = Session(captured_task(task, optimizer), cluster, Placement.on_workers(cluster))
         report = {"case": [task, optimizer, way], "failure": None}
         try:
-            step = session.realize(_strategy(way, session))
-            parity = trained_alike(step, reference(task, optimizer, 4), BOUNDS[optimizer])
+            strategy = _strategy(way, session)
+            expected = _expected(task, optimizer, way, session, strategy)
+            parity = trained_alike(session.realize(strategy), expected, BOUNDS[optimizer])
             report |= {"error": parity.worst_error, "variable": parity.worst_variable}
         except Exception as error:
             report["failure"] = f"{type(error).__name__}: {error}"

@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from autosync.engine.task import TrainingTask
 from autosync.engine.zoo.repeatable import repeatable_build
+from tests.contracts.random_tasks import random_parts
 
 __all__ = ["MORE_OPTIMIZERS", "OPTIMIZERS", "OVER_ALL_GRADIENTS", "TASKS", "build"]
 
@@ -45,9 +46,10 @@ Parts = tuple[Any, Callable[[Any, Any], Any], Callable[[Any], tuple[Any, Any]]]
 
 
 def build(name: str, optimizer: Any) -> TrainingTask:
-    """The task called `name`, the same each time it is built."""
+    """The task called `name`, the same each time it is built. `random N` is drawn with seed N."""
     with repeatable_build():
-        model, loss, batch = TASKS[name]()
+        drawn = name.startswith("random ")
+        model, loss, batch = random_parts(int(name.split()[1]), BATCH_SIZE) if drawn else TASKS[name]()
     return TrainingTask(name, model, loss, optimizer, BATCH_SIZE, batch)
 
 
@@ -192,6 +194,37 @@ def _two_dtypes() -> Parts:
     return keras.Model(features, keras.layers.Dense(3)(x)), _squared_error, _features(7)
 
 
+class _Turned(keras.layers.Layer):
+    """Multiplies by its weight's transpose, and by another one whose columns come first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.turned = self.add_weight(shape=(11, 5), initializer="glorot_uniform", name="turned")
+        self.mixed = self.add_weight(shape=(3, 11), initializer="glorot_uniform", name="mixed")
+
+    def call(self, inputs: Any) -> Any:
+        hidden = keras.ops.tanh(tf.linalg.matmul(inputs, self.turned, transpose_b=True))
+        return tf.einsum("bth,oh->bto", hidden, self.mixed)
+
+
+def _sequence() -> Parts:
+    """Matrices that are multiplied with every step of a sequence, each in another way."""
+    features = keras.Input(batch_shape=(BATCH_SIZE, 4, 7))
+    x = keras.layers.Dense(13, "tanh")(features)
+    x = keras.layers.EinsumDense("abc,cd->abd", output_shape=(4, 5), bias_axes="d")(x)
+    x = keras.layers.Flatten()(_Turned()(x))
+    return keras.Model(features, keras.layers.Dense(3)(x)), _squared_error, _features(4, 7)
+
+
+def _double() -> Parts:
+    """float64 alone: no rounding that an unstable algorithm could make large."""
+    features = keras.Input(batch_shape=(BATCH_SIZE, 7))
+    x = keras.layers.Dense(13, "tanh", dtype="float64")(features)
+    x = keras.layers.Dense(11, "gelu", dtype="float64")(x)
+    model = keras.Model(features, keras.layers.Dense(3, dtype="float64")(x))
+    return model, lambda y, z: _squared_error(tf.cast(y, tf.float64), z), _features(7)
+
+
 def _normalized() -> Parts:
     """Batch normalization: statistics of each replica's own batch."""
     features = keras.Input(batch_shape=(BATCH_SIZE, 7))
@@ -210,5 +243,7 @@ TASKS: dict[str, Callable[[], Parts]] = {
     "convolution": _convolution,
     "recurrent": _recurrent,
     "two dtypes": _two_dtypes,
+    "sequence": _sequence,
+    "double": _double,
     "normalized": _normalized,
 }

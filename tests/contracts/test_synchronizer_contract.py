@@ -19,21 +19,32 @@ from autosync.engine.sync.parameter_server import DenseServer, SparseServer
 from autosync.spec import ClusterSpec, ParameterServer, Strategy, VariableStrategy
 from tests.cases import local_cluster, star_cluster
 from tests.contracts.over_servers import CASES
-from tests.contracts.parity import BOUNDS, reference, session_on, trained_alike
+from tests.contracts.parity import BOUNDS, ROUNDED_BOUNDS, reference, session_on, trained_alike
 from tests.contracts.tasks import MORE_OPTIMIZERS, OPTIMIZERS, OVER_ALL_GRADIENTS, TASKS
-from tests.contracts.ways import ALONE, random_mixture
+from tests.contracts.ways import ALONE, ROUNDED, random_mixture
 from tests.engine.worker_processes import REPOSITORY, quiet, worker_processes
 
 FOUR_WORKERS = local_cluster(4)
 TWO_BY_TWO = star_cluster(nodes=2, workers=2)
-CLUSTERS = {"one worker": local_cluster(1), "three workers": local_cluster(3), "two nodes of two": TWO_BY_TWO}
-FIVE_WAYS = (
+CLUSTERS = {
+    "one worker": local_cluster(1),
+    "three workers": local_cluster(3),
+    "two nodes of two": TWO_BY_TWO,
+}
+EIGHT_WAYS = (
     "one server, local copies",
     "servers, last axis cut",
     "two rings",
     "rings, first axis cut",
     "shards of both kinds",
+    "one tree",
+    "halving and doubling",
+    "hierarchies, first axis cut",
 )
+ROUNDED_CASES = [
+    *(("two nodes of two", way) for way in ROUNDED),
+    *(("three workers", way) for way in ROUNDED if "algorithm" in way),
+]
 LIKE_ONE_PROCESS = [name for name in TASKS if name != "normalized"]
 
 
@@ -55,7 +66,7 @@ class TestAStrategyTrainsLikeOneProcess:
         step = session.realize(random_mixture(session.model, FOUR_WORKERS, seed))
         tally(optimizer, trained_alike(step, reference(task, optimizer, 4), BOUNDS[optimizer]).worst_error)
 
-    @pytest.mark.parametrize("way", FIVE_WAYS)
+    @pytest.mark.parametrize("way", EIGHT_WAYS)
     @pytest.mark.parametrize("cluster", CLUSTERS)
     def test_on_every_kind_of_cluster(self, cluster, way, tally):
         session = session_on("pooled", "momentum", CLUSTERS[cluster])
@@ -89,6 +100,16 @@ class TestAStrategyTrainsLikeOneProcess:
         strategy = replace(ALONE[way](session.model, FOUR_WORKERS), replicas=("node0/cpu:3", "node0/cpu:1"))
         expected = reference("table", "Adam", 2)
         tally("Adam", trained_alike(session.realize(strategy), expected, BOUNDS["Adam"]).worst_error)
+
+    @pytest.mark.parametrize(("cluster", "way"), ROUNDED_CASES)
+    def test_but_for_rounding_with_gradients_in_16_bits(self, cluster, way, tally):
+        of_way, dtype = CLUSTERS[cluster], way[:4]
+        session = session_on("table", "momentum", of_way)
+        step = session.realize(ROUNDED[way](session.model, of_way))
+        expected = reference("table", "momentum", len(step.strategy.replicas))
+        error = trained_alike(step, expected, ROUNDED_BOUNDS[dtype]).worst_error
+        tally(f"{dtype} momentum", error)
+        assert error > BOUNDS["momentum"], "Gradients did not travel in 16 bits."
 
 
 @pytest.mark.parametrize("way", ["one server", "two rings", "shards of both kinds"])
@@ -173,12 +194,12 @@ class TestTheContractRefuses:
             trained_alike(step, reference(task, "SGD", 4), BOUNDS["SGD"])
 
     def test_one_shard_whose_gradient_is_off_by_a_thousandth(self, monkeypatch):
-        split = placed._split_gradient
+        split = placed.split_gradient
 
         def wrong(*arguments: Any) -> dict[Any, Any]:
             return {key: part * (1.001 if key == (1, 2) else 1.0) for key, part in split(*arguments).items()}
 
-        monkeypatch.setattr(placed, "_split_gradient", wrong)
+        monkeypatch.setattr(placed, "split_gradient", wrong)
         self.refused("servers, first axis cut", r"Variable 'dense/kernel' is off by [1-9.]+e-05, more than 1e-05")
 
     def test_a_sum_in_place_of_the_mean(self, monkeypatch):

@@ -4,27 +4,47 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 
 from autosync.spec import (
     AllReduce,
+    Cast,
     ClusterSpec,
     ModelSpec,
     ParameterServer,
     Partition,
+    PowerSGD,
     Strategy,
     Synchronizer,
+    TopK,
     Variable,
     VariableStrategy,
 )
 
-__all__ = ["ALONE", "random_mixture"]
+__all__ = ["ALONE", "COMPRESSED", "ROUNDED", "random_mixture"]
+
+ALGORITHMS = ("ring", "tree", "halving_doubling", "hierarchical")
 
 Decide = Callable[[int, Variable], VariableStrategy]
 
 
 def _strategy(model: ModelSpec, cluster: ClusterSpec, decide: Decide) -> Strategy:
+    """Buckets have one dtype, algorithm and compressor: each combination gets its own range of groups."""
+    ranges: dict[object, int] = {}
+
+    def grouped(variable: Variable, shard: Synchronizer) -> Synchronizer:
+        if not isinstance(shard, AllReduce):
+            return shard
+        algorithm = "ring" if variable.sparse or shard.gathers else shard.algorithm
+        kind = variable.dtype, algorithm, shard.compressor
+        return replace(shard, algorithm=algorithm, group=1000 * ranges.setdefault(kind, len(ranges)) + shard.group)
+
+    def decided(number: int, variable: Variable) -> VariableStrategy:
+        wanted = decide(number, variable)
+        return replace(wanted, shards=tuple(grouped(variable, each) for each in wanted.shards))
+
     replicas = tuple(str(device) for device in cluster.replica_devices)
-    return Strategy(replicas, tuple(decide(number, each) for number, each in enumerate(model.variables)))
+    return Strategy(replicas, tuple(decided(number, each) for number, each in enumerate(model.variables)))
 
 
 def _servers(cluster: ClusterSpec) -> list[str]:
@@ -40,11 +60,6 @@ def _cut(variable: Variable, axis: int, wanted: int) -> Partition | None:
     return Partition(axis, shards) if shards > 1 else None
 
 
-def _group(variable: Variable, number: int) -> int:
-    """A bucket holds one dtype: each dtype has its own range of groups."""
-    return 1000 * ("float16", "bfloat16", "float32", "float64").index(variable.dtype) + number
-
-
 def _each(
     synchronizer: Callable[[int], Synchronizer], axis: int = 0, shards: int = 1
 ) -> Callable[[ModelSpec, ClusterSpec], Strategy]:
@@ -53,14 +68,14 @@ def _each(
     def strategy(model: ModelSpec, cluster: ClusterSpec) -> Strategy:
         servers = _servers(cluster)
 
-        def placed(variable: Variable, decided: Synchronizer) -> Synchronizer:
+        def placed(decided: Synchronizer) -> Synchronizer:
             if isinstance(decided, AllReduce):
-                return AllReduce(_group(variable, decided.group))
-            return ParameterServer(servers[int(decided.device) % len(servers)], decided.local_copy)
+                return decided
+            return replace(decided, device=servers[int(decided.device) % len(servers)])
 
         def decide(number: int, variable: Variable) -> VariableStrategy:
             cut = _cut(variable, axis, shards)
-            parts = (placed(variable, synchronizer(number + index)) for index in range(cut.shards if cut else 1))
+            parts = (placed(synchronizer(number + index)) for index in range(cut.shards if cut else 1))
             return VariableStrategy(variable.name, tuple(parts), cut)
 
         return _strategy(model, cluster, decide)
@@ -68,9 +83,9 @@ def _each(
     return strategy
 
 
-def _server(number: int, local_copy: bool = False) -> ParameterServer:
+def _server(number: int, local_copy: bool = False, cast: str | None = None) -> ParameterServer:
     """Server `number`; `_each` turns the number into a device of the cluster."""
-    return ParameterServer(str(number), local_copy)
+    return ParameterServer(str(number), local_copy, compressor=Cast(cast) if cast else None)
 
 
 def _rings_with_sparse_servers(model: ModelSpec, cluster: ClusterSpec) -> Strategy:
@@ -78,7 +93,7 @@ def _rings_with_sparse_servers(model: ModelSpec, cluster: ClusterSpec) -> Strate
 
     def decide(number: int, variable: Variable) -> VariableStrategy:
         if not variable.sparse:
-            return VariableStrategy(variable.name, (AllReduce(_group(variable, 0)),))
+            return VariableStrategy(variable.name, (AllReduce(0),))
         return VariableStrategy(variable.name, (ParameterServer(servers[number % len(servers)]),))
 
     return _strategy(model, cluster, decide)
@@ -97,23 +112,53 @@ ALONE: dict[str, Callable[[ModelSpec, ClusterSpec], Strategy]] = {
     "rings, first axis cut": _each(lambda n: AllReduce(n % 3), 0, 3),
     "rings, last axis cut": _each(lambda n: AllReduce(n % 2), -1, 2),
     "rings, sparse on servers": _rings_with_sparse_servers,
+    "one tree": _each(lambda _: AllReduce(0, "tree")),
+    "halving and doubling": _each(lambda n: AllReduce(n % 2, "halving_doubling")),
+    "hierarchies, first axis cut": _each(lambda n: AllReduce(n % 3, "hierarchical"), 0, 3),
+    "every algorithm": _each(lambda n: AllReduce(0, ALGORITHMS[n % 4]), 0, 4),
     "shards of both kinds": _each(lambda n: _server(n) if n % 2 else AllReduce(n % 3), 0, 4),
 }
 """Strategies in which all variables are treated alike. A sparse variable's all-reduce gathers rows."""
+
+ROUNDED: dict[str, Callable[[ModelSpec, ClusterSpec], Strategy]] = {
+    "bf16 servers": _each(lambda n: _server(n, cast="bf16")),
+    "fp16 servers, first axis cut": _each(lambda n: _server(n, True, "fp16"), 0, 3),
+    "bf16 ring": _each(lambda _: AllReduce(0, compressor=Cast("bf16"))),
+    "fp16 ring": _each(lambda _: AllReduce(0, compressor=Cast("fp16"))),
+    "fp16 rings, a variable each": _each(lambda n: AllReduce(n, compressor=Cast("fp16"))),
+    "bf16, every algorithm": _each(lambda n: AllReduce(0, ALGORITHMS[n % 4], Cast("bf16")), 0, 4),
+    "fp16, every algorithm": _each(lambda n: AllReduce(0, ALGORITHMS[n % 4], Cast("fp16")), 0, 4),
+}
+"""Strategies of gradients in 16 bits. Each is named after what it casts to."""
+
+COMPRESSED: dict[str, Callable[[ModelSpec, ClusterSpec], Strategy]] = {
+    "top-k, own": _each(lambda _: AllReduce(0, compressor=TopK(0.1))),
+    "top-k, own, a variable each": _each(lambda n: AllReduce(n, compressor=TopK(0.03))),
+    "top-k, own, servers, first axis cut": _each(lambda n: replace(_server(n), compressor=TopK(0.2)), 0, 2),
+    "top-k, star, ring": _each(lambda _: AllReduce(0, compressor=TopK(0.1, "star"))),
+    "top-k, star, tree": _each(lambda n: AllReduce(n % 2, "tree", TopK(0.3, "star"))),
+    "top-k, var, ring, last axis cut": _each(lambda n: AllReduce(n % 2, "ring", TopK(0.2, "var")), -1, 2),
+    "top-k, var, tree": _each(lambda _: AllReduce(0, "tree", TopK(0.1, "var"))),
+    "PowerSGD, ring": _each(lambda _: AllReduce(0, compressor=PowerSGD(1))),
+    "PowerSGD, tree": _each(lambda n: AllReduce(n % 2, "tree", PowerSGD(2))),
+    "PowerSGD, servers": _each(lambda n: replace(_server(n, n % 2 == 0), compressor=PowerSGD(2))),
+    "PowerSGD, servers, first axis cut": _each(lambda n: replace(_server(n), compressor=PowerSGD(1)), 0, 2),
+}
+"""Strategies that leave something out and send it later; for models without sparse variables."""
 
 
 def random_mixture(model: ModelSpec, cluster: ClusterSpec, rng: random.Random) -> Strategy:
     """For every variable a random partition, for every shard a random synchronizer."""
     servers = _servers(cluster)
 
-    def synchronizer(variable: Variable) -> Synchronizer:
+    def synchronizer() -> Synchronizer:
         if rng.random() < 0.5:
             return ParameterServer(rng.choice(servers), rng.random() < 0.5)
-        return AllReduce(_group(variable, rng.randrange(3)))
+        return AllReduce(rng.randrange(3), rng.choice(ALGORITHMS))
 
     def decide(_: int, variable: Variable) -> VariableStrategy:
         cut = _cut(variable, rng.randrange(4), rng.randint(1, 5))
-        parts = tuple(synchronizer(variable) for _ in range(cut.shards if cut else 1))
+        parts = tuple(synchronizer() for _ in range(cut.shards if cut else 1))
         return VariableStrategy(variable.name, parts, cut)
 
     return _strategy(model, cluster, decide)

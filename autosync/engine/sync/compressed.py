@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from autosync.engine.sync.exchange import BucketExchange, BucketPlace, ServerExchange, ServerPlace
+from autosync.engine.sync.factors import FactorBucket, FactorShard
+from autosync.engine.sync.power_sgd import PowerSGDBucket, PowerSGDShard
+from autosync.engine.sync.top_k import OwnTopKBucket, OwnTopKShard, SharedTopKBucket
 from autosync.engine.sync.whole import WholeBucket, WholeShard
-from autosync.engine.sync.wire import Wire
-from autosync.spec import AllReduce, Cast, ParameterServer
+from autosync.engine.sync.wire import PLAIN, Wire
+from autosync.spec import AllReduce, ParameterServer, PowerSGD, SufficientFactors, TopK
 
 __all__ = ["bucket_exchange", "server_exchange"]
 
@@ -14,10 +17,18 @@ def bucket_exchange(place: BucketPlace) -> BucketExchange:
     """The exchange of a bucket, all of whose shards have one algorithm and one compressor."""
     synchronizer = place.shards[0].synchronizer
     assert isinstance(synchronizer, AllReduce)
-    compressor = synchronizer.compressor
-    if compressor is None or isinstance(compressor, Cast):
-        return WholeBucket(place, synchronizer.algorithm, Wire(compressor))
-    raise NotImplementedError(compressor)
+    algorithm, compressor = synchronizer.algorithm, synchronizer.compressor
+    if isinstance(compressor, TopK):
+        if compressor.indices == "own":
+            return OwnTopKBucket(place, compressor)
+        return SharedTopKBucket(place, compressor, algorithm)
+    if isinstance(compressor, PowerSGD):
+        if any(compressor.matrix(shard.shape) for shard in place.shards):
+            return PowerSGDBucket(place, compressor, algorithm)
+        return WholeBucket(place, algorithm, PLAIN)
+    if isinstance(compressor, SufficientFactors):
+        return FactorBucket(place)
+    return WholeBucket(place, algorithm, Wire(compressor))
 
 
 def server_exchange(place: ServerPlace) -> ServerExchange:
@@ -25,6 +36,10 @@ def server_exchange(place: ServerPlace) -> ServerExchange:
     synchronizer = place.shard.synchronizer
     assert isinstance(synchronizer, ParameterServer)
     compressor = synchronizer.compressor
-    if compressor is None or isinstance(compressor, Cast):
-        return WholeShard(place, Wire(compressor))
-    raise NotImplementedError(compressor)
+    if isinstance(compressor, TopK):
+        return OwnTopKShard(place, compressor)
+    if isinstance(compressor, PowerSGD):
+        return PowerSGDShard(place, compressor) if compressor.matrix(place.shard.shape) else WholeShard(place, PLAIN)
+    if isinstance(compressor, SufficientFactors):
+        return FactorShard(place)
+    return WholeShard(place, Wire(compressor))

@@ -8,8 +8,9 @@ from typing import Any, Protocol
 
 from autosync.engine.layout import Shard
 from autosync.engine.sync.member import Member
+from autosync.engine.sync.memory import Memory
 
-__all__ = ["BucketExchange", "FactorPair", "ServerExchange"]
+__all__ = ["BucketExchange", "BucketPlace", "FactorPair", "ServerExchange", "ServerPlace"]
 
 
 @dataclass(frozen=True)
@@ -21,9 +22,9 @@ class FactorPair:
 
 
 class BucketExchange(Protocol):
-    """All-reduces one bucket. What it remembers between steps it keeps in `state`, TensorFlow variables."""
+    """All-reduces one bucket. What it remembers between steps is in `memories`."""
 
-    state: Sequence[Any]
+    memories: Sequence[Memory]
 
     def means(self, gradients: Sequence[Sequence[Any]]) -> list[Any]:
         """`gradients[r][s]`: replica r's gradient of shard s, on its device (a `FactorPair` with such a compressor).
@@ -34,9 +35,9 @@ class BucketExchange(Protocol):
 
 
 class ServerExchange(Protocol):
-    """Brings replicas' gradients of one shard to its server."""
+    """Brings replicas' gradients of one shard to its server. What it remembers between steps is in `memories`."""
 
-    state: Sequence[Any]
+    memories: Sequence[Memory]
 
     def mean(self, gradients: Sequence[Any]) -> Any:
         """`gradients[r]`: replica r's gradient of the shard, on its device. The mean, flat, on the server."""
@@ -49,6 +50,14 @@ class BucketPlace:
 
     shards: tuple[Shard, ...]
     members: tuple[Member, ...]
+
+    @property
+    def elements(self) -> int:
+        return sum(shard.elements for shard in self.shards)
+
+    @property
+    def dtype(self) -> str:
+        return self.shards[0].variable.dtype
 
 
 @dataclass(frozen=True)

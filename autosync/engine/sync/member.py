@@ -17,6 +17,11 @@ class Member:
     node: str
     gateway: str
 
+    @property
+    def host(self) -> str:
+        """The CPU beside `device`: itself, or of a GPU the first CPU of its node, which is in the same process."""
+        return self.gateway if "GPU" in self.device else self.device
+
     @classmethod
     def of(cls, placement: Placement, device: str) -> Member:
         """The member on a device that the cluster calls `device`."""

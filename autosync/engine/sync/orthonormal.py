@@ -1,0 +1,42 @@
+"""Orthonormal columns of many matrices at once, in an order of operations that is the same on every replica."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+__all__ = ["VANISHED", "orthonormal"]
+
+VANISHED = 1e-4
+"""A column of which no more than this share is left behind the columns before it is rounding: it becomes zero."""
+
+
+def orthonormal(stacked: Any, rows: Sequence[int]) -> Any:
+    """Gram-Schmidt, twice over for each column (Giraud et al. 2005), of matrices (rows[s], r) on top of one another.
+
+    `stacked` is (sum of rows, r), and so is what is returned: each matrix's columns orthonormal, or zero. All sums run
+    over the rows of one matrix in their order (`segment_sum`, which keeps to it on CPUs only: see `Member.host`).
+    """
+    import tensorflow as tf
+
+    of_matrix = tf.constant(np.repeat(np.arange(len(rows), dtype=np.int32), rows))
+
+    def sums(each: Any) -> Any:
+        return tf.math.segment_sum(each, of_matrix)
+
+    columns: list[Any] = []
+    for column in tf.split(stacked, stacked.shape[1], axis=1):
+        largest = tf.math.segment_max(tf.abs(column), of_matrix)  # its square might leave the range
+        column = tf.math.divide_no_nan(column, tf.gather(largest, of_matrix))
+        before = sums(tf.square(column))
+        if columns:
+            basis = tf.concat(columns, 1)
+            for _ in range(2):
+                along = tf.gather(sums(basis * column), of_matrix)
+                column -= tf.reduce_sum(basis * along, axis=1, keepdims=True)
+        left = sums(tf.square(column))
+        scale = tf.where(left <= VANISHED**2 * before, tf.zeros_like(left), tf.math.rsqrt(left))  # NaN stays
+        columns.append(column * tf.gather(scale, of_matrix))
+    return tf.concat(columns, 1)

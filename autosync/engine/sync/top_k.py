@@ -1,0 +1,180 @@
+"""Top-k exchanges: a replica sends its largest elements and keeps the others for its next gradient.
+
+With error feedback (Stich et al. 2018): of acc = unsent + gradient the k elements of largest magnitude are sent, the
+rest is the new unsent. Of equal magnitudes the one at the lower place counts as larger; NaN counts as infinite, so
+that a gradient which is not finite reaches all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from autosync.engine.sync.exchange import BucketPlace, ServerPlace
+from autosync.engine.sync.member import Member
+from autosync.engine.sync.memory import ErrorFeedback, Memory
+from autosync.engine.sync.one_speaks import from_one
+from autosync.engine.sync.whole import all_reduced, flat_bucket
+from autosync.engine.sync.wire import PLAIN
+from autosync.spec import TopK
+
+__all__ = ["OwnTopKBucket", "OwnTopKShard", "SharedTopKBucket"]
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    """Elements of a flat array: `places` (k,) int32, all different, and the `values` (k,) there."""
+
+    places: Any
+    values: Any
+
+
+@final
+class OwnTopKBucket:
+    """Every replica sends its own k values and their places to every other; all add them up in the same order."""
+
+    def __init__(self, place: BucketPlace, compressor: TopK) -> None:
+        self._place = place
+        self._feedback = ErrorFeedback(place.members, place.elements, place.dtype)
+        self._kept = compressor.kept(place.elements)
+        self.memories: Sequence[Memory] = [self._feedback.memory]
+
+    def means(self, gradients: Sequence[Sequence[Any]]) -> list[Any]:
+        members = self._place.members
+        chosen = _own_chosen(members, self._feedback, flat_bucket(self._place, gradients), self._kept)
+        return [_mean(member.device, chosen, self._place.elements) for member in members]
+
+
+@final
+class OwnTopKShard:
+    """Every replica pushes its own k values and their places straight to the server."""
+
+    def __init__(self, place: ServerPlace, compressor: TopK) -> None:
+        self._place = place
+        self._elements = place.shard.elements
+        self._feedback = ErrorFeedback(place.members, self._elements, place.shard.variable.dtype)
+        self._kept = compressor.kept(self._elements)
+        self.memories: Sequence[Memory] = [self._feedback.memory]
+
+    def mean(self, gradients: Sequence[Any]) -> Any:
+        import tensorflow as tf
+
+        members, flat = self._place.members, []
+        for member, gradient in zip(members, gradients, strict=True):
+            with tf.device(member.device):
+                flat.append(tf.reshape(gradient, [-1]))
+        chosen = _own_chosen(members, self._feedback, flat, self._kept)
+        return _mean(self._place.server.device, chosen, self._elements)
+
+
+@final
+class SharedTopKBucket:
+    """AR-Topk (Tyagi and Swany 2023, algorithm 1): all take the places that one replica chose, and all-reduce them.
+
+    Whose places: "star", each replica's in turn; "var", those of the replica whose chosen values have the largest
+    square sum (of equal ones the first), which all tell each other before, a float32 each.
+    """
+
+    def __init__(self, place: BucketPlace, compressor: TopK, algorithm: str) -> None:
+        self._place = place
+        self._feedback = ErrorFeedback(place.members, place.elements, place.dtype)
+        self._kept = compressor.kept(place.elements)
+        self._algorithm = algorithm
+        self._turn = Memory(place.members, np.int32(0)) if compressor.indices == "star" else None
+        self.memories: Sequence[Memory] = [self._feedback.memory, *([self._turn] if self._turn else [])]
+
+    def means(self, gradients: Sequence[Sequence[Any]]) -> list[Any]:
+        import tensorflow as tf
+
+        members, elements = self._place.members, self._place.elements
+        accumulated = self._feedback.added(flat_bucket(self._place, gradients))
+        own = [_largest(member.device, each, self._kept) for member, each in zip(members, accumulated, strict=True)]
+        senders = _loudest(members, own) if self._turn is None else _next_turn(members, self._turn)
+        places = from_one(members, [each.places for each in own], senders)
+        sent, unsent = [], []
+        for member, each, where in zip(members, accumulated, places, strict=True):
+            with tf.device(member.device):
+                # Where others chose, a number that is not finite may stay unsent; it must fail the step all the same.
+                finite = tf.reduce_all(tf.math.is_finite(each))
+                sent.append(tf.where(finite, tf.gather(each, where), tf.constant(np.nan, each.dtype)))
+                unsent.append(_without(each, where))
+        self._feedback.keep(unsent)
+        mean_values, means = all_reduced(members, sent, self._algorithm, PLAIN), []
+        for member, where, values in zip(members, places, mean_values, strict=True):
+            with tf.device(member.device):
+                means.append(tf.scatter_nd(tf.expand_dims(where, 1), values, [elements]))
+        return means
+
+
+def _own_chosen(members: Sequence[Member], feedback: ErrorFeedback, flat: Sequence[Any], kept: int) -> list[_Chosen]:
+    """What every replica sends of its own choice."""
+    import tensorflow as tf
+
+    chosen, unsent = [], []
+    for member, each in zip(members, feedback.added(flat), strict=True):
+        chosen.append(_largest(member.device, each, kept))
+        with tf.device(member.device):
+            unsent.append(_without(each, chosen[-1].places))
+    feedback.keep(unsent)
+    return chosen
+
+
+def _largest(device: str, flat: Any, kept: int) -> _Chosen:
+    """The `kept` elements of largest magnitude, in no order."""
+    import tensorflow as tf
+
+    with tf.device(device):
+        magnitudes = tf.where(tf.math.is_nan(flat), tf.constant(np.inf, flat.dtype), tf.abs(flat))
+        places = tf.math.top_k(magnitudes, kept, sorted=False).indices
+        return _Chosen(places, tf.gather(flat, places))
+
+
+def _without(flat: Any, places: Any) -> Any:
+    import tensorflow as tf
+
+    return tf.tensor_scatter_nd_update(flat, tf.expand_dims(places, 1), tf.zeros(places.shape, flat.dtype))
+
+
+def _mean(device: str, chosen: Sequence[_Chosen], elements: int) -> Any:
+    """The mean of what all replicas sent, added up in their order, on `device`."""
+    import tensorflow as tf
+
+    with tf.device(device):
+        first, *others = chosen
+        total = tf.scatter_nd(tf.expand_dims(first.places, 1), first.values, [elements])
+        for each in others:
+            total = tf.tensor_scatter_nd_add(total, tf.expand_dims(each.places, 1), each.values)
+        return total * (1.0 / len(chosen))
+
+
+def _next_turn(members: Sequence[Member], turn: Memory) -> list[Any]:
+    """Whose turn it is, as each replica knows by itself."""
+    import tensorflow as tf
+
+    turns, following = turn.read(), []
+    for member, each in zip(members, turns, strict=True):
+        with tf.device(member.device):
+            following.append((each + 1) % len(members))
+    turn.keep(following)
+    return turns
+
+
+def _loudest(members: Sequence[Member], own: Sequence[_Chosen]) -> list[Any]:
+    """Whose values have the largest square sum, as each replica finds by itself from the same numbers."""
+    import tensorflow as tf
+
+    square_sums = []
+    for member, each in zip(members, own, strict=True):
+        with tf.device(member.device):
+            square_sum = tf.cast(tf.reduce_sum(tf.square(each.values)), tf.float32)
+            square_sums.append(tf.where(tf.math.is_nan(square_sum), np.float32(np.inf), square_sum))
+    loudest = []
+    for member in members:
+        with tf.device(member.device):
+            known = tf.stack(square_sums)
+            is_largest = tf.equal(known, tf.reduce_max(known))
+            loudest.append(tf.reduce_min(tf.where(is_largest, tf.range(len(members)), len(members))))
+    return loudest

@@ -1,0 +1,82 @@
+"""autosync over an emulated cluster, driven from outside: strategies realized and their steps timed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, final
+
+from autosync.errors import TrialError
+from autosync.spec import ClusterSpec, ModelSpec, Strategy
+from tests.bench.peers.crew import Crew
+from tests.bench.peers.tracing import Operation
+from trials.emulate import Emulated
+
+__all__ = ["MEMBER", "Engine", "engine_on"]
+
+MEMBER = "tests.bench.peers.engine_member"
+
+
+@final
+class Engine:
+    """A client in the first host and a server in each; or a client alone, whose process has all the devices."""
+
+    def __init__(self, cluster: ClusterSpec, servers: Crew | None, client: Crew) -> None:
+        self.cluster = cluster
+        self._servers = servers
+        self._client = client
+        self._model: ModelSpec | None = None
+
+    def load(self, task: str) -> ModelSpec:
+        """Make `task` (of `peers.tasks`) the model that strategies are for."""
+        self._model = ModelSpec.from_json(self._client.ask("load", task=task)[0]["spec"])
+        return self._model
+
+    @property
+    def model(self) -> ModelSpec:
+        assert self._model is not None, "load comes first"
+        return self._model
+
+    def realize(self, strategy: Strategy) -> dict[str, float]:
+        """Seconds to place the strategy, and of its first step with its tracing. Raises `TrialError`."""
+        said = dict(self._client.ask("realize", strategy=strategy.to_json())[0])
+        if "fault" in said:
+            raise TrialError(said["fault"])
+        return said
+
+    def run(self, warmup: int, steps: int) -> dict[str, Any]:
+        """Step seconds of the strategy that was realized last."""
+        return dict(self._client.ask("run", warmup=warmup, steps=steps)[0])
+
+    def traced(self, addresses: Sequence[str], ports: Sequence[int], folder: str, steps: int) -> list[list[Operation]]:
+        """Every server's operations in `steps` steps; their profilers listen at `ports`, and write to `folder`."""
+        assert self._servers is not None
+        self._servers.ask_each("profile", [{"port": port} for port in ports])
+        profilers = [f"{address}:{port}" for address, port in zip(addresses, ports, strict=True)]
+        of_servers = self._client.ask("trace", profilers=profilers, folder=folder, steps=steps)[0]
+        return [[(name, begin, end) for name, begin, end in each] for each in of_servers]
+
+    def ring_flow_seconds(self, flow_bytes: int, calls: int) -> list[float]:
+        """Seconds of calls that send `flow_bytes` from every node to the next at once, over TensorFlow's transport."""
+        devices = [str(each) for each in self.cluster.server_devices]
+        pairs = list(zip(devices, [*devices[1:], devices[0]], strict=True))
+        return list(self._client.ask("flows", pairs=pairs, bytes=flow_bytes, calls=calls)[0]["seconds"])
+
+    def cpu_seconds(self) -> float:
+        return (self._servers.cpu_seconds() if self._servers else 0.0) + self._client.cpu_seconds()
+
+    def memory_bytes(self) -> tuple[int, list[int]]:
+        """The client's, and each server's."""
+        return self._client.ask("memory")[0], self._servers.ask("memory") if self._servers else []
+
+
+@contextmanager
+def engine_on(made: Emulated) -> Iterator[Engine]:
+    """Start the processes in the hosts, and connect them."""
+    hosts, cluster = made.hosts, made.cluster
+    assert all(node.workers == 1 for node in cluster.nodes), "One worker a host is what this starts."
+    with Crew(hosts, MEMBER, ["serve"]) as servers, Crew(hosts[:1], MEMBER, ["client"]) as client:
+        started = servers.ask_each("start", [{"host": host.address} for host in hosts])
+        addresses = [each["address"] for each in started]
+        client.ask("connect", addresses=addresses, host=hosts[0].address, cluster=cluster.to_json())
+        yield Engine(cluster, servers, client)

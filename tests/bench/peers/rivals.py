@@ -1,0 +1,43 @@
+"""Crews of the two competitors, one process a host, each joined in its own group."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from tests.bench.peers.crew import Crew
+from trials.emulate import Host
+
+__all__ = ["ddp_on", "mirrored_on"]
+
+MIRRORED_PORT, DDP_PORT = 23456, 23457
+"""Every host has a network of its own, so all can use one number."""
+
+INTERFACE = "eth0"
+
+
+@contextmanager
+def mirrored_on(hosts: Sequence[Host]) -> Iterator[Crew]:
+    """A worker of `MultiWorkerMirroredStrategy` in each host."""
+    workers = [f"{host.address}:{MIRRORED_PORT}" for host in hosts]
+    configs = [
+        json.dumps({"cluster": {"worker": workers}, "task": {"type": "worker", "index": index}})
+        for index in range(len(hosts))
+    ]
+    environments = [{"TF_CONFIG": config} for config in configs]
+    with Crew(hosts, "tests.bench.peers.mirrored_member", environments=environments) as crew:
+        crew.ask("start")
+        yield crew
+
+
+@contextmanager
+def ddp_on(hosts: Sequence[Host]) -> Iterator[Crew]:
+    """A rank of PyTorch over gloo in each host."""
+    environments = [{"GLOO_SOCKET_IFNAME": INTERFACE, "OMP_NUM_THREADS": "1"}] * len(hosts)
+    with Crew(hosts, "tests.bench.peers.ddp_member", environments=environments) as crew:
+        ranks = [
+            {"rank": rank, "size": len(hosts), "host": hosts[0].address, "port": DDP_PORT} for rank in range(len(hosts))
+        ]
+        crew.ask_each("start", ranks)
+        yield crew

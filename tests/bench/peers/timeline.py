@@ -1,0 +1,102 @@
+"""Pictures of a step: what every worker computes, and what its link carries meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+from xml.sax.saxutils import escape
+
+from tests.bench.peers.tracing import Operation
+
+__all__ = ["chrome_trace", "drawn"]
+
+COLOURS = {"forward": "#7fb3d5", "backward": "#1f618d", "update": "#c39bd3", "send": "#f5b041", "other": "#d5d8dc"}
+WIDTH, LEFT, ROW, GAP, LINK = 1200, 90, 26, 14, 54
+BIN_NS = 4_000_000
+
+
+def kind_of(name: str) -> str:
+    """What an operation of a step is for."""
+    if "/gradient_tape/" in name:
+        return "backward"
+    if "/forward/" in name:
+        return "forward"
+    if "Send" in name or "Recv" in name:
+        return "send"
+    return "update" if "Assign" in name else "other"
+
+
+def chrome_trace(operations: Sequence[Sequence[Operation]], samples: Sequence[Any]) -> dict[str, Any]:
+    """The Chrome trace format's object: a process a worker, and its link's Mbit/s as counters."""
+    events: list[dict[str, Any]] = []
+    for worker, of_worker in enumerate(operations):
+        events.append({"ph": "M", "pid": worker, "name": "process_name", "args": {"name": f"worker {worker}"}})
+        for name, begin, end in of_worker:
+            kind = kind_of(name)
+            about = {"name": name.rpartition("/")[2], "cat": kind, "pid": worker, "tid": list(COLOURS).index(kind)}
+            events.append({"ph": "X", "ts": begin / 1e3, "dur": (end - begin) / 1e3, **about, "args": {"op": name}})
+        for at, down, up in _rates(samples, worker):
+            events.append(
+                {"ph": "C", "pid": worker, "name": "Mbit/s", "ts": at / 1e3, "args": {"sent": up, "received": down}}
+            )
+    return {"traceEvents": events, "displayTimeUnit": "ms"}
+
+
+def drawn(
+    title: str, operations: Sequence[Sequence[Operation]], samples: Sequence[Any], window: tuple[int, int]
+) -> str:
+    """An SVG of the time from `window[0]` to `window[1]` (ns since 1970)."""
+    begin, end = window
+    scale = (WIDTH - LEFT - 20) / (end - begin)
+    rates = [list(_rates(samples, worker)) for worker in range(len(operations))]
+    most = max((max(down, up) for each in rates for at, down, up in each if begin <= at <= end), default=1.0) or 1.0
+    height = 70 + len(operations) * (2 * ROW + LINK + GAP)
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" font-family="sans-serif" font-size="12">',
+        f'<rect width="{WIDTH}" height="{height}" fill="white"/>',
+        f'<text x="10" y="22" font-size="16">{escape(title)}: one step, {(end - begin) / 1e6:.0f} ms</text>',
+    ]
+    for number, (kind, colour) in enumerate(COLOURS.items()):
+        x = 10 + 100 * number
+        parts.append(
+            f'<rect x="{x}" y="34" width="12" height="12" fill="{colour}"/><text x="{x + 16}" y="44">{kind}</text>'
+        )
+    parts.append('<text x="530" y="44">below: Mbit/s sent (filled) and received (line)</text>')
+    for worker, of_worker in enumerate(operations):
+        y = 60 + worker * (2 * ROW + LINK + GAP)
+        parts.append(f'<text x="10" y="{y + 18}">worker {worker}</text>')
+        for name, start, stop in of_worker:
+            if stop < begin or start > end:
+                continue
+            kind = kind_of(name)
+            row = y if kind in ("forward", "backward") else y + ROW
+            x, width = LEFT + max(0, start - begin) * scale, max(0.6, (min(stop, end) - max(start, begin)) * scale)
+            parts.append(f'<rect x="{x:.1f}" y="{row}" width="{width:.1f}" height="{ROW - 4}" fill="{COLOURS[kind]}"/>')
+        base = y + 2 * ROW + LINK - 6
+        inside = [(at, down, up) for at, down, up in rates[worker] if begin <= at <= end]
+        if inside:
+            points = [(LEFT + (at - begin) * scale, base - up / most * (LINK - 8)) for at, _, up in inside]
+            filled = " ".join(f"{x:.1f},{py:.1f}" for x, py in points)
+            parts.append(
+                f'<polygon points="{points[0][0]:.1f},{base} {filled} {points[-1][0]:.1f},{base}" fill="#58d68d"/>'
+            )
+            line = " ".join(
+                f"{LEFT + (at - begin) * scale:.1f},{base - down / most * (LINK - 8):.1f}" for at, down, _ in inside
+            )
+            parts.append(f'<polyline points="{line}" fill="none" stroke="#145a32" stroke-width="1"/>')
+        parts.append(f'<text x="10" y="{base - LINK / 2 + 8}">link</text>')
+        parts.append(f'<text x="{LEFT - 6}" y="{base - LINK + 14}" text-anchor="end">{most:.0f}</text>')
+    return "\n".join([*parts, "</svg>", ""])
+
+
+def _rates(samples: Sequence[Any], worker: int) -> Iterator[tuple[int, float, float]]:
+    """(ns, Mbit/s received, Mbit/s sent) over bins of `BIN_NS`."""
+    last = None
+    for at, of_hosts in samples:
+        if last is None:
+            last = (at, of_hosts[worker])
+        elif at - last[0] >= BIN_NS:
+            span = (at - last[0]) / 1e3
+            down, up = ((new - old) * 8 / span for old, new in zip(last[1], of_hosts[worker], strict=True))
+            yield at, down, up
+            last = (at, of_hosts[worker])

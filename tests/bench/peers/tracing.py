@@ -1,0 +1,60 @@
+"""What ran when on each server: TensorFlow's own profiler, read into plain tuples."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Operation", "traced"]
+
+Operation = tuple[str, int, int]
+"""Name, begin and end; nanoseconds since 1970."""
+
+SETTLE_SECONDS = 0.5
+MOST_SECONDS = 60
+
+
+def traced(run: Callable[[], None], profilers: Sequence[str], folder: str) -> list[list[Operation]]:
+    """Call `run` while the servers at `profilers` are traced; the operations of each, in order of their begin.
+
+    The profiler is asked for a fixed time: `run` is timed once before, untraced, to know how long.
+    """
+    import time
+
+    import tensorflow as tf
+
+    begin = time.perf_counter()
+    run()
+    seconds = min(MOST_SECONDS, time.perf_counter() - begin)
+    late = threading.Timer(SETTLE_SECONDS, run)
+    late.start()
+    addresses = ",".join(f"grpc://{each}" for each in profilers)
+    tf.profiler.experimental.client.trace(addresses, folder, int((seconds * 1.3 + 2 * SETTLE_SECONDS) * 1e3))
+    late.join()
+    by_host = {path.name: path for path in Path(folder).rglob("*.xplane.pb")}
+    return [_operations(by_host[f"{each.replace(':', '_')}.xplane.pb"]) for each in profilers]
+
+
+def _operations(file: Path) -> list[Operation]:
+    from tensorflow.tsl.profiler.protobuf import xplane_pb2
+
+    space = xplane_pb2.XSpace.FromString(file.read_bytes())
+    planes = {plane.name: plane for plane in space.planes}
+    start = _start_ns(planes["Task Environment"])
+    plane, found = planes["/host:CPU"], []
+    for line in plane.lines:
+        for event in line.events:
+            name = plane.event_metadata[event.metadata_id].name
+            if "/" in name and ":" in name.rpartition("/")[2]:  # an operation's, which end in `:Kind`
+                begin = start + line.timestamp_ns + event.offset_ps // 1000
+                found.append((name, begin, begin + event.duration_ps // 1000))
+    return sorted(found, key=lambda each: each[1])
+
+
+def _start_ns(plane: Any) -> int:
+    for stat in plane.stats:
+        if plane.stat_metadata[stat.metadata_id].name == "profile_start_time":
+            return int(stat.uint64_value)
+    raise AssertionError("The profiler's file does not say when it began.")

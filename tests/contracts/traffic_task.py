@@ -1,0 +1,24 @@
+"""A model whose traffic is worth counting: two matrices, biases, and a table of which few rows are touched."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+__all__ = ["task"]
+
+ROWS, WIDTH, LOOKUPS, BATCH = 20_000, 32, 24, 16
+
+
+def task() -> tuple[Any, ...]:
+    """2.2 MB of dense gradients and 0.05 MB of rows a replica and step; as `--model module:function` wants it."""
+    import keras
+
+    ids = keras.Input(batch_shape=(BATCH, LOOKUPS), dtype="int32")
+    x = keras.layers.Flatten()(keras.layers.Embedding(ROWS, WIDTH)(ids))
+    x = keras.layers.Dense(521, "tanh")(x)
+    model = keras.Model(ids, keras.layers.Dense(293)(x))
+    inputs = np.random.default_rng(0).permutation(ROWS)[: BATCH * LOOKUPS].reshape(BATCH, LOOKUPS).astype("int32")
+    targets = np.zeros((BATCH, 293), "float32")
+    return model, "mse", (inputs, targets), keras.optimizers.SGD(1e-3, momentum=0.9)

@@ -1,0 +1,73 @@
+"""Exchanges by themselves, on logical devices: one step after another on given gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from autosync.engine.layout import Shard
+from autosync.engine.state import AS_IT_IS, Correction
+from autosync.engine.sync.compressed import bucket_exchange, server_exchange
+from autosync.engine.sync.exchange import BucketPlace, ServerPlace
+from autosync.engine.sync.member import Member
+from autosync.spec import AllReduce, ParameterServer, Variable
+from autosync.spec.compressor import Compressor
+
+__all__ = ["BucketSteps", "ServerSteps"]
+
+Array = npt.NDArray[Any]
+
+
+def _members(count: int) -> tuple[Member, ...]:
+    return tuple(Member(f"/CPU:{index}", f"node{index}", f"/CPU:{index}") for index in range(count))
+
+
+def _shard(shape: tuple[int, ...], number: int, synchronizer: Any, dtype: str = "float32") -> Shard:
+    variable = Variable(f"variable_{number}", shape, dtype, number)
+    return Shard(variable, number, 0, 0, 0, shape[0] if shape else 1, synchronizer)
+
+
+class BucketSteps:
+    """A bucket of shards of `shapes`. Each call is one step: `gradients[r][s]` in, every replica's flat mean out."""
+
+    def __init__(self, compressor: Compressor, shapes: Sequence[tuple[int, ...]], replicas: int) -> None:
+        synchronizer = AllReduce(0, compressor=compressor)
+        shards = tuple(_shard(shape, number, synchronizer) for number, shape in enumerate(shapes))
+        self.exchange = bucket_exchange(BucketPlace(shards, _members(replicas)))
+        self.traced = tf.function(self._step, autograph=False)
+
+    def __call__(self, gradients: Sequence[Sequence[Array]], allowed: bool = True, growth: float = 1.0) -> list[Array]:
+        given = [[tf.constant(each) for each in of_replica] for of_replica in gradients]
+        return [each.numpy() for each in self.traced(given, tf.constant(allowed), tf.constant(growth))]
+
+    def remembered(self) -> list[Array]:
+        return [variable.numpy() for memory in self.exchange.memories for variable in memory.variables]
+
+    def _step(self, gradients: Any, allowed: Any, growth: Any) -> list[Any]:
+        means = self.exchange.means(gradients)
+        for memory in self.exchange.memories:
+            memory.advance(Correction(None, allowed, growth))
+        return means
+
+
+class ServerSteps:
+    """A shard of `shape` on the last of the replicas' devices. Each call is one step: `gradients[r]` in, mean out."""
+
+    def __init__(self, compressor: Compressor, shape: tuple[int, ...], replicas: int) -> None:
+        members = _members(replicas)
+        shard = _shard(shape, 0, ParameterServer("node0/cpu:0", compressor=compressor))
+        self.exchange = server_exchange(ServerPlace(shard, members[-1], members))
+        self._traced = tf.function(self._step, autograph=False)
+
+    def __call__(self, gradients: Sequence[Array]) -> Array:
+        return np.asarray(self._traced([tf.constant(each) for each in gradients]).numpy())
+
+    def _step(self, gradients: Any) -> Any:
+        mean = self.exchange.mean(gradients)
+        for memory in self.exchange.memories:
+            memory.advance(AS_IT_IS)
+        return mean
