@@ -9,7 +9,8 @@
     │   └── NodesLostError  too few nodes are left for a trial
     ├── DatasetError    a file of records cannot be read or written
     ├── CheckpointError (autosync.simulator)  a learned simulator cannot be saved or loaded
-    └── OptionsError    (autosync.tune)       an option is out of range, or options contradict each other
+    ├── OptionsError    (autosync.tune)       an option is out of range, or options contradict each other
+    └── TrainingError   (autosync.train)      training cannot begin or go on
 
 Every message states the rule, what came, and what to do.
 """

@@ -7,11 +7,13 @@ import os
 import sys
 from typing import Any, final
 
-from autosync.spec import ClusterSpec, RuntimeRecord
+from autosync.spec import ClusterSpec, RuntimeRecord, Strategy
 from trials.clock import Clock
 from trials.environment import Environment
+from trials.feeding import Offer, Reader
 from trials.request import TrialRequest
 from trials.run import Stage, run_trial
+from trials.training import Training
 
 __all__ = ["ClientProcess", "WorkerProcess", "quiet_tensorflow"]
 
@@ -31,10 +33,21 @@ class WorkerProcess:
         from autosync.engine.servers import start_server
 
         self._server, self._address = start_server(address)
+        self._offers: dict[int, Offer] = {}
 
     def address(self) -> str:
         """Where the server listens, as `host:port`."""
         return self._address
+
+    def offer(self, read: Reader, shard: int, shards: int) -> str:
+        """Read a shard's batches here and offer them to ops; the token to ask for them by.
+
+        A new pass over the shard ends the last one.
+        """
+        if shard in self._offers:
+            self._offers[shard].close()
+        self._offers[shard] = Offer(read, shard, shards)
+        return self._offers[shard].token
 
     def pid(self) -> int:
         return os.getpid()
@@ -52,6 +65,7 @@ class ClientProcess:
         self._captured: Any = None
         self._session: Any = None
         self._stage: Stage | None = None
+        self._training: Training | None = None
 
     def pid(self) -> int:
         return os.getpid()
@@ -100,6 +114,20 @@ class ClientProcess:
         # What is loaded by now stays; without this, collecting garbage among it stalls the tracing of steps.
         gc.collect()
         gc.freeze()
+
+    def open_training(self, cluster: dict[str, Any], strategy: dict[str, Any]) -> None:
+        """Place the model as `strategy` says, to be trained by `train`. Raises `SpecError` when it does not fit."""
+        from autosync.engine.placement import Placement
+        from autosync.engine.session import Session
+
+        spec = ClusterSpec.from_json(cluster)
+        session = Session(self._captured, spec, Placement.on_workers(spec))
+        self._training = Training(session, Strategy.from_json(strategy))
+
+    def train(self, what: str, *arguments: Any) -> Any:
+        """What the `Training`'s method called `what` answers."""
+        assert self._training is not None, "open_training comes first"
+        return getattr(self._training, what)(*arguments)
 
     def run(self, request: dict[str, Any]) -> dict[str, Any]:
         """Run one trial; the record as JSON."""

@@ -128,8 +128,29 @@ class KerasState:
         """What a callback may set; None where a schedule decides."""
         import keras
 
-        rate = inner_optimizer(self.optimizer)._learning_rate  # the property would compute a schedule's rate
+        rate = self._rate_variable()
         return float(rate.numpy()) if isinstance(rate, keras.Variable) else None
+
+    @property
+    def iterations(self) -> int:
+        """Steps that the optimizer has made."""
+        return int(inner_optimizer(self.optimizer).iterations.numpy())
+
+    def with_learning_rate(self, state: StepState) -> StepState:
+        """`state` with the learning rate that the optimizer has now."""
+        rate = next(index for index, each in enumerate(self._scalars) if each is self._rate_variable())
+        scalars = {
+            dtype: tuple(
+                np.asarray(self.learning_rate, each.dtype) if index == rate else each
+                for index, each in enumerate(before)
+            )
+            for dtype, before in state.scalars.items()
+        }
+        return replace(state, scalars=scalars)
+
+    def _rate_variable(self) -> Any:
+        """The variable that holds the learning rate; where a schedule decides, that schedule."""
+        return inner_optimizer(self.optimizer)._learning_rate  # the property would compute a schedule's rate
 
     def _untrained(self) -> list[Any]:
         """Variables that replicas keep for themselves, in the order of the captured state."""

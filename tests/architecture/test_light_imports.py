@@ -22,6 +22,7 @@ print(*{each.partition(".")[0] for each in sys.modules})
 LIGHT = (
     "autosync",
     "autosync.explain.cli",
+    "autosync.train",
     "autosync.train.cli",
     "autosync.tune.cli",
     "trials.cli",

@@ -1,0 +1,20 @@
+"""Training one's own model under a strategy: an edge like `autosync.tune`, that may know all rooms."""
+
+from autosync.engine.servers import use_logical_devices
+from autosync.train.checkpoints import Checkpoints
+from autosync.train.data import RayBatches, Sharded
+from autosync.train.distribution import distribute
+from autosync.train.history import History
+from autosync.train.trainer import Trainer
+from autosync.train.training_error import TrainingError
+
+__all__ = [
+    "Checkpoints",
+    "History",
+    "RayBatches",
+    "Sharded",
+    "Trainer",
+    "TrainingError",
+    "distribute",
+    "use_logical_devices",
+]

@@ -1,0 +1,119 @@
+"""Checkpoints: files in Keras' own format, with what Keras does not know as extra members of the same archive.
+
+A .keras file is a zip of JSON and HDF5, and Keras passes over members it does not know. So one file, replaced in one
+go, is both what `keras.models.load_model` reads and all that training needs to go on as if it had never stopped.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from autosync.train.training_error import TrainingError
+
+__all__ = ["Extras", "read_extras", "write_checkpoint"]
+
+Array = npt.NDArray[Any]
+
+DOCUMENT = "autosync/training.json"
+FORMAT = "autosync.training/1"
+
+
+@dataclass(frozen=True)
+class Extras:
+    """What a checkpoint holds beside model and optimizer.
+
+    `steps` are those done so far. `replica_state`, `replica_steps` and `synchronizer_state` are as in the engine's
+    `StepState`; the last means something to the strategy with digest `strategy` only.
+    """
+
+    steps: int
+    strategy: str
+    replica_state: tuple[tuple[Array, ...], ...]
+    replica_steps: tuple[int, ...]
+    synchronizer_state: tuple[Array, ...]
+
+
+def write_checkpoint(file: Path, save: Callable[[Path], None], extras: Extras) -> None:
+    """Let `save` write a .keras file, add `extras`, and put it in place of `file` in one go. Raises `TrainingError`."""
+    if file.suffix != ".keras":
+        raise TrainingError(f"A checkpoint's name must end in .keras, but {str(file)!r} does not.")
+    temporary = file.with_name(f".{file.stem}.{os.getpid()}.keras")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        save(temporary)
+        with zipfile.ZipFile(temporary, "a", zipfile.ZIP_STORED) as archive:
+            _write(archive, extras)
+        with temporary.open("rb") as written:
+            os.fsync(written.fileno())
+        os.replace(temporary, file)
+    except OSError as error:
+        raise TrainingError(f"The checkpoint {str(file)!r} cannot be written: {error.strerror or error}.") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def read_extras(file: Path) -> Extras | None:
+    """What `write_checkpoint` added, or None for a file that Keras alone wrote. Raises `TrainingError`."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            return _read(archive) if DOCUMENT in archive.namelist() else None
+    except OSError as error:
+        raise TrainingError(f"The checkpoint {str(file)!r} cannot be read: {error.strerror or error}.") from None
+    except (zipfile.BadZipFile, KeyError, ValueError, TypeError) as error:
+        raise TrainingError(f"{str(file)!r} must be a .keras file, but: {error}.") from None
+
+
+def _write(archive: zipfile.ZipFile, extras: Extras) -> None:
+    document = {
+        "format": FORMAT,
+        "steps": extras.steps,
+        "strategy": extras.strategy,
+        "replica_steps": extras.replica_steps,
+        "replica_state": [_described(each) for each in extras.replica_state],
+        "synchronizer_state": _described(extras.synchronizer_state),
+    }
+    archive.writestr(DOCUMENT, json.dumps(document))
+    for name, arrays in _groups(extras.replica_state, extras.synchronizer_state):
+        for index, array in enumerate(arrays):
+            archive.writestr(f"autosync/{name}/{index}", np.ascontiguousarray(array).tobytes())
+
+
+def _read(archive: zipfile.ZipFile) -> Extras:
+    document = json.loads(archive.read(DOCUMENT))
+    if document["format"] != FORMAT:
+        raise ValueError(f"its training state has format {document['format']!r}, not {FORMAT!r}")
+
+    def arrays(name: str, described: Sequence[Any]) -> tuple[Array, ...]:
+        return tuple(
+            np.frombuffer(archive.read(f"autosync/{name}/{index}"), np.dtype(dtype)).reshape(shape)
+            for index, (dtype, shape) in enumerate(described)
+        )
+
+    return Extras(
+        steps=int(document["steps"]),
+        strategy=str(document["strategy"]),
+        replica_state=tuple(arrays(f"replica{r}", each) for r, each in enumerate(document["replica_state"])),
+        replica_steps=tuple(document["replica_steps"]),
+        synchronizer_state=arrays("synchronizer", document["synchronizer_state"]),
+    )
+
+
+def _groups(
+    of_replicas: Sequence[Sequence[Array]], of_synchronizers: Sequence[Array]
+) -> list[tuple[str, Sequence[Array]]]:
+    replicas = [(f"replica{number}", arrays) for number, arrays in enumerate(of_replicas)]
+    return [*replicas, ("synchronizer", of_synchronizers)]
+
+
+def _described(arrays: Sequence[Array]) -> list[tuple[str, tuple[int, ...]]]:
+    """Names of dtypes and shapes; by name, since NumPy's own format forgets what bfloat16 is."""
+    return [(str(each.dtype), each.shape) for each in arrays]

@@ -1,0 +1,46 @@
+"""A directory of checkpoints: written every so many steps, the newest kept."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from autosync.train.trainer import Trainer
+
+__all__ = ["Checkpoints"]
+
+
+@dataclass
+class Checkpoints:
+    """A callback for `Trainer.fit` that saves to `directory` every `every` steps, and keeps the newest `keep` files."""
+
+    directory: str | os.PathLike[str]
+    every: int
+    keep: int = 2
+    _trainer: Trainer | None = field(default=None, init=False, repr=False)
+
+    def set_trainer(self, trainer: Trainer) -> None:
+        self._trainer = trainer
+
+    def on_train_batch_end(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:  # noqa: ARG002 - Keras' form
+        assert self._trainer is not None, "fit comes first"
+        if self._trainer.steps % self.every == 0:
+            self.save(self._trainer)
+
+    def save(self, trainer: Trainer) -> Path:
+        """Save now. The oldest are removed once the new one is there."""
+        saved = trainer.save(Path(self.directory) / f"step-{trainer.steps:08d}.keras")
+        for old in self.files()[: -self.keep]:
+            old.unlink(missing_ok=True)
+        return saved
+
+    def latest(self) -> Path | None:
+        """The newest checkpoint, or None."""
+        return self.files()[-1] if self.files() else None
+
+    def files(self) -> list[Path]:
+        """All checkpoints, the oldest first."""
+        return sorted(Path(self.directory).glob("step-*.keras"))

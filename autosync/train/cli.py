@@ -1,0 +1,80 @@
+"""The command `python -m autosync.train`."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import click
+
+from autosync.errors import AutosyncError
+from trials.opening import KINDS
+
+__all__ = ["main"]
+
+REFUSED, INTERRUPTED = 2, 130
+
+RAYS_OWN_NEWS = "A worker died or was killed while executing a task"
+"""What Ray prints, at length, of a process whose end the command tells in a sentence."""
+
+
+@click.command(context_settings={"show_default": True, "max_content_width": 110})
+@click.option("--model", required=True, help="A zoo model such as bert, or your own as package.module:function.")
+@click.option("--strategy", required=True, type=Path, help="What autosync.tune found: strategy.json.")
+@click.option("--steps", default=500, type=click.IntRange(1), help="Steps of the whole run.")
+@click.option("--out", type=Path, help="Directory of the run.  [default: runs/train-MODEL-TIME]")
+@click.option("--checkpoint-every", default=100, type=click.IntRange(1), help="Steps between checkpoints.")
+@click.option("--log-every", default=10, type=click.IntRange(1), help="Steps between lines.")
+@click.option("--resume", is_flag=True, help="Go on with the run in --out, from its newest checkpoint.")
+@click.option("--backend", default="ray", type=click.Choice(KINDS), help="Ray actors, or this process alone.")
+@click.option("--workers", type=click.IntRange(1), help="Worker processes.  [default: as the strategy names]")
+@click.option("--address", help="Ray cluster to join.  [default: $RAY_ADDRESS, or a local one is started]")
+@click.option("--cluster", type=Path, help="Cluster file that states nodes, racks and links.")
+@click.option("--working-dir", type=Path, help="Directory that Ray ships to every node.")
+def main(
+    model: str,
+    strategy: Path,
+    steps: int,
+    out: Path | None,
+    checkpoint_every: int,
+    log_every: int,
+    resume: bool,
+    **where: object,
+) -> None:
+    """Train a model under a strategy, on the batches it draws by itself. One's own data: autosync.distribute.
+
+    The exit status is 0 when all steps were done, 1 when a failure ended training, 2 when it cannot begin.
+    """
+    if out is None:
+        if resume:
+            _refuse("--resume needs --out, the directory of the run to go on with.")
+        out = Path("runs") / f"train-{model.replace(':', '-').replace('/', '-')}-{time.strftime('%Y%m%d-%H%M%S')}"
+    if where["cluster"] is not None and where["workers"] is not None:
+        _refuse("--workers and --cluster exclude each other; leave one of them out.")
+    os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", RAYS_OWN_NEWS)  # Ray reads it when it is imported
+    from autosync.train.job import TrainOptions, train  # the framework's rooms are imported once options are right
+    from autosync.train.place import Where
+
+    try:
+        options = TrainOptions(
+            model,
+            strategy,
+            steps,
+            out,
+            checkpoint_every,
+            log_every,
+            resume,
+            Where(**where),  # type: ignore[arg-type]
+        )
+        sys.exit(train(options))
+    except AutosyncError as error:
+        _refuse(str(error))
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+
+
+def _refuse(sentence: str) -> None:
+    click.echo(f"autosync: {sentence}", err=True)
+    sys.exit(REFUSED)

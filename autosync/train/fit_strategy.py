@@ -1,0 +1,111 @@
+"""A strategy as a person names it, and whether it is one for this model on this cluster."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from autosync.errors import SpecError
+from autosync.spec import ClusterSpec, Device, ModelSpec, ParameterServer, Strategy, SufficientFactors, parse_json
+from autosync.train.training_error import TrainingError
+
+__all__ = ["check_devices", "check_factors", "read_strategy", "renamed_for", "workers_named"]
+
+NAMED = 3
+"""Variables named in a sentence before the rest are only counted."""
+
+
+def read_strategy(strategy: Strategy | Mapping[str, Any] | str | os.PathLike[str]) -> Strategy:
+    """The strategy itself, out of its JSON document, or out of a file of it. Raises `SpecError`."""
+    if isinstance(strategy, Strategy):
+        return strategy
+    if isinstance(strategy, Mapping):
+        return Strategy.from_json(strategy)
+    file = Path(strategy)
+    try:
+        text = file.read_bytes()
+    except OSError as error:
+        raise SpecError(
+            f"Strategy file {str(file)!r} cannot be read: {error.strerror}; python -m autosync.tune finds strategies."
+        ) from None
+    return Strategy.from_json(parse_json(text, f"Strategy file {str(file)!r}"))
+
+
+def workers_named(strategy: Strategy) -> int | None:
+    """Worker processes that the strategy's devices need, when all are CPU devices of one node; otherwise None."""
+    devices = [Device.parse(each) for each in _devices(strategy)]
+    if len({each.node for each in devices}) > 1 or any(each.kind == "gpu" for each in devices):
+        return None
+    return 1 + max(each.index for each in devices)
+
+
+def check_devices(strategy: Strategy, cluster: ClusterSpec) -> None:
+    """Raise `TrainingError` when the strategy names devices that the cluster lacks."""
+    have = {str(each) for each in (*cluster.server_devices, *cluster.replica_devices)}
+    missing = sorted(set(_devices(strategy)) - have)
+    if missing:
+        raise TrainingError(
+            f"A strategy runs on the devices it names, but the cluster has no {', '.join(missing)}; it has "
+            f"{', '.join(sorted(have))}. Give it the nodes and workers the strategy was found with, or find another "
+            "with python -m autosync.tune."
+        )
+
+
+def check_factors(strategy: Strategy, model: ModelSpec) -> None:
+    """Raise `TrainingError` for sufficient factors of variables whose gradient has none while batches vary in size."""
+    wanted = [each.variable for each, _, shard in strategy.shards() if isinstance(shard.compressor, SufficientFactors)]
+    if lacking := [name for name in wanted if model.by_name[name].factor_rows is None]:
+        raise TrainingError(
+            f"Sufficient factors, as for {_listed(lacking)}, have rows by the batch, whose size must be known; "
+            "fix the batch size of the model's inputs (batch_shape), or find a strategy without them."
+        )
+
+
+def renamed_for(strategy: Strategy, variables: Sequence[str], untrained: Sequence[str] = ()) -> Strategy:
+    """`strategy` for a model whose trained `variables` are given in order, by the names they have in this process.
+
+    Keras numbers unnamed layers through a counter of the process, and puts a model's own name before those of its
+    layers or not, so that `dense/kernel` may be called `sequential_1/dense_4/kernel` here. Such differences are passed
+    over where there are no others. Raises `TrainingError` for another model's strategy.
+    """
+    decided = [each.variable for each in strategy.variables]
+    if set(decided) == set(variables):
+        return strategy
+    if len(decided) == len(variables) and all(map(_is_same, decided, variables)):
+        names = dict(zip(decided, variables, strict=True))
+        return replace(
+            strategy, variables=tuple(replace(each, variable=names[each.variable]) for each in strategy.variables)
+        )
+    unknown = [each for each in decided if each not in set(variables)]
+    undecided = [each for each in variables if each not in set(decided)]
+    faults = []
+    if unknown:
+        idle = "; some of these have no path to the loss" if set(unknown) & set(untrained) else ""
+        faults.append(f"it decides {_listed(unknown)}, which this model does not train{idle}")
+    if undecided:
+        faults.append(f"this model trains {_listed(undecided)}, which it does not decide")
+    raise TrainingError(
+        f"A strategy is found for one model, and this one is another's: {', and '.join(faults)}. "
+        "Find one with python -m autosync.tune."
+    )
+
+
+def _devices(strategy: Strategy) -> list[str]:
+    servers = [each.device for _, _, each in strategy.shards() if isinstance(each, ParameterServer)]
+    return [*strategy.replicas, *servers]
+
+
+def _is_same(one: str, other: str) -> bool:
+    """Whether two paths, layers' numbers left out, end alike as far as the shorter one goes."""
+    mine, its = (re.sub(r"_\d+(?=/|$)", "", path).split("/") for path in (one, other))
+    shared = min(len(mine), len(its))
+    return mine[-shared:] == its[-shared:]
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:NAMED])
+    return f"{shown} and {len(names) - NAMED} more" if len(names) > NAMED else shown

@@ -1,0 +1,141 @@
+"""One run of the command: a model of the zoo, or one's own, trained on the batches it draws by itself."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+import click
+from rich.console import Console
+
+from autosync.engine.zoo import build_task
+from autosync.spec import ClusterSpec
+from autosync.train.checkpoints import Checkpoints
+from autosync.train.data import Synthetic
+from autosync.train.distribution import distribute_task
+from autosync.train.fit_strategy import read_strategy
+from autosync.train.place import Where
+from autosync.train.run_directory import RunDirectory, command_to_go_on
+from autosync.train.trainer import Trainer
+from autosync.train.training_error import TrainingError
+from trials.opening import check_model_name, model_line, model_on
+from trials.processes import quiet_tensorflow
+from trials.summary import model_in_words
+
+__all__ = ["TrainOptions", "train"]
+
+FAILED, INTERRUPTED = 1, 130
+"""Exit statuses: training ended early, and Ctrl-C, as shells have it."""
+
+PLAIN_WIDTH = 120
+"""Columns where output does not go to a terminal."""
+
+
+@dataclass(frozen=True)
+class TrainOptions:
+    """What the command was asked. `steps` are those of the whole run, a resumed one's first part included."""
+
+    model: str
+    strategy: Path
+    steps: int
+    out: Path
+    checkpoint_every: int
+    log_every: int
+    resume: bool
+    where: Where
+
+
+def train(options: TrainOptions) -> int:
+    """Train as `options` say and print how it goes; the exit status. Raises `AutosyncError` for what cannot begin."""
+    console = Console(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
+    check_model_name(options.model)
+    strategy = read_strategy(options.strategy)
+    directory = RunDirectory.open(options.out, options.model, strategy, options.resume)
+    checkpoints = directory.checkpoints(options.checkpoint_every)
+    quiet_tensorflow()
+    with distribute_task(lambda cluster: _task(options.model, cluster), strategy, options.where) as trainer:
+        directory.begin(options.model, strategy)
+        for line in (*trainer.notes, model_line(options.model, trainer.cluster), *_in_words(trainer)):
+            console.print(line, soft_wrap=True)
+        _take_up(trainer, checkpoints, options, console)
+        return _train(trainer, checkpoints, options, _Printer(console, directory, options.log_every))
+
+
+def _task(model: str, cluster: ClusterSpec) -> Any:
+    """Built once the cluster is known. This process only captures: GPUs belong to the workers."""
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    return build_task(model_on(model, cluster))
+
+
+def _in_words(trainer: Trainer) -> tuple[str, ...]:
+    assert trainer.spec is not None, "prepared by distribute_task"
+    replicas = trainer.strategy.replicas
+    return model_in_words(trainer.spec), f"{len(replicas)} replicas: {', '.join(replicas)}."
+
+
+def _take_up(trainer: Trainer, checkpoints: Checkpoints, options: TrainOptions, console: Console) -> None:
+    latest = checkpoints.latest() if options.resume else None
+    if latest is not None:
+        trainer.restore(latest)
+        console.print(f"Going on after step {trainer.steps} from {latest}.", soft_wrap=True)
+    elif options.resume:
+        console.print("The run has no checkpoint yet, so it begins at step 0.")
+
+
+def _train(trainer: Trainer, checkpoints: Checkpoints, options: TrainOptions, printer: _Printer) -> int:
+    console, left = printer.console, options.steps - trainer.steps
+    again = command_to_go_on(sys.argv[1:], options.out)
+    try:
+        if left > 0:
+            trainer.fit(Synthetic(), left, [printer, checkpoints])
+    except KeyboardInterrupt:
+        console.print(f"Interrupted after step {trainer.steps}; saved {checkpoints.save(trainer)}.", soft_wrap=True)
+        console.print(f"Go on with: {again}", soft_wrap=True)
+        return INTERRUPTED
+    except TrainingError as error:
+        click.echo(f"autosync: {error}", err=True)
+        console.print(f"Go on with: {again}", soft_wrap=True)
+        return FAILED
+    if left > 0 and trainer.steps % options.checkpoint_every:
+        checkpoints.save(trainer)
+    console.print(f"Trained {trainer.steps} steps; the model is in {checkpoints.latest()}.", soft_wrap=True)
+    return 0
+
+
+@final
+class _Printer:
+    """A callback that prints a line every so many steps."""
+
+    def __init__(self, console: Console, directory: RunDirectory, every: int) -> None:
+        self.console = console
+        self._directory = directory
+        self._every = every
+        self._trainer: Trainer | None = None
+        self._shown = 0
+
+    def set_trainer(self, trainer: Trainer) -> None:
+        self._trainer = trainer
+
+    def on_train_batch_end(self, batch: int, logs: Mapping[str, Any]) -> None:
+        assert self._trainer is not None
+        step = batch + 1
+        if step % self._every and step > 1:
+            return
+        part = self._trainer.history.since(self._shown)
+        self._shown = len(self._trainer.history)
+        seconds = sum(part.step_seconds)
+        line = {
+            "step": step,
+            "loss": logs["loss"],
+            "examples_per_second": sum(part.examples) / seconds,
+            "step_seconds": seconds / len(part),
+        }
+        self._directory.add_line(line)
+        self.console.print(
+            f"step {step:7d}   loss {line['loss']:.4f}   {line['examples_per_second']:9.1f} examples/s   "
+            f"{line['step_seconds'] * 1e3:8.1f} ms a step"
+        )

@@ -1,0 +1,142 @@
+"""Training that is under way: steps on a runner, counted and timed, and their failure in one sentence."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, final
+
+from autosync.errors import AutosyncError
+from autosync.train.batch_form import BatchForm
+from autosync.train.data import FlatReader, RayBatches, Sharded
+from autosync.train.history import History
+from autosync.train.shares import shares
+from autosync.train.training_error import TrainingError
+from trials.interruption import ctrl_c_waits
+from trials.reasons import reason_of
+from trials.training import Runner
+
+if TYPE_CHECKING:
+    from autosync.engine.step_state import StepState
+
+__all__ = ["Progress", "Running"]
+
+
+@dataclass
+class Progress:
+    """How far training has come. `steps` counts those before a restored checkpoint too, `history` does not."""
+
+    steps: int = 0
+    history: History = field(default_factory=History)
+    last_checkpoint: Path | None = None
+
+    def way_on(self) -> str:
+        """What is left when training has failed, in a sentence."""
+        if self.last_checkpoint is None:
+            return "No checkpoint was saved."
+        return f"Go on from the checkpoint {str(self.last_checkpoint)!r}."
+
+
+@dataclass(frozen=True)
+class BatchSizes:
+    """How many replicas there are, and how many examples each draws of its own."""
+
+    replicas: int
+    own: int
+
+
+@final
+class Running:
+    """Steps of one trainer. After a failure every call repeats it: what the workers hold then is unknown."""
+
+    def __init__(self, runner: Runner, form: BatchForm | None, sizes: BatchSizes, progress: Progress) -> None:
+        """`form` is None for a model that trains on its own batches only."""
+        self.runner = runner
+        self.form = form
+        self.replicas = sizes.replicas
+        self.progress = progress
+        self._own_examples = sizes.own * sizes.replicas
+        self._failure: str | None = None
+        self._closed = False
+
+    def step(self, batch: Any) -> float:
+        """One step on `batch`, dealt out; the mean loss over its examples before the step. Raises `TrainingError`."""
+        form = self._batch_form()
+        arrays = form.flat(batch)
+        dealt = shares(len(arrays[0]), self.replicas)
+        counted = [share.counted for share in dealt]
+        if form.examples is not None and set(counted) != {form.examples}:
+            raise TrainingError(
+                f"The model's inputs fix the batch size to {form.examples} a replica, so {self.replicas} replicas take "
+                f"batches of {form.examples * self.replicas} examples, not {len(arrays[0])}; leave the batch size of "
+                "the inputs open."
+            )
+        batches = [[each[share.begin : share.end] for each in arrays] for share in dealt]
+        return self._timed(lambda: self.runner.on(batches, counted), len(arrays[0]))
+
+    def synthetic_step(self) -> float:
+        """One step on batches that the model draws by itself."""
+        return self._timed(self.runner.own, self._own_examples)
+
+    def open_feed(self, dataset: Sharded | RayBatches) -> None:
+        """Begin a pass over data that the workers read."""
+        form = self._batch_form()
+        read = FlatReader(dataset.opened(self.replicas), form)
+        specs = list(zip(form.shapes, form.dtypes, strict=True))
+        self._answer(lambda: self.runner.open_feed(read, specs))
+
+    def read(self) -> int:
+        """Let every worker read; the number of examples, 0 at the end of the pass."""
+        examples: int = self._answer(self.runner.read)
+        return examples
+
+    def step_on_read(self, examples: int) -> float:
+        """One step on the `examples` that were read last."""
+        return self._timed(self.runner.on_read, examples)
+
+    def state(self) -> StepState:
+        state: StepState = self._answer(self.runner.state)
+        return state
+
+    def load(self, state: StepState) -> None:
+        self._answer(lambda: self.runner.load(state))
+
+    def pids(self) -> dict[str, int]:
+        pids: dict[str, int] = self._answer(self.runner.pids)
+        return pids
+
+    def close(self) -> None:
+        """End the runner's processes; every later call says so. Twice is fine."""
+        if not self._closed:
+            self._closed = True
+            self._failure = "The trainer is closed; make a new one."
+            with suppress(Exception):  # processes that are gone already
+                self.runner.close()
+
+    def _batch_form(self) -> BatchForm:
+        if self.form is None:
+            raise TrainingError("A model of the zoo trains on the batches it draws by itself.")
+        return self.form
+
+    def _timed(self, run: Callable[[], float], examples: int) -> float:
+        """One step, counted and timed; Ctrl-C waits for its end, so that what is counted is what was done."""
+        with ctrl_c_waits():
+            begin = time.perf_counter()
+            loss: float = self._answer(run)
+            self.progress.history.add(loss, examples, time.perf_counter() - begin)
+            self.progress.steps += 1
+        return loss
+
+    def _answer(self, run: Callable[[], Any]) -> Any:
+        if self._failure is not None:
+            raise TrainingError(self._failure)
+        try:
+            return run()
+        except Exception as error:  # whatever TensorFlow, Ray or a reader of data raise
+            reason = str(error) if isinstance(error, AutosyncError) else reason_of(error)
+            done = f"Training ended after {self.progress.steps} steps"
+            self._failure = f"{done}: {reason.rstrip('.')}. {self.progress.way_on()}"
+            raise TrainingError(self._failure) from error

@@ -1,0 +1,201 @@
+"""The trainer: a Keras model that trains on a cluster, its gradients synchronized as a strategy says."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, final
+
+from autosync.spec import ModelSpec, Strategy, check_strategy
+from autosync.train.batch_form import BatchForm
+from autosync.train.checkpoint import Extras, read_extras, write_checkpoint
+from autosync.train.fit_strategy import check_factors, renamed_for
+from autosync.train.fitting import Fitting, first_batch
+from autosync.train.history import History
+from autosync.train.hooks import Hooks
+from autosync.train.place import Place
+from autosync.train.running import BatchSizes, Progress, Running
+from autosync.train.training_error import TrainingError
+from trials.interruption import ctrl_c_waits
+
+if TYPE_CHECKING:
+    from autosync.engine.keras_state import KerasState
+    from autosync.engine.task import TrainingTask
+
+__all__ = ["Trainer"]
+
+
+@final
+class Trainer:
+    """Trains a model on a place. `distribute` makes one; it is a context manager, and `close` ends its processes.
+
+    The model object stays in the caller's process, and what is trained lives on the workers: `update_model` brings it
+    back, as `fit` and `save` do at their ends. The loss is the only metric while training: outputs stay on the
+    workers. For others, `trainer.model.evaluate` after `update_model`.
+    """
+
+    def __init__(
+        self, model: Any, strategy: Strategy, place: Place, task_of: Callable[[Any], TrainingTask], loss: Any = None
+    ) -> None:
+        """`task_of(first batch)` gives the task to capture; `loss` is what the model is compiled with."""
+        self.model = model
+        self.strategy = strategy
+        self.cluster = place.cluster
+        self.notes: tuple[str, ...] = place.notes
+        self.spec: ModelSpec | None = None
+        """What was captured, once it is."""
+        self._place = place
+        self._task_of = task_of
+        self._loss = loss
+        self._progress = Progress()
+        self._running: Running | None = None
+        self._keras: KerasState | None = None
+        self._pending: Path | None = None
+
+    def __enter__(self) -> Trainer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def steps(self) -> int:
+        """Steps done, those before a restored checkpoint included."""
+        return self._progress.steps
+
+    @property
+    def history(self) -> History:
+        """Loss, examples and seconds of every step that this trainer has done."""
+        return self._progress.history
+
+    def prepare(self, batch: Any) -> None:
+        """Capture the model by an example of a batch and place it; done by the first step if not before.
+
+        Raises `ModelError`, `SpecError`, `ClusterError` or `TrainingError` when things do not go together.
+        """
+        from autosync.engine.capture import capture
+        from autosync.engine.keras_state import KerasState
+
+        task = self._task_of(batch)
+        captured = capture(task)
+        names = [each.name for each in captured.spec.variables]
+        self.strategy = renamed_for(self.strategy, names, captured.state_names)
+        self.spec = captured.spec
+        if task.any_batch_size:
+            check_factors(self.strategy, captured.spec)
+        check_strategy(self.strategy, captured.spec, self.cluster)
+        was_built = bool(task.optimizer.built)
+        self._keras = KerasState(task.model, task.optimizer, captured, self._loss)
+        form = None if batch is None else BatchForm.of(batch, None if task.any_batch_size else task.batch_size)
+        sizes = BatchSizes(len(self.strategy.replicas), task.batch_size)
+        self._running = Running(self._place.open(captured, self.strategy), form, sizes, self._progress)
+        self.model = task.model
+        self.notes += captured.notes
+        if self._pending is not None:
+            self._restore(self._pending)
+        elif was_built:
+            self._progress.steps = self._keras.iterations
+            self._running.load(self._keras.read(self._running.state()))
+
+    def step(self, batch: Any) -> float:
+        """One step on `batch` = (inputs, targets), arrays or tensors of any number of examples; the loss before it.
+
+        Examples are dealt out to the replicas as evenly as can be, and weighed so that loss and gradient are the mean
+        over all of them, as in one process. Under a strategy with staleness this returns while up to so many steps are
+        under way, with the loss of the last one that is done. Raises `TrainingError`.
+        """
+        if self._running is None:
+            self.prepare(batch)
+        return self._ready()[0].step(batch)
+
+    def fit(self, dataset: Any, steps: int | None = None, callbacks: Sequence[Any] = ()) -> History:
+        """Train for `steps` steps, or one pass over `dataset`; what happened in each step.
+
+        `dataset` is anything that gives batches (inputs, targets) when iterated, such as a `tf.data.Dataset`, a list
+        or a generator, read here and dealt out; or `Sharded` or `RayBatches`, read by the workers. It is begun anew as
+        often as needed. Callbacks have methods of `keras.callbacks.Callback`. Their `logs` hold the loss; the model
+        holds current weights at the ends of passes (epochs) and of training, not after each batch. A learning rate
+        that a callback sets and `model.stop_training` are heeded; weights that a callback sets stay in `model`.
+        """
+        hooks = Hooks(callbacks)
+        if self._running is None:
+            batch, dataset = first_batch(dataset, len(self.strategy.replicas))
+            self.prepare(batch)
+        running, keras = self._ready()
+        done = len(self.history)
+        hooks.introduce(self, steps)
+        Fitting(running, keras, dataset, steps, hooks).run()
+        return self.history.since(done)
+
+    def update_model(self) -> None:
+        """Write what has been reached into `model` and its optimizer."""
+        running, keras = self._ready()
+        keras.write(running.state())
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write model and optimizer to `path`, which ends in .keras and is replaced in one go. Raises `TrainingError`.
+
+        `keras.models.load_model(path)` gives the model, compiled with its optimizer, whose slots, iteration and
+        settings are as reached here (and with the loss, if that is one of Keras'). For `restore` the file also keeps
+        what Keras does not know: each replica's own state, and what compressors remember.
+        """
+        with ctrl_c_waits():
+            self._save(Path(path))
+        return Path(path)
+
+    def restore(self, path: str | os.PathLike[str]) -> None:
+        """Go on from `path`, which `save` wrote, perhaps under another strategy, or Keras for this model and optimizer.
+
+        Under the same strategy training goes on as if it had never stopped, to the bit. Before the first step the file
+        is only looked at, and taken up with that step. Raises `TrainingError` or `ModelError`.
+        """
+        read_extras(Path(path))
+        if self._running is None:
+            self._pending = Path(path)
+        else:
+            self._restore(Path(path))
+
+    def pids(self) -> dict[str, int]:
+        """Ids of the processes that train, by role; none on logical devices."""
+        return self._ready()[0].pids()
+
+    def close(self) -> None:
+        """End every process that was started for this trainer. Twice is fine."""
+        if self._running is not None:
+            self._running.close()
+        self._place.close()
+
+    def _save(self, file: Path) -> None:
+        running, keras = self._ready()
+        state = running.state()
+        keras.write(state)
+        extras = Extras(
+            steps=self.steps,
+            strategy=self.strategy.digest,
+            replica_state=state.replica_state,
+            replica_steps=state.replica_steps,
+            synchronizer_state=state.synchronizer_state,
+        )
+        write_checkpoint(file, keras.save, extras)
+        self._progress.last_checkpoint = file
+
+    def _restore(self, file: Path) -> None:
+        running, keras = self._ready()
+        extras, base = read_extras(file), running.state()
+        keras.load(file)
+        steps = extras.steps if extras else keras.iterations
+        state = replace(keras.read(base), replica_steps=(steps,) * len(base.replica_steps))
+        if extras and len(extras.replica_steps) == len(base.replica_steps):
+            state = replace(state, replica_state=extras.replica_state, replica_steps=extras.replica_steps)
+        if extras and extras.strategy == self.strategy.digest:
+            state = replace(state, synchronizer_state=extras.synchronizer_state)
+        running.load(state)
+        self._progress.steps = steps
+        self._progress.last_checkpoint = file
+
+    def _ready(self) -> tuple[Running, KerasState]:
+        if self._running is None or self._keras is None:
+            raise TrainingError("Nothing has been trained yet; call step, fit, or prepare with a first batch.")
+        return self._running, self._keras

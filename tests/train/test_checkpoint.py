@@ -1,0 +1,77 @@
+"""A checkpoint is one file, replaced in one go, and keeps what Keras does not know."""
+
+from __future__ import annotations
+
+import dataclasses
+import zipfile
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from autosync.train import TrainingError
+from autosync.train.checkpoint import Extras, read_extras, write_checkpoint
+from autosync.train.checkpoints import Checkpoints
+
+EXTRAS = Extras(
+    steps=7,
+    strategy="ab",
+    replica_state=((np.arange(3, dtype="uint32"),), (np.ones((2, 1), ml_dtypes.bfloat16),)),
+    replica_steps=(7, 7),
+    synchronizer_state=(np.float32(0.5) * np.ones(()), np.zeros((0, 2))),
+)
+
+
+def a_zip(file: Path) -> None:
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("config.json", "{}")
+
+
+def test_extras_come_back_as_they_were(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path / "a.keras", a_zip, EXTRAS)
+    found = read_extras(tmp_path / "a.keras")
+    assert found is not None
+    assert (found.steps, found.strategy, found.replica_steps) == (7, "ab", (7, 7))
+    mine = [*EXTRAS.replica_state[0], *EXTRAS.replica_state[1], *EXTRAS.synchronizer_state]
+    its = [*found.replica_state[0], *found.replica_state[1], *found.synchronizer_state]
+    for one, other in zip(mine, its, strict=True):
+        assert (one.dtype, one.shape, one.tobytes()) == (other.dtype, other.shape, other.tobytes())
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path / "a.keras", a_zip, EXTRAS)
+
+    def fails(file: Path) -> None:
+        a_zip(file)
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(TrainingError, match=r"a\.keras' cannot be written: No space left on device\."):
+        write_checkpoint(tmp_path / "a.keras", fails, dataclasses.replace(EXTRAS, steps=8))
+    found = read_extras(tmp_path / "a.keras")
+    assert found is not None
+    assert found.steps == 7
+    assert [each.name for each in tmp_path.iterdir()] == ["a.keras"]
+
+
+def test_a_file_of_keras_alone_has_no_extras(tmp_path: Path) -> None:
+    a_zip(tmp_path / "a.keras")
+    assert read_extras(tmp_path / "a.keras") is None
+
+
+def test_what_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.keras").write_text("text")
+    with pytest.raises(TrainingError, match=r"a\.keras' must be a \.keras file, but: File is not a zip file\."):
+        read_extras(tmp_path / "a.keras")
+    with pytest.raises(TrainingError, match=r"none\.keras' cannot be read: No such file or directory\."):
+        read_extras(tmp_path / "none.keras")
+    with pytest.raises(TrainingError, match=r"name must end in \.keras, but 'a\.h5' does not\."):
+        write_checkpoint(Path("a.h5"), a_zip, EXTRAS)
+
+
+def test_the_newest_checkpoint_is_the_one_of_most_steps(tmp_path: Path) -> None:
+    kept = Checkpoints(tmp_path, every=5)
+    assert kept.latest() is None
+    for steps in (99_999_995, 5, 100):
+        a_zip(tmp_path / f"step-{steps:08d}.keras")
+    assert kept.latest() == tmp_path / "step-99999995.keras"

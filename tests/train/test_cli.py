@@ -1,0 +1,122 @@
+"""The command `python -m autosync.train`, on logical devices."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import keras
+import pytest
+import tensorflow as tf  # noqa: F401 - so that this process has logical devices before the command runs
+from click.testing import CliRunner
+
+from autosync.spec import Strategy, canonical_json
+from autosync.train.cli import main
+from tests.architecture.source_tree import ROOT
+from tests.train.models import REPLICAS
+
+
+@pytest.fixture
+def strategy(tmp_path: Path) -> Path:
+    """Everything of `mlp` in one ring of three."""
+    names = [f"{layer}/{part}" for layer in ("dense_0", "dense_1", "logits") for part in ("kernel", "bias")]
+    document = {
+        "format": "autosync.strategy/1",
+        "replicas": list(REPLICAS),
+        "variables": [{"variable": each, "shards": [{"all_reduce": 0}]} for each in names],
+    }
+    file = tmp_path / "strategy.json"
+    file.write_text(canonical_json(Strategy.from_json(document).to_json()))
+    return file
+
+
+def ran(monkeypatch: Any, *arguments: object) -> tuple[int, str]:
+    """Exit status and everything printed."""
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    given = ["--backend", "local", *map(str, arguments)]
+    monkeypatch.setattr(sys, "argv", ["autosync.train", *given])
+    done = CliRunner().invoke(main, given)
+    return done.exit_code, done.output
+
+
+def weights(file: Path) -> list[bytes]:
+    model = keras.models.load_model(file)
+    return [each.numpy().tobytes() for each in (*model.variables, *model.optimizer.variables)]
+
+
+def test_a_resumed_run_is_an_uninterrupted_one_to_the_bit(monkeypatch: Any, strategy: Path, tmp_path: Path) -> None:
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    common = ("--model", "mlp", "--strategy", strategy, "--log-every", 4)
+    status, output = ran(monkeypatch, *common, "--steps", 12, "--checkpoint-every", 4, "--out", whole)
+    assert status == 0, output
+    assert f"Trained 12 steps; the model is in {whole}/checkpoints/step-00000012.keras." in output
+    assert sorted(each.name for each in (whole / "checkpoints").iterdir()) == [
+        "step-00000008.keras",
+        "step-00000012.keras",
+    ]
+    assert ran(monkeypatch, *common, "--steps", 7, "--out", parts)[0] == 0
+    status, output = ran(monkeypatch, *common, "--steps", 12, "--out", parts, "--resume")
+    assert status == 0, output
+    assert "Going on after step 7 from" in output
+    assert weights(whole / "checkpoints/step-00000012.keras") == weights(parts / "checkpoints/step-00000012.keras")
+    lines = [[json.loads(each) for each in (run / "loss.jsonl").read_text().splitlines()] for run in (whole, parts)]
+    assert [each["step"] for each in lines[0]] == [1, 4, 8, 12]
+    assert [(each["step"], each["loss"]) for each in lines[0]] == [(each["step"], each["loss"]) for each in lines[1]]
+
+
+def test_ctrl_c_leaves_a_checkpoint_and_the_command_to_go_on(strategy: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "autosync.train", "--model", "mlp", "--strategy", str(strategy)]
+    command += ["--steps", "1000000", "--backend", "local", "--out", str(tmp_path / "run")]
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment)
+    assert process.stdout is not None
+    try:
+        while not process.stdout.readline().startswith("step      20"):
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        rest = process.communicate(timeout=60)[0]
+    finally:
+        process.kill()
+    assert process.returncode == 130
+    saved = next(iter((tmp_path / "run" / "checkpoints").iterdir()))
+    assert f"saved {saved}." in rest
+    assert f"Go on with: python -m autosync.train --model mlp --strategy {strategy}" in rest
+    assert rest.rstrip().endswith("--resume")
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        (("--model", "none"), "autosync: No model is called 'none'. Known: "),
+        (("--model", "mlp", "--resume"), "autosync: --resume needs --out, the directory of the run to go on with."),
+        (("--model", "mlp", "--resume", "--out", "nowhere"), "autosync: --resume needs a run to go on from, but nowh"),
+        (("--model", "mlp", "--cluster", "a.yaml", "--workers", 2), "autosync: --workers and --cluster exclude each"),
+        (("--model", "mlp", "--steps", 0), "Invalid value for '--steps'"),
+    ],
+)
+def test_what_is_asked_wrongly_is_refused_before_anything_starts(
+    monkeypatch: Any, strategy: Path, tmp_path: Path, more: tuple[Any, ...], sentence: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    status, output = ran(monkeypatch, "--strategy", strategy, *more)
+    assert (status, sentence in output) == (2, True), output
+    assert [each.name for each in tmp_path.iterdir()] == ["strategy.json"]
+
+
+def test_a_run_is_not_written_over_nor_gone_on_with_under_another_strategy(
+    monkeypatch: Any, strategy: Path, tmp_path: Path
+) -> None:
+    common = ("--model", "mlp", "--out", tmp_path / "run", "--steps", 1, "--strategy", strategy)
+    assert ran(monkeypatch, *common)[0] == 0
+    status, output = ran(monkeypatch, *common)
+    assert (status, "holds a run already; add --resume to go on" in output) == (2, True)
+    document = json.loads(strategy.read_text())
+    document["replicas"].reverse()
+    strategy.write_text(json.dumps(document))
+    status, output = ran(monkeypatch, *common, "--resume")
+    assert (status, "--resume goes on with the same --strategy, but it was" in output) == (2, True)

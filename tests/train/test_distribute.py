@@ -1,0 +1,150 @@
+"""What `distribute` refuses, in one sentence, before or at the first step."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+import autosync
+from autosync.errors import AutosyncError, ClusterError, ModelError
+from autosync.spec import AllReduce, SufficientFactors, VariableStrategy
+from autosync.train import Trainer, TrainingError
+from tests.cases import local_cluster
+from tests.train.models import LOSS, all_reduce, batches, classifier
+
+EXAMPLE = next(batches((6,)))
+
+
+def local(model: Any) -> Trainer:
+    return autosync.distribute(model, LOSS, keras.optimizers.SGD(0.1), all_reduce(model), backend="local")
+
+
+def refused(**changed: Any) -> str:
+    """The sentence with which `distribute` refuses these parts."""
+    model = classifier()
+    parts: dict[str, Any] = {
+        "model": model,
+        "loss": LOSS,
+        "optimizer": keras.optimizers.SGD(0.1),
+        "strategy": all_reduce(model),
+        "backend": "local",
+        "example": EXAMPLE,
+    }
+    with pytest.raises(AutosyncError) as error:
+        autosync.distribute(**parts | changed)
+    return str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"model": 3}, "The model must be a keras.Model, not int."),
+        ({"optimizer": "adam"}, "The optimizer must be a keras.optimizers.Optimizer, not str."),
+        (
+            {"loss": 3},
+            "The loss must be a loss, that is a callable (targets, outputs) -> scalar or a Keras loss's n",
+        ),
+        ({"loss": "wrong"}, "'classifier' names the loss 'wrong', which Keras does not know."),
+        ({"example": (EXAMPLE[0],)}, "A batch must be a pair (inputs, targets), not a tuple of 1."),
+        ({"backend": "gpu"}, "backend must be 'ray' or 'local', not 'gpu'."),
+        ({"workers": 2}, "A strategy runs on the devices it names, but the cluster has no node0/cpu:2;"),
+        ({"cluster": local_cluster(2)}, "A strategy runs on the devices it names, but the cluster has no node0/cpu:2;"),
+        ({"workers": 9}, "call autosync.train.use_logical_devices(9) before the model is built."),
+    ],
+)
+def test_parts_that_do_not_go_together_are_refused(changed: dict[str, Any], sentence: str) -> None:
+    assert sentence in refused(**changed)
+
+
+def test_a_loss_that_is_no_mean_over_examples_is_refused() -> None:
+    summed = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="sum")
+    assert "must be a mean over examples, but on the example batch it is" in refused(loss=summed)
+
+
+def test_a_strategy_for_another_model_is_refused() -> None:
+    other = keras.Sequential([keras.Input((2,)), keras.layers.Dense(2, name="other")])
+    assert "A strategy is found for one model, and this one is another's" in refused(strategy=all_reduce(other))
+
+
+def test_sufficient_factors_need_a_batch_size() -> None:
+    whole = all_reduce(classifier())
+    shard = AllReduce(0, compressor=SufficientFactors())
+    first = VariableStrategy(whole.variables[0].variable, (shard,))
+    sentence = refused(strategy=replace(whole, variables=(first, *whole.variables[1:])))
+    assert "Sufficient factors, as for hidden/kernel, have rows by the batch, whose size must be known;" in sentence
+
+
+def test_an_optimizer_that_was_built_for_another_model_is_refused() -> None:
+    optimizer = keras.optimizers.SGD(0.1, momentum=0.9)
+    optimizer.build(keras.Sequential([keras.Input((2,)), keras.layers.Dense(2)]).trainable_variables)
+    assert "must be unbuilt or built for the variables of this model" in refused(optimizer=optimizer)
+
+
+def test_inputs_that_fix_the_batch_size_take_that_size_only() -> None:
+    inputs = keras.Input(batch_shape=(2, 6))
+    model = keras.Model(inputs, keras.layers.Dense(3, name="logits")(inputs))
+    optimizer = keras.optimizers.SGD(0.1)
+    fixed = next(batches((2,)))
+    with autosync.distribute(model, LOSS, optimizer, all_reduce(model), backend="local", example=fixed) as trainer:
+        with pytest.raises(TrainingError, match=r"fix the batch size to 2 a replica, so 3 replicas take batches of 6"):
+            trainer.step(next(batches((5,))))
+        assert trainer.step(EXAMPLE) > 0
+
+
+def test_nothing_can_be_saved_before_anything_was_trained_or_after_the_end(tmp_path: Any) -> None:
+    trainer = local(classifier())
+    with pytest.raises(TrainingError, match=r"Nothing has been trained yet; call step, fit, or prepare"):
+        trainer.save(tmp_path / "a.keras")
+    trainer.prepare(EXAMPLE)
+    trainer.close()
+    trainer.close()
+    with pytest.raises(TrainingError, match=r"The trainer is closed; make a new one\."):
+        trainer.save(tmp_path / "a.keras")
+
+
+def test_a_checkpoint_of_another_model_is_refused(tmp_path: Any) -> None:
+    keras.Sequential([keras.Input((2,)), keras.layers.Dense(2)]).save(tmp_path / "other.keras")
+    trainer = local(classifier())
+    trainer.prepare(EXAMPLE)
+    with pytest.raises(ModelError, match=r"other\.keras' must be a \.keras file of this very model with its optimizer"):
+        trainer.restore(tmp_path / "other.keras")
+
+
+def test_a_model_that_keras_cannot_save_is_told_of_at_saving(tmp_path: Any) -> None:
+    class Odd(keras.layers.Layer):
+        def __init__(self, scale: Any) -> None:
+            super().__init__()
+            self.scale = scale
+
+        def call(self, inputs: Any) -> Any:
+            return inputs * self.scale
+
+    inputs = keras.Input((6,))
+    scaled = Odd(np.array([2.0], "float32"))(inputs)
+    trainer = local(keras.Model(inputs, keras.layers.Dense(3, name="logits")(scaled)))
+    trainer.prepare(EXAMPLE)
+    with pytest.raises(ModelError, match=r"A model must be one that Keras can save, but Keras says: "):
+        trainer.save(tmp_path / "a.keras")
+
+
+def test_a_ray_cluster_that_is_not_there_is_named() -> None:
+    model = classifier()
+    with pytest.raises(ClusterError, match=r"No Ray cluster answers at '127\.0\.0\.1:1'"):
+        autosync.distribute(model, LOSS, keras.optimizers.SGD(0.1), all_reduce(model), cluster="127.0.0.1:1")
+
+
+def test_autosync_has_nothing_else_to_offer_at_its_top() -> None:
+    with pytest.raises(AttributeError, match="module 'autosync' has no attribute 'nothing'"):
+        _ = autosync.nothing
+
+
+def test_importing_the_command_loads_no_framework() -> None:
+    code = "import autosync, autosync.train.cli, sys; print({'tensorflow', 'keras', 'ray', 'torch'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.strip() == "set()"
