@@ -8,7 +8,8 @@ import tensorflow as tf
 
 from autosync.engine.sync.all_reduce import ALL_REDUCE
 from autosync.engine.sync.member import Member
-from autosync.engine.sync.wire import PLAIN
+from autosync.engine.sync.wire import PLAIN, Wire
+from autosync.spec import Cast
 
 
 def _members(count: int, a_node: int = 2) -> list[Member]:
@@ -38,9 +39,44 @@ def test_every_replica_gets_the_same_bits_of_the_mean(algorithm, replicas, eleme
     np.testing.assert_allclose(means[0], np.mean(gradients, axis=0), rtol=1e-5, atol=1e-6)
 
 
+def _roundings(algorithm: str, replicas: int, a_node: int = 2) -> int:
+    """How often an element is rounded, as each algorithm's docstring says."""
+    if algorithm == "ring":
+        return replicas
+    return -(-replicas // a_node) + 1 if algorithm == "hierarchical" else (replicas - 1).bit_length() + 1
+
+
 @pytest.mark.parametrize("algorithm", ALL_REDUCE)
-def test_a_nan_of_one_replica_reaches_all(algorithm):
+@pytest.mark.parametrize("cast", ["bf16", "fp16"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("replicas", "elements"), [(2, 1), (3, 2), (4, 97), (7, 5), (7, 97)])
+def test_in_16_bits_every_replica_gets_the_same_bits_within_the_stated_bound(
+    algorithm, cast, dtype, replicas, elements
+):
+    rng = np.random.default_rng(replicas)
+    gradients = list((rng.normal(size=(replicas, elements)) * 10.0 ** rng.integers(-6, 6, elements)).astype(dtype))
+    means = _means(algorithm, gradients, Wire(Cast(cast)))
+    assert len({each.tobytes() for each in means}) == 1
+    assert means[0].dtype == dtype
+    largest = np.abs(gradients).sum(0)  # of any partial sum
+    of_one = 2.0**-8 * largest if cast == "bf16" else 2.0**-11 * largest + 2.0**-39 * largest.max()
+    off = np.abs(means[0] - np.mean(gradients, axis=0, dtype=np.float64))
+    assert (off <= 1.01 * _roundings(algorithm, replicas) * of_one / replicas).all()
+    assert off.any()
+
+
+@pytest.mark.parametrize("algorithm", ALL_REDUCE)
+@pytest.mark.parametrize("wire", [PLAIN, Wire(Cast("bf16")), Wire(Cast("fp16"))], ids=["whole", "bf16", "fp16"])
+def test_a_nan_of_one_replica_reaches_all(algorithm, wire):
     gradients = [np.ones(5, np.float32) for _ in range(3)]
     gradients[1][4] = np.nan
-    for mean in _means(algorithm, gradients):
-        np.testing.assert_array_equal(np.isnan(mean), [False] * 4 + [True])
+    for mean in _means(algorithm, gradients, wire):
+        assert np.isnan(mean[4])
+        if wire.cast is None:
+            assert not np.isnan(mean[:4]).any()
+
+
+@pytest.mark.parametrize("algorithm", ALL_REDUCE)
+def test_one_replica_alone_rounds_nothing(algorithm):
+    gradient = np.array([1 + 2.0**-20, 3.0], np.float32)
+    assert _means(algorithm, [gradient], Wire(Cast("bf16")))[0].tobytes() == gradient.tobytes()

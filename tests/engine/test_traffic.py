@@ -10,11 +10,12 @@ import tensorflow as tf
 
 from autosync.engine.realize import Step
 from autosync.engine.session import Session
-from autosync.spec import AllReduce, ParameterServer, Strategy, VariableStrategy
+from autosync.engine.sync.all_reduce import ALL_REDUCE
+from autosync.spec import AllReduce, Cast, ParameterServer, Strategy, VariableStrategy
 from tests.cases import local_cluster, star_cluster
 from tests.contracts.parity import session_on
 
-FOUR_WORKERS = local_cluster(4)
+THREE_WORKERS, FOUR_WORKERS = local_cluster(3), local_cluster(4)
 TWO_BY_TWO = star_cluster(nodes=2, workers=2)
 
 
@@ -68,6 +69,62 @@ def test_a_ring_sends_two_n_minus_one_nths_of_the_bytes_to_the_next_replica_only
     assert sum(crossing.values()) == 2 * 3 * model_bytes
     for sent in crossing.values():
         assert abs(sent - 2 * 3 / 4 * model_bytes) <= 2 * 4  # chunks differ by one element
+
+
+def test_a_tree_sends_whole_buckets_to_the_first_replica_and_back(model_bytes):
+    step = _step(session_on("dense", "SGD", FOUR_WORKERS), AllReduce(0, "tree"))
+    edges = ((1, 0), (3, 2), (2, 0))
+    both_ways = [pair for child, parent in edges for pair in ((child, parent), (parent, child))]
+    assert _bytes_crossing(step) == dict.fromkeys(both_ways, model_bytes)
+
+
+def test_halving_and_doubling_exchanges_a_half_with_the_far_and_a_quarter_with_the_near_partner(model_bytes):
+    step = _step(session_on("dense", "SGD", FOUR_WORKERS), AllReduce(0, "halving_doubling"))
+    crossing = _bytes_crossing(step)
+    far, near = [(0, 2), (1, 3), (2, 0), (3, 1)], [(0, 1), (1, 0), (2, 3), (3, 2)]
+    assert set(crossing) == {*far, *near}
+    assert sum(crossing.values()) == 2 * 3 * model_bytes
+    for pair, sent in crossing.items():
+        assert abs(sent - 2 * model_bytes * (1 / 2 if pair in far else 1 / 4)) <= 2 * 4  # halves differ by an element
+
+
+def test_halving_and_doubling_sends_whole_buckets_to_and_from_replicas_beyond_a_power_of_two(model_bytes):
+    crossing = _bytes_crossing(_step(session_on("dense", "SGD", THREE_WORKERS), AllReduce(0, "halving_doubling")))
+    assert set(crossing) == {(2, 0), (0, 2), (0, 1), (1, 0)}
+    assert crossing[2, 0] == crossing[0, 2] == model_bytes
+    assert crossing[0, 1] + crossing[1, 0] == 2 * model_bytes
+
+
+def test_a_hierarchy_crosses_nodes_in_a_ring_of_their_first_replicas(model_bytes):
+    crossing = _bytes_crossing(_step(session_on("dense", "SGD", TWO_BY_TWO), AllReduce(0, "hierarchical")))
+    within = [(1, 0), (0, 1), (3, 2), (2, 3)]
+    assert set(crossing) == {*within, (0, 2), (2, 0)}
+    assert {crossing[pair] for pair in within} == {model_bytes}
+    assert crossing[0, 2] + crossing[2, 0] == 2 * model_bytes
+
+
+@pytest.mark.parametrize("cast", ["bf16", "fp16"])
+@pytest.mark.parametrize("algorithm", ALL_REDUCE)
+def test_in_16_bits_half_the_bytes_of_every_all_reduce_cross(algorithm, cast):
+    session = session_on("dense", "SGD", TWO_BY_TWO)
+    whole = _bytes_crossing(_step(session, AllReduce(0, algorithm)))
+    rounded = _bytes_crossing(_step(session, AllReduce(0, algorithm, Cast(cast))))
+    assert set(rounded) == set(whole)
+    for pair, sent in rounded.items():
+        assert sent * 2 <= whole[pair] + (2 * 6 * 4 if cast == "fp16" else 0)  # a scale for each of up to 6 messages
+        assert sent * 2 >= whole[pair]
+
+
+@pytest.mark.parametrize("cast", ["bf16", "fp16"])
+def test_in_16_bits_gradients_weigh_half_and_a_servers_values_travel_whole(model_bytes, cast):
+    session = session_on("dense", "SGD", FOUR_WORKERS)
+    crossing = _bytes_crossing(_step(session, ParameterServer("node0/cpu:2", compressor=Cast(cast))))
+    scales = 4 * len(session.model.variables) if cast == "fp16" else 0
+    assert crossing == {
+        pair: sent
+        for each in (0, 1, 3)
+        for pair, sent in (((2, each), model_bytes), ((each, 2), model_bytes // 2 + scales))
+    }
 
 
 def test_a_server_sends_every_value_to_each_other_replica_and_gets_every_gradient(model_bytes):

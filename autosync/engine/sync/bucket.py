@@ -34,8 +34,10 @@ class Bucket:
 
         block = self.blocks[replica]
         with tf.device(block.device):
-            parts = tf.split(block.read(), [shard.elements for shard in self.shards])
-            return [tf.reshape(part, shard.shape) for shard, part in zip(self.shards, parts, strict=True)]
+            parts = [block.read()]
+            if len(self.shards) > 1:
+                parts = tf.split(parts[0], [shard.elements for shard in self.shards])
+            return [_shaped(part, shard.shape) for shard, part in zip(self.shards, parts, strict=True)]
 
     def push(self, gradients: Sequence[Sequence[Any]]) -> list[Update]:
         """All-reduce the replicas' shard gradients (`gradients[r][s]`); an update for every replica's block."""
@@ -44,3 +46,10 @@ class Bucket:
             Update(block, mean, counts=replica == 0)
             for replica, (block, mean) in enumerate(zip(self.blocks, means, strict=True))
         ]
+
+
+def _shaped(part: Any, shape: tuple[int, ...]) -> Any:
+    """A flat tensor in `shape`; without an op where it is flat: a step has hundreds, and each takes time to trace."""
+    import tensorflow as tf
+
+    return part if len(shape) == 1 else tf.reshape(part, shape)

@@ -23,7 +23,7 @@ def flat_bucket(place: BucketPlace, gradients: Sequence[Sequence[Any]]) -> list[
     flat = []
     for member, parts in zip(place.members, gradients, strict=True):
         with tf.device(member.device):
-            pieces = [tf.reshape(part, [-1]) for part in parts]
+            pieces = [part if part.shape.rank == 1 else tf.reshape(part, [-1]) for part in parts]
             flat.append(tf.concat(pieces, 0) if len(pieces) > 1 else pieces[0])
     return flat
 

@@ -1,13 +1,80 @@
-"""The wire: how a tensor gets from one device to another, whole or in 16 bits."""
+"""The wire: how a tensor gets from one device to another, whole or in 16 bits.
+
+Rounding. One message of numbers x, of largest magnitude m, arrives as y with
+
+    bf16   |y - x| <= 2^-8 |x|
+    fp16   |y - x| <= 2^-11 |x| + 2^-39 m
+
+bfloat16 has 8 significant bits and float32's range. float16 has 11, but reaches from 2^-14 (2^-24 with fewer bits) to
+65504 only, so that an fp16 message is multiplied by a power of two that brings m between 2^14 and 2^15: none of its
+numbers overflows, those down to 2^-28 m keep all 11 bits, and those under 2^-39 m vanish. The power, a float32,
+travels beside them. Numbers under float32's smallest normal one, 2^-126, may become zero (TensorFlow flushes them
+anyway); NaN and infinity arrive as they are, and float64 numbers out of float32's range as infinity, so that a failed
+trial stays visible.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from autosync.spec import Cast
 
-__all__ = ["PLAIN", "Wire"]
+__all__ = ["PLAIN", "Message", "Wire", "joined"]
+
+FLOAT32_BIAS, FLOAT32_MANTISSA_BITS = 127, 23
+LARGEST_EXPONENT = 14  # of float16's numbers in a message; its own largest is 15, of which rounding up must stay clear
+LARGEST_POWER = 126  # so that its inverse is a normal float32
+
+
+@dataclass(frozen=True)
+class Message:
+    """A tensor as it travels: `payload`, which once read is of type `dtype`.
+
+    With `scales`, a float32 vector, the payload is the parts of several messages end to end, and each part of it is
+    to be multiplied by its scale.
+    """
+
+    payload: Any
+    dtype: Any
+    scales: Any = None
+    sizes: tuple[int, ...] = ()
+
+    def at(self, device: str) -> Message:
+        """The message sent on to `device`, as it is."""
+        import tensorflow as tf
+
+        with tf.device(device):
+            scales = None if self.scales is None else tf.identity(self.scales)
+            return Message(tf.identity(self.payload), self.dtype, scales, self.sizes)
+
+    def read(self, device: str) -> Any:
+        """What was sent, for ops on `device` to read: the same bits on every device."""
+        import tensorflow as tf
+
+        if self.payload.dtype == self.dtype:
+            return self.payload
+        with tf.device(device):
+            tensor = tf.cast(self.payload, self.dtype)
+            if self.scales is None:
+                return tensor
+            scales = tf.cast(self.scales, self.dtype)
+            return tensor * (scales[0] if len(self.sizes) < 2 else tf.repeat(scales, self.sizes))
+
+
+def joined(messages: Sequence[Message], device: str) -> Message:
+    """Flat messages end to end as one, on `device`."""
+    import tensorflow as tf
+
+    if len(messages) == 1:
+        return messages[0]
+    with tf.device(device):
+        payload = tf.concat([each.payload for each in messages], 0)
+        if messages[0].scales is None:
+            return Message(payload, messages[0].dtype)
+        sizes = tuple(size for each in messages for size in each.sizes or (int(each.payload.shape[0]),))
+        return Message(payload, messages[0].dtype, tf.concat([each.scales for each in messages], 0), sizes)
 
 
 @dataclass(frozen=True)
@@ -16,18 +83,52 @@ class Wire:
 
     cast: Cast | None = None
 
-    def over(self, tensor: Any, source: str, target: str) -> Any:
-        """`tensor`, which is on `source`, as it arrives on `target`, in its own dtype again."""
+    def message(self, tensor: Any, source: str) -> Message:
+        """`tensor`, which is on `source`, made ready to be sent."""
         import tensorflow as tf
 
-        del source
+        if self.cast is None:
+            return Message(tensor, tensor.dtype)
+        with tf.device(source):
+            if self.cast.dtype == "bf16":
+                return Message(tf.cast(tensor, tf.bfloat16), tensor.dtype)
+            power, inverse = _power_of_two(tensor)
+            scaled = tf.cast(tensor * tf.cast(power, tensor.dtype), tf.float16)
+            return Message(scaled, tensor.dtype, tf.reshape(inverse, [1]))
+
+    def over(self, tensor: Any, source: str, target: str) -> Any:
+        """`tensor`, which is on `source`, in its own dtype again, for ops on `target` to read."""
+        return self.message(tensor, source).read(target)
+
+    def added(self, tensor: Any, source: str, own: Any, target: str) -> Any:
+        """The sum of `own`, which is on `target`, and of `tensor` as it arrives there from `source`."""
+        import tensorflow as tf
+
+        arrived = self.over(tensor, source, target)
         with tf.device(target):
-            return tf.identity(tensor)
+            return arrived + own
 
     def settled(self, tensor: Any, device: str) -> Any:
         """What every receiver will get of `tensor`, which is on `device`: what its owner must keep itself."""
-        del device
-        return tensor
+        return self.over(tensor, device, device)
 
 
 PLAIN = Wire()
+
+
+def _power_of_two(tensor: Any) -> tuple[Any, Any]:
+    """The power of two to multiply `tensor` with, and its inverse, both exact float32 scalars.
+
+    They are put together from the exponent's bits. A tensor of zeros, or of none, has one as well; where a number is
+    infinite or NaN, that of the largest exponent.
+    """
+    import tensorflow as tf
+
+    largest = tf.bitcast(tf.cast(tf.reduce_max(tf.abs(tensor)), tf.float32), tf.int32)
+    biased = tf.bitwise.bitwise_and(tf.bitwise.right_shift(largest, FLOAT32_MANTISSA_BITS), 0xFF)
+    exponent = tf.minimum(LARGEST_EXPONENT + FLOAT32_BIAS - biased, LARGEST_POWER)
+
+    def two_to(power: Any) -> Any:
+        return tf.bitcast(tf.bitwise.left_shift(power + FLOAT32_BIAS, FLOAT32_MANTISSA_BITS), tf.float32)
+
+    return two_to(exponent), two_to(-exponent)

@@ -9,7 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
+from autosync.engine.sync.all_reduce.halving_doubling import halving_doubling_mean
+from autosync.engine.sync.all_reduce.hierarchical import hierarchical_mean
 from autosync.engine.sync.all_reduce.ring import ring_mean
+from autosync.engine.sync.all_reduce.tree import tree_mean
 from autosync.engine.sync.member import Member
 from autosync.engine.sync.wire import Wire
 
@@ -17,5 +20,12 @@ __all__ = ["ALL_REDUCE", "Algorithm"]
 
 Algorithm: TypeAlias = Callable[[Sequence[Member], Sequence[Any], Wire], list[list[Any]]]
 
-ALL_REDUCE: Mapping[str, Algorithm] = MappingProxyType({"ring": ring_mean})
+ALL_REDUCE: Mapping[str, Algorithm] = MappingProxyType(
+    {
+        "ring": ring_mean,
+        "tree": tree_mean,
+        "halving_doubling": halving_doubling_mean,
+        "hierarchical": hierarchical_mean,
+    }
+)
 """By the name a strategy gives them."""
