@@ -58,9 +58,13 @@ def _write_and_print(job: Job, outcome: Outcome, verdict: Verdict) -> None:
     agreement = Standing.of(list(outcome.trials)).rank_agreement
     ranked = "" if np.isnan(agreement) else f" The simulator ranked {agreement:.0%} of the searched pairs right."
     console.print(f"{len(outcome.trials)} trials in {duration(job.seconds_gone)}.{ranked}", soft_wrap=True)
-    console.print(f"Strategy: {job.directory.strategy_file}", soft_wrap=True)
+    strategy = job.directory.strategy_file
+    console.print(f"Strategy: {strategy}", soft_wrap=True)
     console.print(f"Result:   {job.directory.result_file}", soft_wrap=True)
     console.print(f"Records:  {job.options.data}", soft_wrap=True)
+    console.print(f"What it does:  python -m autosync.explain {shlex.quote(str(strategy))}", soft_wrap=True)
+    train = shlex.join(["--model", job.options.model, "--strategy", str(strategy)])
+    console.print(f"Train with it: python -m autosync.train {train}", soft_wrap=True)
 
 
 def print_interrupted(job: Job, records: Sequence[RuntimeRecord], arguments: Sequence[str]) -> None:

@@ -11,7 +11,7 @@ from tests.bench.peers.tracing import Operation
 __all__ = ["chrome_trace", "drawn"]
 
 COLOURS = {"forward": "#7fb3d5", "backward": "#1f618d", "update": "#c39bd3", "send": "#f5b041", "other": "#d5d8dc"}
-WIDTH, LEFT, ROW, GAP, LINK = 1200, 90, 26, 14, 54
+WIDTH, LEFT, TOP, ROW, GAP, LINK = 1200, 90, 70, 26, 14, 54
 BIN_NS = 4_000_000
 
 
@@ -47,46 +47,63 @@ def drawn(
 ) -> str:
     """An SVG of the time from `window[0]` to `window[1]` (ns since 1970)."""
     begin, end = window
-    scale = (WIDTH - LEFT - 20) / (end - begin)
-    rates = [list(_rates(samples, worker)) for worker in range(len(operations))]
-    most = max((max(down, up) for each in rates for at, down, up in each if begin <= at <= end), default=1.0) or 1.0
-    height = 70 + len(operations) * (2 * ROW + LINK + GAP)
+    inside = [
+        [each for each in _rates(samples, worker) if begin <= each[0] <= end] for worker in range(len(operations))
+    ]
+    most = max((max(down, up) for of_worker in inside for _, down, up in of_worker), default=1.0) or 1.0
+    height = TOP + len(operations) * (2 * ROW + LINK + GAP)
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" font-family="sans-serif" font-size="12">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" font-family="sans-serif" '
+        'font-size="12">',
         f'<rect width="{WIDTH}" height="{height}" fill="white"/>',
         f'<text x="10" y="22" font-size="16">{escape(title)}: one step, {(end - begin) / 1e6:.0f} ms</text>',
+        *_legend(),
     ]
+    for worker, of_worker in enumerate(operations):
+        y = TOP - 10 + worker * (2 * ROW + LINK + GAP)
+        parts.append(f'<text x="10" y="{y + 18}">worker {worker}</text>')
+        parts += _operations(of_worker, y, window)
+        parts += _link(inside[worker], y + 2 * ROW + LINK - 6, most, window)
+    return "\n".join([*parts, "</svg>", ""])
+
+
+def _legend() -> Iterator[str]:
     for number, (kind, colour) in enumerate(COLOURS.items()):
         x = 10 + 100 * number
-        parts.append(
-            f'<rect x="{x}" y="34" width="12" height="12" fill="{colour}"/><text x="{x + 16}" y="44">{kind}</text>'
-        )
-    parts.append('<text x="530" y="44">below: Mbit/s sent (filled) and received (line)</text>')
-    for worker, of_worker in enumerate(operations):
-        y = 60 + worker * (2 * ROW + LINK + GAP)
-        parts.append(f'<text x="10" y="{y + 18}">worker {worker}</text>')
-        for name, start, stop in of_worker:
-            if stop < begin or start > end:
-                continue
-            kind = kind_of(name)
-            row = y if kind in ("forward", "backward") else y + ROW
-            x, width = LEFT + max(0, start - begin) * scale, max(0.6, (min(stop, end) - max(start, begin)) * scale)
-            parts.append(f'<rect x="{x:.1f}" y="{row}" width="{width:.1f}" height="{ROW - 4}" fill="{COLOURS[kind]}"/>')
-        base = y + 2 * ROW + LINK - 6
-        inside = [(at, down, up) for at, down, up in rates[worker] if begin <= at <= end]
-        if inside:
-            points = [(LEFT + (at - begin) * scale, base - up / most * (LINK - 8)) for at, _, up in inside]
-            filled = " ".join(f"{x:.1f},{py:.1f}" for x, py in points)
-            parts.append(
-                f'<polygon points="{points[0][0]:.1f},{base} {filled} {points[-1][0]:.1f},{base}" fill="#58d68d"/>'
-            )
-            line = " ".join(
-                f"{LEFT + (at - begin) * scale:.1f},{base - down / most * (LINK - 8):.1f}" for at, down, _ in inside
-            )
-            parts.append(f'<polyline points="{line}" fill="none" stroke="#145a32" stroke-width="1"/>')
-        parts.append(f'<text x="10" y="{base - LINK / 2 + 8}">link</text>')
-        parts.append(f'<text x="{LEFT - 6}" y="{base - LINK + 14}" text-anchor="end">{most:.0f}</text>')
-    return "\n".join([*parts, "</svg>", ""])
+        yield f'<rect x="{x}" y="34" width="12" height="12" fill="{colour}"/><text x="{x + 16}" y="44">{kind}</text>'
+    yield '<text x="530" y="44">below: Mbit/s sent (filled) and received (line)</text>'
+
+
+def _place(at: int, window: tuple[int, int]) -> float:
+    """Where a time is drawn."""
+    begin, end = window
+    return LEFT + (min(max(at, begin), end) - begin) * (WIDTH - LEFT - 20) / (end - begin)
+
+
+def _operations(operations: Sequence[Operation], y: int, window: tuple[int, int]) -> Iterator[str]:
+    """Passes in the upper row, all else in the lower."""
+    for name, start, stop in operations:
+        if stop < window[0] or start > window[1]:
+            continue
+        kind = kind_of(name)
+        row = y if kind in ("forward", "backward") else y + ROW
+        x = _place(start, window)
+        width = max(0.6, _place(stop, window) - x)
+        yield f'<rect x="{x:.1f}" y="{row}" width="{width:.1f}" height="{ROW - 4}" fill="{COLOURS[kind]}"/>'
+
+
+def _link(rates: Sequence[tuple[int, float, float]], base: int, most: float, window: tuple[int, int]) -> Iterator[str]:
+    """What one worker's link sends and receives, above the line at `base`."""
+    yield f'<text x="10" y="{base - LINK / 2 + 8}">link</text>'
+    yield f'<text x="{LEFT - 6}" y="{base - LINK + 14}" text-anchor="end">{most:.0f}</text>'
+    if not rates:
+        return
+    places = [_place(at, window) for at, _, _ in rates]
+    heights = [(base - down / most * (LINK - 8), base - up / most * (LINK - 8)) for _, down, up in rates]
+    sent = " ".join(f"{x:.1f},{up:.1f}" for x, (_, up) in zip(places, heights, strict=True))
+    received = " ".join(f"{x:.1f},{down:.1f}" for x, (down, _) in zip(places, heights, strict=True))
+    yield f'<polygon points="{places[0]:.1f},{base} {sent} {places[-1]:.1f},{base}" fill="#58d68d"/>'
+    yield f'<polyline points="{received}" fill="none" stroke="#145a32" stroke-width="1"/>'
 
 
 def _rates(samples: Sequence[Any], worker: int) -> Iterator[tuple[int, float, float]]:
