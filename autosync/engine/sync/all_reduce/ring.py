@@ -4,6 +4,8 @@ N replicas cut a bucket of B bytes into N chunks. In each of N-1 steps every rep
 which adds its own; then each replica owns the sum of one chunk, and N-1 more steps hand the sums round. Every replica
 sends 2(N-1)/N * B bytes. A chunk is summed on one replica and copied from there, so all replicas get the same bits.
 
+A large chunk goes round in pieces, each as soon as it can: while one is being added, others are on the link.
+
 In 16 bits an element is rounded N-1 times while it is summed and once when the mean is sent: its error is at most
 about N times that of one message (`wire`) of the largest partial sum.
 """
@@ -19,6 +21,9 @@ from autosync.spec import shard_sizes
 
 __all__ = ["ring_mean", "ring_messages"]
 
+PIECE_BYTES, MOST_PIECES = 1 << 19, 8
+"""A chunk's pieces are about this large, but no more than so many: each costs messages, and ops to trace."""
+
 
 def ring_mean(members: Sequence[Member], gradients: Sequence[Any], wire: Wire) -> list[list[Any]]:
     """The mean of one flat gradient a member, on every member."""
@@ -33,27 +38,35 @@ def ring_messages(devices: Sequence[str], gradients: Sequence[Any], factor: floa
     """The sum of two or more flat gradients, one a device, times `factor`, as it has come round to every device."""
     import tensorflow as tf
 
-    count, elements = len(devices), int(gradients[0].shape[0])
-    sizes = list(shard_sizes(elements, min(count, elements)))
-    sizes += [0] * (count - len(sizes))
-    chunks = []
+    count = len(devices)
+    pieces = _pieces(int(gradients[0].shape[0]), gradients[0].dtype.size, count)
+    sums = []
     for device, gradient in zip(devices, gradients, strict=True):
         with tf.device(device):
-            chunks.append(tf.split(gradient, sizes))
-    filled = [chunk for chunk in range(count) if sizes[chunk]]
+            sums.append(tf.split(gradient, [size for _, size in pieces]))
     for step in range(count - 1):
-        for chunk in filled:
+        for piece, (chunk, _) in enumerate(pieces):
             sender, receiver = (chunk + step) % count, (chunk + step + 1) % count
-            chunks[receiver][chunk] = wire.added(
-                chunks[sender][chunk], devices[sender], chunks[receiver][chunk], devices[receiver]
+            sums[receiver][piece] = wire.added(
+                sums[sender][piece], devices[sender], sums[receiver][piece], devices[receiver]
             )
     held: list[dict[int, Message]] = [{} for _ in devices]
-    for chunk in filled:
+    for piece, (chunk, _) in enumerate(pieces):
         owner = (chunk - 1) % count
         with tf.device(devices[owner]):
-            held[owner][chunk] = wire.message(chunks[owner][chunk] * factor, devices[owner])
+            held[owner][piece] = wire.message(sums[owner][piece] * factor, devices[owner])
     for step in range(count - 1):
-        for chunk in filled:
+        for piece, (chunk, _) in enumerate(pieces):
             sender, receiver = (chunk - 1 + step) % count, (chunk + step) % count
-            held[receiver][chunk] = held[sender][chunk].at(devices[receiver])
-    return [joined([each[chunk] for chunk in filled], device) for each, device in zip(held, devices, strict=True)]
+            held[receiver][piece] = held[sender][piece].at(devices[receiver])
+    numbers = range(len(pieces))
+    return [joined([each[piece] for piece in numbers], device) for each, device in zip(held, devices, strict=True)]
+
+
+def _pieces(elements: int, element_bytes: int, count: int) -> list[tuple[int, int]]:
+    """(chunk, elements) of every piece, in the order of the array; short arrays have fewer than `count` chunks."""
+    found = []
+    for chunk, size in enumerate(shard_sizes(elements, min(count, elements))):
+        wanted = min(round(size * element_bytes / PIECE_BYTES), MOST_PIECES)
+        found += [(chunk, piece) for piece in shard_sizes(size, max(1, wanted))]
+    return found
