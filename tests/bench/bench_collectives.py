@@ -1,0 +1,218 @@
+"""Communication alone: all-reduce, parameter servers and sparse tables against what the links can carry.
+
+    python -m tests.bench.bench_collectives over 4x200mbit 4x100mbit 4x1gbit 4xunshaped --out collectives.json
+    python -m tests.bench.bench_collectives show collectives.json
+
+Needs root and torch. A step is one of training, through the engine, of a model that hardly computes: one variable
+whose gradient is a repeated number, or one table of which rows are looked up. So it holds the step's call, its update
+and the loss's way back. The gradient waits for no value, so pulls and pushes overlap, as the ideal has it. The
+all-reduce of gloo and of the mirrored strategy are timed by themselves, without any of that. In turns (A/B/C/A/B/C...),
+medians with the 95 % interval over turns (the range, with under six).
+
+The ideal is the busiest link's bytes over the goodput of plain TCP flows from each node to the next, all at once,
+timed before and after. TensorFlow's own transport is timed the same way beside it. `cpu` is processor seconds of all
+processes for each megabyte of gradients. Interrupted, it goes on after the last task that was done.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from autosync.spec import (
+    ALGORITHMS,
+    AllReduce,
+    ClusterSpec,
+    ModelSpec,
+    ParameterServer,
+    Partition,
+    Strategy,
+    VariableStrategy,
+)
+from tests.bench.peers.contenders import busiest_link_bytes
+from tests.bench.peers.crew import Crew
+from tests.bench.peers.engine import Engine, engine_on
+from tests.bench.peers.links import ring_goodput, star
+from tests.bench.peers.rivals import ddp_on, mirrored_on
+from tests.bench.peers.tasks import dense, sparse
+from tests.bench.peers.turns import (
+    ENOUGH_TURNS,
+    Contender,
+    cpu_seconds_a_step,
+    median_step,
+    spread,
+    step_bytes,
+    turns_of,
+)
+
+MEGABYTES = "1,4,16,64"
+LARGEST_ON_ONE_SERVER = 16_000_000
+"""More through one server's link would take longer than it tells."""
+
+SPARSE = (sparse(40_000, 64, 4096),)
+MOST_STEPS, LEAST_STEPS = 10, 2
+FLOW_CALLS = 5
+
+Build = Callable[[ModelSpec, ClusterSpec], Strategy]
+
+
+@click.group()
+def main() -> None:
+    """Communication alone."""
+
+
+@main.command()
+@click.argument("clusters", nargs=-1, required=True)
+@click.option("--out", type=Path, required=True, help="JSON file of what was measured; what is in it is not redone.")
+@click.option("--megabytes", default=MEGABYTES, show_default=True, help="Sizes of all-reduce.")
+@click.option("--turns", default=ENOUGH_TURNS, show_default=True)
+@click.option("--seconds", default=2.0, show_default=True, help="About how long a turn's timed steps should take.")
+@click.option("--name", default="bench-collectives", show_default=True, help="The emulated cluster's name.")
+def over(clusters: tuple[str, ...], out: Path, megabytes: str, turns: int, seconds: float, name: str) -> None:
+    """Time everything on each of CLUSTERS: stars such as 4x200mbit, or 4xunshaped."""
+    from trials.emulate import emulated
+
+    done = json.loads(out.read_text()) if out.exists() else {}
+    tasks = [*(dense(round(float(each) * 1e6)) for each in megabytes.split(",")), *SPARSE]
+    for text in clusters:
+        missing = [task for task in tasks if task not in done.get(text, {})]
+        if not missing:
+            continue
+        with emulated(name, star(text), start_ray=False) as made, _everyone(made) as (engine, rivals):
+            for task in missing:
+                found = _timed(task, engine, rivals, made.hosts, (turns, seconds))
+                done.setdefault(text, {})[task] = found
+                out.write_text(json.dumps(done))
+                _print(text, task, found)
+
+
+@main.command()
+@click.argument("out", type=Path)
+def show(out: Path) -> None:
+    """Print what OUT holds."""
+    for text, tasks in json.loads(out.read_text()).items():
+        for task, found in tasks.items():
+            _print(text, task, found)
+
+
+@contextmanager
+def _everyone(made: Any) -> Iterator[tuple[Engine, dict[str, Crew]]]:
+    with ExitStack() as stack:
+        rivals = {"gloo": stack.enter_context(ddp_on(made.hosts)), "mwms": stack.enter_context(mirrored_on(made.hosts))}
+        yield stack.enter_context(engine_on(made)), rivals
+
+
+def _timed(
+    task: str, engine: Engine, rivals: dict[str, Crew], hosts: Any, how_long: tuple[int, float]
+) -> dict[str, Any]:
+    """All turns of one task."""
+    turns, seconds = how_long
+    model, goodput = engine.load(task), ring_goodput(hosts)
+    entries = [_of_engine(engine, way, build(model, engine.cluster)) for way, build in _ways(model).items()]
+    if "dense" in task:
+        count, gradient_bytes = len(hosts), int(model.gradient_bytes)
+        ring_bytes = 2 * (count - 1) / count * gradient_bytes
+        entries += [(_of_rival(way, crew, gradient_bytes), ring_bytes) for way, crew in rivals.items()]
+    least_bytes = {contender.name: count for contender, count in entries}
+
+    def steps(contender: Contender) -> int:
+        return min(max(round(seconds * goodput / least_bytes[contender.name]), LEAST_STEPS), MOST_STEPS)
+
+    found, faults = turns_of([contender for contender, _ in entries], hosts, turns, steps)
+    flow_bytes = int(min(model.gradient_bytes, 16_000_000))
+    return {
+        "gradient_bytes": model.gradient_bytes,
+        "goodput": [goodput, ring_goodput(hosts)],
+        "transport": [flow_bytes / each for each in engine.ring_flow_seconds(flow_bytes, FLOW_CALLS)],
+        "least_bytes": least_bytes,
+        "turns": found,
+        "faults": faults,
+    }
+
+
+def _ways(model: ModelSpec) -> dict[str, Build]:
+    """How the one variable of `model` can be synchronized, by a name for the table."""
+    only_sparse = all(each.sparse for each in model.variables)
+    ways: dict[str, Build] = {}
+    if only_sparse:
+        ways["rows gathered by all"] = _by_all_reduce("ring")
+    else:
+        ways |= {f"all-reduce, {algorithm}": _by_all_reduce(algorithm) for algorithm in ALGORITHMS}
+    if only_sparse or model.gradient_bytes <= LARGEST_ON_ONE_SERVER:
+        ways["one server"] = _on_servers(1)
+    ways["server on each node, cut"] = _on_servers(None)
+    return ways
+
+
+def _by_all_reduce(algorithm: str) -> Build:
+    def build(model: ModelSpec, cluster: ClusterSpec) -> Strategy:
+        replicas = tuple(str(each) for each in cluster.replica_devices)
+        return Strategy(
+            replicas, tuple(VariableStrategy(each.name, (AllReduce(0, algorithm),)) for each in model.variables)
+        )
+
+    return build
+
+
+def _on_servers(count: int | None) -> Build:
+    """On the first `count` nodes, or on all; several share each variable by rows."""
+
+    def build(model: ModelSpec, cluster: ClusterSpec) -> Strategy:
+        servers = [ParameterServer(str(each)) for each in cluster.server_devices[:count]]
+        cut = Partition(0, len(servers)) if len(servers) > 1 else None
+        replicas = tuple(str(each) for each in cluster.replica_devices)
+        return Strategy(replicas, tuple(VariableStrategy(each.name, tuple(servers), cut) for each in model.variables))
+
+    return build
+
+
+def _of_engine(engine: Engine, name: str, strategy: Strategy) -> tuple[Contender, float]:
+    least_bytes = busiest_link_bytes(engine.model, engine.cluster, strategy)
+    return (
+        Contender(
+            name,
+            lambda: engine.realize(strategy),
+            lambda steps: engine.run(0, steps)["step_seconds"],
+            engine.cpu_seconds,
+        ),
+        least_bytes,
+    )
+
+
+def _of_rival(name: str, crew: Crew, gradient_bytes: int) -> Contender:
+    def run(steps: int) -> list[float]:
+        answers = crew.ask("reduce", bytes=gradient_bytes, warmup=0, steps=steps)
+        return [max(of_step) for of_step in zip(*(each["step_seconds"] for each in answers), strict=True)]
+
+    return Contender(name, lambda: crew.ask("reduce", bytes=gradient_bytes, warmup=1, steps=0), run, crew.cpu_seconds)
+
+
+def _print(text: str, task: str, found: dict[str, Any]) -> None:
+    goodput, transport = (statistics.median(found[key]) for key in ("goodput", "transport"))
+    megabytes = found["gradient_bytes"] / 1e6
+    print(
+        f"\n{text}, {task}: {megabytes:.2f} MB of gradients; in a ring plain TCP carries {goodput * 8e-6:.0f} Mbit/s, "
+        f"TensorFlow's transport {transport * 8e-6:.0f}"
+    )
+    print(f"  {'':<32}{'ms':>9}  {'interval':>17}{'ideal':>9}{'ratio':>7}{'MB counted':>12}{'cpu s/MB':>10}")
+    for name, turns in found["turns"].items():
+        ideal = found["least_bytes"][name] / goodput
+        low, high = spread([statistics.median(turn["step_seconds"]) for turn in turns])
+        interval = f"{low * 1e3:.1f} - {high * 1e3:.1f}"
+        print(
+            f"  {name:<32}{median_step(turns) * 1e3:9.1f}  {interval:>17}{ideal * 1e3:9.1f}"
+            f"{median_step(turns) / ideal:7.2f}{step_bytes(turns) / 1e6:12.2f}"
+            f"{cpu_seconds_a_step(turns) / megabytes:10.4f}"
+        )
+    for name, fault in found["faults"].items():
+        print(f"  {name:<32} not timed: {fault}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,53 @@
+"""Whether memory stays flat over hundreds of trials in one set of processes.
+
+    python -m tests.bench.bench_memory --model mlp --trials 300
+
+Needs root. Four servers on emulated nodes with links as fast as the machine, and one client. Trials run the baselines
+in turn, two steps each. Every `--every` trials the memory that the client and the servers have written to is read;
+printed are those readings and, from the second half of them, the slope of a straight line.
+"""
+
+from __future__ import annotations
+
+from itertools import cycle
+
+import click
+import numpy as np
+
+from tests.bench.peers.engine import engine_on
+from tests.bench.peers.links import star
+
+NODES, LATER_STEPS = 4, 2
+
+
+@click.command()
+@click.option("--model", default="mlp", show_default=True)
+@click.option("--trials", default=300, show_default=True)
+@click.option("--every", default=20, show_default=True)
+@click.option("--name", default="bench-memory", show_default=True, help="The emulated cluster's name.")
+def main(model: str, trials: int, every: int, name: str) -> None:
+    """Print the memory of client and servers over trials."""
+    from autosync.baselines import BASELINES
+    from trials.emulate import emulated
+
+    readings: list[tuple[int, float, float]] = []
+    with emulated(name, star(f"{NODES}xunshaped"), start_ray=False) as made, engine_on(made) as engine:
+        spec = engine.load(model)
+        strategies = cycle({baseline(spec, made.cluster): None for baseline in BASELINES.values()})
+        for trial in range(1, trials + 1):
+            engine.realize(next(strategies))
+            engine.run(0, LATER_STEPS)
+            if trial % every == 0:
+                client, servers = engine.memory_bytes()
+                readings.append((trial, client / 1e6, float(np.mean(servers)) / 1e6))
+                print(
+                    f"{trial:5} trials: client {client / 1e6:7.1f} MB, a server {readings[-1][2]:7.1f} MB", flush=True
+                )
+    later = np.array(readings[len(readings) // 2 :])
+    for column, who in ((1, "client"), (2, "a server")):
+        slope = np.polyfit(later[:, 0], later[:, column], 1)[0]
+        print(f"{who}: {slope * 100:+.2f} MB in 100 trials over the second half")
+
+
+if __name__ == "__main__":
+    main()
