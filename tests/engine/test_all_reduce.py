@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from autosync.engine.sync.all_reduce import ALL_REDUCE
+from autosync.engine.sync.all_reduce.ring import MOST_PIECES, PIECE_BYTES
 from autosync.engine.sync.member import Member
 from autosync.engine.sync.wire import PLAIN, Wire
 from autosync.spec import Cast
@@ -37,6 +38,28 @@ def test_every_replica_gets_the_same_bits_of_the_mean(algorithm, replicas, eleme
     means = _means(algorithm, gradients)
     assert len({each.tobytes() for each in means}) == 1
     np.testing.assert_allclose(means[0], np.mean(gradients, axis=0), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("algorithm", ["ring", "hierarchical"])
+@pytest.mark.parametrize("wire", [PLAIN, Wire(Cast("fp16"))], ids=["whole", "fp16"])
+def test_chunks_large_enough_to_go_round_in_pieces_give_the_same_bits_to_all(algorithm, wire):
+    elements = 3 * (2 * PIECE_BYTES // 4) + 101  # three chunks of two pieces, the last pieces uneven
+    gradients = list(np.random.default_rng(0).normal(size=(3, elements)).astype(np.float32))
+    means = _means(algorithm, gradients, wire)
+    assert len({each.tobytes() for each in means}) == 1
+    bound = 1e-6 if wire.cast is None else 3 * 2.0**-11 * np.abs(gradients).sum(0).max()
+    np.testing.assert_allclose(means[0], np.mean(gradients, axis=0), rtol=0, atol=bound)
+
+
+@pytest.mark.parametrize(
+    ("chunk_bytes", "pieces"), [(4, 1), (PIECE_BYTES, 1), (2 * PIECE_BYTES, 2), (100 * PIECE_BYTES, MOST_PIECES)]
+)
+def test_only_large_chunks_are_cut_in_pieces(chunk_bytes, pieces):
+    members = _members(4)
+    gradient = tf.TensorSpec([chunk_bytes // 4 * 4])
+    reduce = tf.function(lambda *flat: ALL_REDUCE["ring"](members, flat, PLAIN), autograph=False)
+    operations = reduce.get_concrete_function(*[gradient] * 4).graph.get_operations()
+    assert sum(each.type == "AddV2" for each in operations) == 4 * 3 * pieces
 
 
 def _roundings(algorithm: str, replicas: int, a_node: int = 2) -> int:
