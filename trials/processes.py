@@ -57,8 +57,12 @@ class WorkerProcess:
 class ClientProcess:
     """The one client: captures the model, connects to the workers, builds and times steps."""
 
-    def __init__(self, import_paths: tuple[str, ...]) -> None:
-        """`import_paths` are added to the module search path, so that a user's model can be imported."""
+    def __init__(self, import_paths: tuple[str, ...], trials_a_connection: int) -> None:
+        """`import_paths` are added to the module search path, so that a user's model can be imported.
+
+        After every `trials_a_connection` trials the workers are connected to anew: TensorFlow's workers keep what each
+        step has registered with them, 1 to 3 MB a trial, for as long as the connection lasts.
+        """
         quiet_tensorflow()
         os.environ["CUDA_VISIBLE_DEVICES"] = ""  # this node's GPUs belong to its worker; TensorFlow would take them all
         sys.path[:0] = [path for path in import_paths if path not in sys.path]
@@ -66,6 +70,9 @@ class ClientProcess:
         self._session: Any = None
         self._stage: Stage | None = None
         self._training: Training | None = None
+        self._trials_a_connection = trials_a_connection
+        self._trials_left = trials_a_connection
+        self._workers: tuple[list[str], str] = ([], "")
 
     def pid(self) -> int:
         return os.getpid()
@@ -93,6 +100,7 @@ class ClientProcess:
         from autosync.engine.servers import connect
 
         connect(addresses, host)
+        self._workers, self._trials_left = (addresses, host), self._trials_a_connection
 
     def probe(self, cluster: dict[str, Any]) -> dict[str, Any]:
         """A `Probing` of the cluster over TensorFlow's transport, as JSON. Raises `ClusterError`."""
@@ -132,6 +140,17 @@ class ClientProcess:
     def run(self, request: dict[str, Any]) -> dict[str, Any]:
         """Run one trial; the record as JSON."""
         assert self._stage is not None, "open_session comes first"
+        if not self._trials_left:
+            self._connect_anew(self._stage)
+        self._trials_left -= 1
         record: RuntimeRecord = run_trial(self._session, TrialRequest.from_json(request), self._stage)
         gc.collect()  # a step is a cycle of functions and variables; the next trial needs the workers' memory
         return record.to_json()
+
+    def _connect_anew(self, stage: Stage) -> None:
+        """Let go of all that belongs to the connection, and open the session again on a new one."""
+        self._session = None
+        gc.unfreeze()
+        gc.collect()
+        self.connect(*self._workers)
+        self.open_session(stage.cluster.to_json(), stage.clock)

@@ -36,6 +36,7 @@ class SetSettings:
 
     A process that does not say its pid within `answer_seconds` counts as hung. `import_paths` are where the client
     looks for a user's model. While `exclusive`, no other set shares a node with this one, be it another program's.
+    `trials_a_connection`: see `ClientProcess`.
     """
 
     cpus_per_worker: float = 1.0
@@ -44,6 +45,7 @@ class SetSettings:
     answer_seconds: float = 10.0
     import_paths: tuple[str, ...] = ()
     exclusive: bool = True
+    trials_a_connection: int = 50
 
 
 @final
@@ -60,7 +62,7 @@ class WorkerSet:
         self._group = self._place(name)
         workers = [(node, worker) for node in cluster.nodes for worker in range(node.workers)]
         self.client = self._actor(ClientProcess, 0, name=f"{name}-client", num_cpus=0, num_gpus=0).remote(
-            settings.import_paths
+            settings.import_paths, settings.trials_a_connection
         )
         self.workers = [
             self._actor(

@@ -87,7 +87,7 @@ def _client() -> None:
     from trials.processes import ClientProcess
 
     given = json.load(sys.stdin)
-    client = ClientProcess(())
+    client = ClientProcess((), trials_a_connection=50)
     connect(given["addresses"])
     print(json.dumps(client.probe(given["cluster"])))
 

@@ -65,7 +65,13 @@ def on_ray(
     import_paths: tuple[str, ...] = (),
     probe: bool = False,
 ) -> RayBackend:
-    workers = SetSettings(cpus_per_worker(cluster), answer_seconds=3.0, import_paths=import_paths, exclusive=False)
+    workers = SetSettings(
+        cpus_per_worker(cluster),
+        answer_seconds=3.0,
+        import_paths=import_paths,
+        exclusive=False,
+        trials_a_connection=2,  # so that trials go on over one connection after another
+    )
     settings = RaySettings(workers, clock or brisk(), probe=probe, grace_seconds=1.0)
     return RayBackend(Launch(model, cluster, settings))
 
