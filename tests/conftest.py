@@ -16,6 +16,7 @@ WITH_RAY += ("train/test_on_ray", "trials", "tune")
 """Folders and files that start Ray, or hosts of their own: they look after the processes of the whole machine."""
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the marks in its own hook of this name
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """With several processes (`pytest -n 2 --dist loadgroup`) a file's tests stay together, and those with Ray too."""
     for item in items:

@@ -89,7 +89,7 @@ def test_a_cluster_file_that_is_not_there_is_refused() -> None:
 
 def test_an_unknown_space_is_refused_with_the_known_ones() -> None:
     sentence = refused("--model", "mlp", "--space", "nosuch")
-    assert sentence.startswith("No search space is called 'nosuch'. Known: bert, cnn, default, ncf, tiny;")
+    assert sentence.startswith("No search space is called 'nosuch'. Known: bert, cnn, default, lossy, ncf, tiny;")
 
 
 def test_resume_without_a_directory_is_refused() -> None:
