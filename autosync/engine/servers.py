@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import socket
 from collections.abc import Sequence
@@ -33,6 +34,9 @@ def connect(addresses: Sequence[str], host: str = "127.0.0.1") -> None:
     """
     import tensorflow as tf
 
+    # Connecting begins a new context. A function of the old one that is found to be garbage later is asked for in the
+    # new one, which knows no such function, and whatever runs on a worker then fails.
+    gc.collect()
     _read_in_large_pieces()
     _without_graph_optimizer()
     cluster = tf.train.ClusterSpec({"worker": list(addresses), "client": [f"{host}:{_free_port(host)}"]})

@@ -34,7 +34,7 @@ def trials_of(directory: Path) -> list[RuntimeRecord]:
 def test_trials_run_side_by_side_on_nodes_of_their_own(tmp_path: Path) -> None:
     before = clusters_left()
     # Tune starts an actor for a second trial, which takes seconds, but gives it the first trial's if that ends before.
-    many_steps = ("--nodes-per-trial", "2", "--steps", "500", "--no-probe")
+    many_steps = ("--nodes-per-trial", "2", "--steps", "500", "--no-probe", "--trials", "5")
     printed = ended(Job(tmp_path, *COMMAND, *WHERE, *many_steps), 0)
     assert clusters_left() <= before
     assert "2 trials run side by side, each on 2 nodes of its own." in printed
