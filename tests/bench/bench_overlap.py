@@ -36,12 +36,12 @@ FIRST_PROFILER_PORT = 17801
 
 @dataclass(frozen=True)
 class Pass:
-    """One worker's forward and backward pass of one step, ns since 1970, and what it sent in the step."""
+    """One worker's forward and backward pass of one step, ns since 1970; the step's ns, and what it sent in it."""
 
     worker: int
     forward: tuple[int, int]
     backward: tuple[int, int]
-    end: int
+    step_ns: int
     sent_bytes: int
     sent_in_backward: int
 
@@ -64,10 +64,12 @@ def main(cluster: str, model: str, baseline: str, cores: float | None, steps: in
         engine.run(warmup=3, steps=0)
         with _sampled(made) as samples, tempfile.TemporaryDirectory() as folder:
             ports = [FIRST_PROFILER_PORT + index for index in range(len(made.hosts))]
-            operations = engine.traced([host.address for host in made.hosts], ports, folder, steps)
-    passes = [each for worker, of in enumerate(operations) for each in _passes(worker, of, samples)]
+            operations, times = engine.traced([host.address for host in made.hosts], ports, folder, steps)
+    passes = [each for worker, of in enumerate(operations) for each in _passes(worker, of, times, samples)]
     out.with_suffix(".json").write_text(json.dumps(chrome_trace(operations, samples)))
-    out.with_suffix(".svg").write_text(drawn(f"{model}, {baseline}, {cluster}", operations, samples, _middle(passes)))
+    out.with_suffix(".svg").write_text(
+        drawn(f"{model}, {baseline}, {cluster}", operations, samples, times[len(times) // 2])
+    )
     for line in _table(passes):
         print(line)
 
@@ -91,48 +93,29 @@ def _sampled(made: Emulated) -> Iterator[list[tuple[int, list[tuple[int, int]]]]
         thread.join()
 
 
-def _passes(worker: int, operations: Sequence[Operation], samples: Sequence[Any]) -> Iterator[Pass]:
-    """Steps are told apart by their backward passes: a forward operation after backward ones begins the next."""
-    groups: list[tuple[list[Operation], list[Operation]]] = []
-    for each in operations:
-        is_backward, is_forward = "/gradient_tape/" in each[0], "/forward/" in each[0]
-        if is_backward and groups:
-            groups[-1][1].append(each)
-        elif is_forward and (not groups or groups[-1][1]):
-            later = groups and each[1] - groups[-1][1][-1][2] < STRAY_NS
-            if later:
-                continue  # forward values that only the backward pass needs may be computed late
-            groups.append(([each], []))
-        elif is_forward:
-            groups[-1][0].append(each)
-    for number, (forward, backward) in enumerate(groups[:-1]):
-        if not backward:
+def _passes(
+    worker: int, operations: Sequence[Operation], steps: Sequence[tuple[int, int]], samples: Sequence[Any]
+) -> Iterator[Pass]:
+    for begin, end in steps:
+        inside = [each for each in operations if begin <= each[1] <= end]
+        backward = [each for each in inside if "/gradient_tape/" in each[0]]
+        forward = [each for each in inside if "/forward/" in each[0] and each not in backward]
+        if not forward or not backward:
             continue
-        begin, end = backward[0][1], max(each[2] for each in backward)
-        following = groups[number + 1][0][0][1]
+        times = backward[0][1], max(each[2] for each in backward)
         yield Pass(
             worker,
-            (forward[0][1], begin),
-            (begin, end),
-            following,
-            _sent(samples, worker, forward[0][1], following),
+            (forward[0][1], times[0]),
+            times,
+            end - begin,
             _sent(samples, worker, begin, end),
+            _sent(samples, worker, *times),
         )
-
-
-STRAY_NS = 3_000_000
 
 
 def _sent(samples: Sequence[Any], worker: int, begin: int, end: int) -> int:
     inside = [of_hosts[worker][1] for at, of_hosts in samples if begin <= at <= end]
     return inside[-1] - inside[0] if len(inside) > 1 else 0
-
-
-def _middle(passes: Sequence[Pass]) -> tuple[int, int]:
-    """The time of one step in the middle: of the first worker, from its forward pass to the next."""
-    of_first = [each for each in passes if each.worker == 0]
-    chosen = of_first[len(of_first) // 2]
-    return chosen.forward[0], chosen.end
 
 
 def _table(passes: Sequence[Pass]) -> Iterator[str]:
@@ -141,12 +124,9 @@ def _table(passes: Sequence[Pass]) -> Iterator[str]:
         own = [each for each in passes if each.worker == worker]
         times = [
             statistics.median((end - begin) / 1e6 for begin, end in of_steps)
-            for of_steps in (
-                [each.forward for each in own],
-                [each.backward for each in own],
-                [(each.forward[0], each.end) for each in own],
-            )
+            for of_steps in ([each.forward for each in own], [each.backward for each in own])
         ]
+        times.append(statistics.median(each.step_ns / 1e6 for each in own))
         sent = statistics.median(each.sent_bytes for each in own)
         share = statistics.median(each.sent_in_backward / max(each.sent_bytes, 1) for each in own)
         yield (

@@ -48,13 +48,19 @@ class Engine:
         """Step seconds of the strategy that was realized last."""
         return dict(self._client.ask("run", warmup=warmup, steps=steps)[0])
 
-    def traced(self, addresses: Sequence[str], ports: Sequence[int], folder: str, steps: int) -> list[list[Operation]]:
-        """Every server's operations in `steps` steps; their profilers listen at `ports`, and write to `folder`."""
+    def traced(
+        self, addresses: Sequence[str], ports: Sequence[int], folder: str, steps: int
+    ) -> tuple[list[list[Operation]], list[tuple[int, int]]]:
+        """Every server's operations, and when each step began and ended (ns since 1970), of `steps` steps.
+
+        The servers' profilers listen at `ports`, and write to `folder`.
+        """
         assert self._servers is not None
         self._servers.ask_each("profile", [{"port": port} for port in ports])
         profilers = [f"{address}:{port}" for address, port in zip(addresses, ports, strict=True)]
-        of_servers = self._client.ask("trace", profilers=profilers, folder=folder, steps=steps)[0]
-        return [[(name, begin, end) for name, begin, end in each] for each in of_servers]
+        said = self._client.ask("trace", profilers=profilers, folder=folder, steps=steps)[0]
+        operations = [[(name, begin, end) for name, begin, end in each] for each in said["operations"]]
+        return operations, [(begin, end) for begin, end in said["steps"]]
 
     def ring_flow_seconds(self, flow_bytes: int, calls: int) -> list[float]:
         """Seconds of calls that send `flow_bytes` from every node to the next at once, over TensorFlow's transport."""

@@ -91,15 +91,23 @@ class Client:
         """Wait until nothing of the strategy is under way, as steps of a stale one are between calls."""
         self._step.settle()
 
-    def trace(self, question: Question) -> list[list[tuple[str, int, int]]]:
-        """Run `steps` steps while every server at `profilers` is traced; of each its operations, as `Operation`s."""
+    def trace(self, question: Question) -> dict[str, Any]:
+        """Run `steps` steps while every server at `profilers` is traced.
+
+        Of each server its operations, as `Operation`s; and when each step began and ended, in ns since 1970.
+        """
         from tests.bench.peers.tracing import traced
 
-        def run() -> None:
-            for _ in range(question["steps"]):
-                self._step()
+        steps: list[tuple[int, int]] = []
 
-        return traced(run, question["profilers"], question["folder"])
+        def run() -> None:
+            steps.clear()
+            for _ in range(question["steps"]):
+                begin = time.time_ns()
+                self._step()
+                steps.append((begin, time.time_ns()))
+
+        return {"operations": traced(run, question["profilers"], question["folder"]), "steps": steps}
 
     def flows(self, question: Question) -> dict[str, Any]:
         """Seconds of calls that send `bytes` along every pair of devices at once, over the engine's transport."""
