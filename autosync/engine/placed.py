@@ -8,7 +8,7 @@ from typing import Any, final
 from autosync.engine.layout import Shard, buckets, on_servers, shards_of
 from autosync.engine.placement import Placement
 from autosync.engine.replica import CompiledModel, Lookups, Replica, Results
-from autosync.engine.state import Optimizer, Scalars
+from autosync.engine.state import Correction, Optimizer, Scalars
 from autosync.engine.sync.bucket import Bucket
 from autosync.engine.sync.exchange import BucketPlace, FactorPair, ServerPlace
 from autosync.engine.sync.gathered_rows import GatheredRows
@@ -123,6 +123,20 @@ class Placed:
         for bucket in self.buckets:
             updates += bucket.push([[of_replica[key_of(shard)] for shard in bucket.shards] for of_replica in parts])
         return updates
+
+    def begin(self) -> None:
+        """Begin a step; called while it is traced, before updates are made."""
+        for scalars in self.scalars.values():
+            scalars.begin()
+
+    def apply(self, updates: Sequence[Update], correction: Correction) -> None:
+        """Make the updates of a step, and remember what the next one needs."""
+        for update in updates:
+            update.apply(correction)
+        for scalars in self.scalars.values():
+            scalars.advance(correction)
+        for memory in self.memories():
+            memory.advance(correction)
 
     def memories(self) -> list[Memory]:
         """What compressors remember between steps."""

@@ -83,8 +83,7 @@ class Step:
         import tensorflow as tf
 
         placed = self.placed
-        for scalars in placed.scalars.values():
-            scalars.begin()
+        placed.begin()
         lookups = [replica.look_up(batch) for replica, batch in zip(placed.replicas, batches, strict=True)]
         values = placed.pull(lookups)
         results = [
@@ -94,12 +93,6 @@ class Step:
         if weights is not None:
             results = [each.weighing(weights[r], placed.devices[r]) for r, each in enumerate(results)]
         updates = placed.push(results, lookups)
-        correction = self.rule.correction(updates)
-        for update in updates:
-            update.apply(correction)
-        for scalars in placed.scalars.values():
-            scalars.advance(correction)
-        for memory in placed.memories():
-            memory.advance(correction)
+        placed.apply(updates, self.rule.correction(updates))
         with tf.device(placed.devices[0]):
             return tf.add_n([each.loss for each in results]) * (1.0 / len(results))

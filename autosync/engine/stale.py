@@ -148,8 +148,7 @@ class StaleStep:
         placed = self.placed
 
         def apply() -> Any:
-            for scalars in placed.scalars.values():
-                scalars.begin()
+            placed.begin()
             updates = []
             for key, server in placed.servers.items():
                 members = tuple(each.members[key] for each in pending)
@@ -158,11 +157,7 @@ class StaleStep:
             for key, sparse in placed.sparse.items():
                 ids, rows = zip(*(each.rows(key) for each in pending), strict=True)
                 updates += sparse.push(ids, rows)
-            correction = self.rule.correction(updates)
-            for update in updates:
-                update.apply(correction)
-            for scalars in placed.scalars.values():
-                scalars.advance(correction)
+            placed.apply(updates, self.rule.correction(updates))
             with tf.device(placed.devices[0]):
                 return tf.constant(True)  # something to wait for; without a result, a call on workers only queues
 

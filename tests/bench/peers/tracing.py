@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,6 @@ def traced(run: Callable[[], None], profilers: Sequence[str], folder: str) -> li
 
     The profiler is asked for a fixed time: `run` is timed once before, untraced, to know how long.
     """
-    import time
-
     import tensorflow as tf
 
     begin = time.perf_counter()
