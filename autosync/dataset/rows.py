@@ -28,6 +28,8 @@ PLAIN = (
     "predicted_seconds",
     "final_loss",
     "host",
+    "sequence",
+    "load_average",
 )
 """Columns that are fields of the record under the same name."""
 

@@ -109,6 +109,10 @@ COLUMNS = (
     Column("cluster_json", pa.string(), "none", "the whole cluster, canonical JSON"),
     Column("strategy_json", pa.string(), "none", "the whole strategy, canonical JSON"),
     Column("protocol_json", pa.string(), "none", "how the strategy was timed, canonical JSON"),
+    Column(
+        "sequence", pa.int64(), "none", "number of the trial in its collection, in order of time; else null", since=2
+    ),
+    Column("load_average", pa.float64(), "processes", "load of the machine over the minute before; else null", since=2),
 )
 
-SCHEMA = Schema(version=1, columns=COLUMNS)
+SCHEMA = Schema(version=2, columns=COLUMNS)

@@ -60,6 +60,7 @@ class RuntimeRecord:
     *timed_out*, *failed*, or *lost* (a process or node under it went away, which says nothing about the strategy);
     all but *ok* state a reason. `setup_seconds` is what building the step took,
     `total_seconds` the whole trial. `predicted_seconds` is what the simulator said before the trial ran.
+    `sequence` numbers the trials of a collection; `load_average` is the machine's just before the trial, over a minute.
     """
 
     model: ModelSpec
@@ -80,6 +81,8 @@ class RuntimeRecord:
     predicted_seconds: float | None = None
     host: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
+    sequence: int | None = None
+    load_average: float | None = None
 
     def __post_init__(self) -> None:
         if self.outcome not in OUTCOMES:
@@ -115,6 +118,9 @@ class RuntimeRecord:
             document[noun] = document[noun].to_json()
         document["step_seconds"] = list(self.step_seconds)
         document["versions"] = dict(self.versions)
+        for name in ("sequence", "load_average"):  # left out when unknown, as they were before there were any
+            if document[name] is None:
+                del document[name]
         return document
 
     @classmethod
@@ -140,4 +146,6 @@ class RuntimeRecord:
             predicted_seconds=optional(document, "predicted_seconds", float, what),
             host=required(document, "host", str, what),
             versions=required(document, "versions", dict, what),
+            sequence=optional(document, "sequence", int, what),
+            load_average=optional(document, "load_average", float, what),
         )

@@ -27,6 +27,7 @@ LIGHT = (
     "autosync.tune.cli",
     "trials.cli",
     "trials.cluster.cli",
+    "trials.collect.cli",
     "trials.emulate.cli",
     "autosync.engine.zoo",
     "autosync.search",

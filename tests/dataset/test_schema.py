@@ -27,10 +27,13 @@ def test_a_file_of_version_1_still_opens(tmp_path: Path):
     assert [record.median_seconds for record in records] == [0.125, 0.125, None]
     assert [record.started_at for record in records] == [1_700_000_000.0, 1_700_000_001.0, 1_700_000_008.0]
     assert {record.model.name for record in records} == {"mlp"}
+    assert {(record.sequence, record.load_average) for record in records} == {(None, None)}
 
 
 def test_a_column_added_in_a_later_version_is_filled_in_older_files():
-    later = Schema(2, (*COLUMNS, Column("energy_joules", pa.float64(), "J", "energy of a step", since=2, fill=-1.0)))
+    since = SCHEMA.version + 1
+    column = Column("energy_joules", pa.float64(), "J", "energy of a step", since=since, fill=-1.0)
+    later = Schema(since, (*COLUMNS, column))
     table = read_file(VERSION_1, later)
     assert table.schema == later.arrow
     assert table.column("energy_joules").to_pylist() == [-1.0] * 3
@@ -64,7 +67,7 @@ def test_a_newer_version_is_refused(tmp_path: Path):
     for read in (store.read, store.compact, lambda: RecordStore.create(tmp_path)):
         if read == store.compact:
             store.append(example_record())
-        with pytest.raises(DatasetError, match=r"new.parquet has version 2 .* reads up to 1; upgrade autosync"):
+        with pytest.raises(DatasetError, match=r"new.parquet has version 3 .* reads up to 2; upgrade autosync"):
             read()
 
 

@@ -56,11 +56,16 @@ def record(**changes: Any) -> RuntimeRecord:
         record(),
         record(outcome="failed", reason="NaN loss", step_seconds=(), final_loss=None, predicted_seconds=None),
         record(outcome="stopped", reason="twice as slow as the best"),
+        record(sequence=12, load_average=1.5),
     ],
-    ids=["ok", "failed", "stopped"],
+    ids=["ok", "failed", "stopped", "collected"],
 )
 def test_a_record_comes_back_from_json_as_it_was(given: RuntimeRecord):
     assert RuntimeRecord.from_json(parse_json(canonical_json(given.to_json()), "The record")) == given
+
+
+def test_a_record_of_no_collection_says_nothing_of_one_so_that_its_identity_is_that_of_before():
+    assert record().to_json().keys().isdisjoint({"sequence", "load_average"})
 
 
 def test_a_record_knows_the_median_and_mean_of_its_steps():

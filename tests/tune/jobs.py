@@ -30,18 +30,20 @@ def _heed_ctrl_c() -> None:
 
 @final
 class Job:
-    """`python -m autosync.tune ...` in `directory`; every process it starts can be told by its session or its mark.
+    """`python -m MODULE ...` in `directory`; every process it starts can be told by its session or its mark.
 
     `cluster` names an emulated cluster, on whose head it runs then.
     """
 
-    def __init__(self, directory: Path, *arguments: str, cluster: str | None = None) -> None:
+    def __init__(
+        self, directory: Path, *arguments: str, cluster: str | None = None, module: str = "autosync.tune"
+    ) -> None:
         self._mark = f"{MARK}={uuid.uuid4().hex}"
         self._stdout, self._stderr = (directory / f"{name}-{uuid.uuid4().hex[:6]}.txt" for name in ("out", "err"))
         path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
         with self._stdout.open("w") as stdout, self._stderr.open("w") as stderr:
             self._process = subprocess.Popen(
-                [*_on_head(cluster), sys.executable, "-m", "autosync.tune", *arguments],
+                [*_on_head(cluster), sys.executable, "-m", module, *arguments],
                 cwd=directory,
                 env=os.environ | {"PYTHONPATH": path, MARK: self._mark.partition("=")[2]},
                 stdout=stdout,
@@ -75,6 +77,11 @@ class Job:
     def press_ctrl_c(self) -> None:
         """As a terminal does: to every process in the foreground, which is the command's group."""
         os.killpg(self._process.pid, signal.SIGINT)
+
+    def kill(self) -> None:
+        """SIGKILL to the command itself, and to none of its processes."""
+        self._process.kill()
+        self._process.wait()
 
     def kill_one(self, title: str) -> None:
         """SIGKILL to the first of its processes whose title begins so."""

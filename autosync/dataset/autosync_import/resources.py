@@ -1,0 +1,83 @@
+"""A `resource_spec` file: the nodes of a cluster, and AutoDist's names of their devices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from autosync.dataset.autosync_import.wire import read_bytes
+from autosync.errors import DatasetError
+from autosync.spec import ClusterSpec, Figure, Link, Node
+
+__all__ = ["Resources", "read_resources"]
+
+ASSUMED_GBIT_PER_S, ASSUMED_US, ASSUMED_HOST_GBIT_PER_S = 1.0, 100.0, 8.0
+UNKNOWN_CORES = 1.0
+
+
+@dataclass(frozen=True)
+class Resources:
+    """The cluster, and `devices`: AutoDist's name of each (`10.0.0.1:GPU:0`) to ours (`node0/gpu:0`)."""
+
+    cluster: ClusterSpec
+    devices: Mapping[str, str]
+
+    def device(self, name: str) -> str:
+        """Our name of the device that AutoDist calls `name`. Raises `DatasetError`."""
+        try:
+            return self.devices[name]
+        except KeyError:
+            raise DatasetError(f"Device {name!r} is not in the sample's resource_spec.") from None
+
+
+def read_resources(file: Path) -> Resources:
+    """The chief is the first node. Raises `DatasetError`."""
+    try:
+        document = yaml.safe_load(read_bytes(file))
+        entries = sorted(document["nodes"], key=lambda entry: not entry.get("chief", False))
+        nodes = [_Entry.of(entry, f"node{index}") for index, entry in enumerate(entries)]
+    except (yaml.YAMLError, AttributeError, KeyError, TypeError, ValueError) as error:
+        raise DatasetError(f"{file} must be a resource_spec of AutoDist, but: {error!r}.") from None
+    if not nodes:
+        raise DatasetError(f"{file} must be a resource_spec of AutoDist, but lists no node.")
+    switches = ("switch",) if len(nodes) > 1 else ()
+    links = [link for each in nodes for link in each.links(switches)]
+    cluster = ClusterSpec(tuple(each.node for each in nodes), tuple(links), switches)
+    return Resources(cluster, {theirs: ours for each in nodes for theirs, ours in each.devices()})
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """A node as the file states it. Nodes with GPUs have one worker process, others one a CPU device."""
+
+    node: Node
+    gpus: tuple[int, ...]
+    cpus: tuple[int, ...]
+    rate: Figure
+
+    @classmethod
+    def of(cls, entry: Mapping[str, Any], name: str) -> _Entry:
+        gpus = tuple(sorted({int(each) for each in entry.get("gpus") or ()}))
+        cpus = tuple(sorted({0, *(int(each) for each in entry.get("cpus") or ())}))
+        stated = entry.get("network_bandwidth")
+        rate = Figure(ASSUMED_GBIT_PER_S, "assumed") if stated is None else Figure(float(stated), "stated")
+        workers = 1 if gpus else len(cpus)
+        return cls(Node(name, str(entry["address"]), UNKNOWN_CORES, workers, len(gpus)), gpus, cpus, rate)
+
+    def links(self, switches: tuple[str, ...]) -> Iterator[Link]:
+        name, latency = self.node.name, Figure(ASSUMED_US, "assumed")
+        yield Link(name, name, Figure(ASSUMED_HOST_GBIT_PER_S, "assumed"), latency)
+        for switch in switches:
+            yield Link(name, switch, self.rate, latency)
+            yield Link(switch, name, self.rate, latency)
+
+    def devices(self) -> Iterator[tuple[str, str]]:
+        address = self.node.address
+        for index, number in enumerate(self.gpus):
+            yield f"{address}:GPU:{number}", f"{self.node.name}/gpu:{index}"
+        for index, number in enumerate(self.cpus):
+            yield f"{address}:CPU:{number}", f"{self.node.name}/cpu:{0 if self.gpus else index}"

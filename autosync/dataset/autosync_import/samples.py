@@ -1,0 +1,99 @@
+"""From samples to records in a store."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from functools import cache
+from pathlib import Path
+
+import yaml
+
+from autosync.dataset.autosync_import.graph_item import read_graph_item
+from autosync.dataset.autosync_import.layout import Sample, samples_in
+from autosync.dataset.autosync_import.resources import read_resources
+from autosync.dataset.autosync_import.strategies import read_strategy
+from autosync.dataset.autosync_import.wire import read_bytes
+from autosync.dataset.store import RecordStore
+from autosync.errors import DatasetError, SpecError
+from autosync.spec import ModelSpec, RuntimeRecord, TimingProtocol
+
+__all__ = ["Imported", "import_dataset"]
+
+RUN = "autosync"
+ID_FORMAT = "%Y%m%dT%H%M%SM%f"
+"""How AutoDist names a strategy: by the time it was made, in UTC."""
+
+
+@dataclass
+class Imported:
+    """How many samples became records, and why others did not: `model/cluster` and reason to their number."""
+
+    records: int = 0
+    passed_over: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+
+def import_dataset(directory: Path, store: RecordStore, sparse_rows: int | None = None) -> Imported:
+    """Append every sample under `directory` to `store`; importing twice adds nothing.
+
+    `sparse_rows` is how many rows a replica's step touches in each variable with a sparse gradient.
+    Raises `DatasetError` when the layout is another, a graph item cannot be read, or `sparse_rows` is needed.
+    """
+    imported = Imported()
+
+    @cache
+    def model_of(name: str, graph_item: Path) -> ModelSpec:
+        return read_graph_item(graph_item).model(name, sparse_rows)
+
+    for sample in samples_in(directory):
+        model = model_of(sample.model, sample.graph_item)
+        try:
+            store.append(_record(sample, model))
+        except (DatasetError, SpecError) as error:
+            imported.passed_over[f"{sample.model}/{sample.cluster}", str(error)] += 1
+        else:
+            imported.records += 1
+    store.compact()
+    return imported
+
+
+def _record(sample: Sample, model: ModelSpec) -> RuntimeRecord:
+    resources = read_resources(sample.resources)
+    strategy = read_strategy(sample.strategy, model, resources)
+    step_seconds = _step_seconds(sample.runtime)
+    return RuntimeRecord(
+        model=model,
+        cluster=resources.cluster,
+        strategy=strategy,
+        protocol=TimingProtocol(warmup_steps=0, timed_steps=len(step_seconds)),
+        outcome="ok",
+        purpose="search",
+        label=sample.id,
+        run=f"{RUN}/{sample.model}@{sample.cluster}",
+        seed=0,
+        started_at=_made_at(sample.id),
+        total_seconds=math.fsum(step_seconds),
+        step_seconds=step_seconds,
+    )
+
+
+def _step_seconds(file: Path) -> tuple[float, ...]:
+    """Seconds of each iteration, or their mean when that is all there is."""
+    try:
+        document = yaml.safe_load(read_bytes(file))
+        steps = tuple(float(each) for each in document["runtime"]) or (float(document["average"]),)
+    except (yaml.YAMLError, KeyError, TypeError, ValueError) as error:
+        raise DatasetError(
+            f"A runtime file holds 'average' and a list 'runtime', but {file} does not: {error!r}."
+        ) from None
+    return steps
+
+
+def _made_at(sample_id: str) -> float:
+    """Seconds since 1970 when the strategy was made, by its name; 0 when that is no time."""
+    try:
+        return datetime.strptime(sample_id.partition(".")[0], ID_FORMAT).replace(tzinfo=timezone.utc).timestamp()
+    except ValueError:
+        return 0.0

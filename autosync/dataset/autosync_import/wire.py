@@ -1,0 +1,31 @@
+"""Bytes to messages, with what is wrong said in a sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from google.protobuf.message import DecodeError
+
+from autosync.dataset.autosync_import.messages import message_class
+from autosync.errors import DatasetError
+
+__all__ = ["parsed", "read_bytes"]
+
+
+def read_bytes(file: Path) -> bytes:
+    """Raises `DatasetError`."""
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise DatasetError(f"{file} cannot be read: {error.strerror}; check the dataset's folder.") from None
+
+
+def parsed(data: bytes, name: str, where: object) -> Any:
+    """The message called `name` in `data`, which came from `where`. Raises `DatasetError`."""
+    message = message_class(name)()
+    try:
+        message.ParseFromString(data)
+    except DecodeError:
+        raise DatasetError(f"{where} must hold a {name} of AutoDist, but cannot be parsed as one.") from None
+    return message

@@ -1,0 +1,123 @@
+"""The real command on real emulated clusters: stopped, killed, gone on with, and nothing left of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from autosync.dataset import RecordStore
+from autosync.spec import RuntimeRecord
+from tests.trials.emulate.clusters import needs_root, remains
+from tests.tune.jobs import Job, ended
+from trials.collect.folder import Folder
+from trials.emulate import down
+
+pytestmark = [pytest.mark.timeout(290), needs_root]
+
+PLAN = """
+name: small
+models: [mlp]
+clusters: [2x200mbit]
+strategies: 5
+repeat_share: 0.25
+repeat_distance: 2
+block: 4
+warmup_steps: 1
+timed_steps: 5
+"""
+SLOTS = 6
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Folder]:
+    (tmp_path / "plan.yaml").write_text(PLAN)
+    yield Folder(tmp_path)
+    down(Folder(tmp_path).emulated_name)
+
+
+def collect(folder: Folder, *more: str) -> Job:
+    return Job(folder.path, "--plan", "plan.yaml", *more, module="trials.collect")
+
+
+def records(folder: Folder) -> list[RuntimeRecord]:
+    return sorted(RecordStore(folder.records).read(), key=lambda each: each.sequence or 0)
+
+
+def wait_until_the_trials_end(folder: Folder) -> None:
+    """The process that ran them ends by itself when the collection is gone; its cluster is taken down by the next."""
+    deadline = time.monotonic() + 20
+    while any("trials.collect.visit" in line for line in remains(folder.emulated_name) + _visits()):
+        assert time.monotonic() < deadline, "the trials went on"
+        time.sleep(0.2)
+
+
+def _visits() -> list[str]:
+    lines = []
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            lines.append(file.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+        except OSError:
+            continue
+    return [line for line in lines if "trials.collect.visit" in line]
+
+
+def test_a_collection_that_is_killed_goes_on_where_it_was_and_ends_with_nothing_left(folder: Folder) -> None:
+    first = collect(folder)
+    try:
+        first.wait_for(f"2/{SLOTS}  mlp@2x200mbit")
+        first.kill()
+        wait_until_the_trials_end(folder)
+        kept = records(folder)
+        assert len(kept) >= 2
+        printed = ended(collect(folder), 0)
+    finally:
+        first.end()
+    assert f"{SLOTS - len(kept)} of {SLOTS} trials are left in 1 cells." in printed
+    assert f"mlp@2x200mbit     {SLOTS} of {SLOTS}" in printed
+    every = records(folder)
+    assert [each.sequence for each in every] == list(range(SLOTS))
+    assert len({each.strategy.digest for each in every}) == SLOTS - 1
+    assert [each.purpose for each in every].count("remeasure") == 1
+    assert {each.outcome for each in every} <= {"ok", "stopped"}
+    assert len({each.cluster.digest for each in every}) == 1
+    links = [link for link in every[0].cluster.links if link.source != link.target]
+    assert {link.gbit_per_s.source for link in links} == {"measured"}
+    assert remains(folder.emulated_name) == []
+
+
+def test_ctrl_c_tells_how_to_go_on_and_takes_the_cluster_down(folder: Folder) -> None:
+    job = collect(folder)
+    job.wait_for(f"1/{SLOTS}  mlp@2x200mbit")
+    job.press_ctrl_c()
+    printed = ended(job, 130)
+    assert "Go on with: python -m trials.collect --plan plan.yaml" in printed
+    assert "trials in" in printed
+    assert len(records(folder)) >= 1
+    assert remains(folder.emulated_name) == []
+
+
+def test_a_time_budget_ends_a_collection_between_trials(folder: Folder) -> None:
+    printed = ended(collect(folder, "--time-budget", "1"), 0)
+    assert f"{SLOTS} of {SLOTS} are left." in printed
+    assert "Go on with: python -m trials.collect --plan plan.yaml --time-budget 1" in printed
+    assert remains(folder.emulated_name) == []
+
+
+def test_two_collections_do_not_share_a_folder(folder: Folder) -> None:
+    with folder.held():
+        job = collect(folder)
+        assert job.status() == 2
+    assert "collect: Another collection is under way in" in job.complaint
+
+
+def test_what_was_asked_wrongly_is_said_before_anything_is_made(folder: Folder) -> None:
+    job = collect(folder, "--only", "bert")
+    assert job.status() == 2
+    assert "collect: --only names what the plan has: mlp; not 'bert'." in job.complaint
+    (folder.path / "plan.yaml").write_text(PLAN.replace("mlp", "mlq"))
+    job = collect(folder)
+    assert job.status() == 2
+    assert "collect: No model is called 'mlq'." in job.complaint

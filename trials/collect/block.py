@@ -1,0 +1,90 @@
+"""A block of trials in one cell: each is proposed, run, and on disk before the next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import final
+
+from autosync.dataset import RecordStore
+from autosync.engine.zoo import default_space
+from autosync.errors import TrialError
+from autosync.spec import RuntimeRecord
+from autosync.tune.spaces import load_space
+from trials.backends.base import Backend
+from trials.collect.conditions import ENGINE, Conditions
+from trials.collect.plan import Cell, Plan
+from trials.collect.proposing import Proposer
+from trials.collect.schedule import Slot
+from trials.request import TrialRequest
+
+__all__ = ["Block"]
+
+MOST_LOST_IN_A_ROW = 2
+"""Lost trials in a row after which the cluster is not trusted any more; the next visit has a new one."""
+
+
+@final
+class Block:
+    """Trials of one cell on one back end. `take_up` what is on disk before the first."""
+
+    def __init__(self, plan: Plan, cell: Cell, backend: Backend, store: RecordStore, conditions: Conditions) -> None:
+        self._plan, self._cell, self._backend, self._store = plan, cell, backend, store
+        self._conditions = conditions
+        space = load_space(default_space(backend.model.name)).bind(backend.model, backend.cluster)
+        self._proposer = Proposer(plan, cell, space)
+        self._best: float | None = None
+        self._lost_in_a_row = 0
+
+    def take_up(self, records: Iterable[RuntimeRecord]) -> None:
+        """Learn from the cell's records. Raises `TrialError` when one is of another model or cluster than these."""
+        for record in records:
+            self._check_same(record)
+            self._learn(record)
+
+    def time(self, slot: Slot) -> RuntimeRecord | None:
+        """The record of `slot`, which is on disk; None when there is nothing to time in it.
+
+        Raises `TrialError` when no more trials can be run here.
+        """
+        proposal = self._proposer.propose(slot)
+        if proposal is None:
+            return None
+        request = TrialRequest(
+            strategy=proposal.strategy,
+            protocol=self._plan.protocol,
+            purpose=proposal.purpose,
+            label=proposal.label,
+            run=self._plan.run_of(self._cell),
+            seed=self._plan.seed,
+            best_median_seconds=self._best,
+        )
+        load = self._conditions.load_average()
+        record = self._backend.run(request)
+        versions = {**record.versions, ENGINE: self._conditions.engine}
+        record = replace(record, sequence=slot.number, load_average=load, versions=versions)
+        self._store.append(record)
+        self._learn(record)
+        self._lost_in_a_row = self._lost_in_a_row + 1 if record.outcome == "lost" else 0
+        return record
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether trial after trial is lost, so that the cluster must be made anew."""
+        return self._lost_in_a_row >= MOST_LOST_IN_A_ROW
+
+    def _learn(self, record: RuntimeRecord) -> None:
+        self._proposer.tell(record)
+        if record.outcome == "ok" and record.median_seconds is not None:
+            self._best = min(record.median_seconds, self._best or record.median_seconds)
+
+    def _check_same(self, record: RuntimeRecord) -> None:
+        for what, here, there in (
+            ("model", self._backend.model.digest, record.model.digest),
+            ("cluster", self._backend.cluster.digest, record.cluster.digest),
+        ):
+            if here != there:
+                raise TrialError(
+                    f"All records of a cell are of one {what}, but {self._cell}'s was {there} and now is {here}; "
+                    "collect under another plan's name, or into another folder."
+                )

@@ -1,0 +1,84 @@
+"""The command `python -m trials.collect`."""
+
+from __future__ import annotations
+
+import math
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from autosync.errors import AutosyncError
+from trials.collect.folder import Folder
+from trials.collect.plan import check_models, chosen, read_plan
+
+__all__ = ["command", "main"]
+
+UNFINISHED, REFUSED, INTERRUPTED = 1, 2, 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; its exit status. What was asked wrongly is one sentence on stderr."""
+    try:
+        return int(command.main(arguments, prog_name="python -m trials.collect", standalone_mode=False) or 0)
+    except click.ClickException as error:
+        return _refused(error.format_message())
+    except AutosyncError as error:
+        return _refused(str(error))
+    except (click.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+
+
+@click.command(context_settings={"show_default": True, "max_content_width": 110})
+@click.option(
+    "--plan", "plan_file", type=Path, default=Path("runtimes/plan.yaml"), help="Models, clusters and how many of each."
+)
+@click.option("--out", type=Path, help="Folder of the records and the card.  [default: the plan's]")
+@click.option("--time-budget", type=click.FloatRange(0, min_open=True), help="Seconds after which no trial begins.")
+@click.option("--only", default="", help="Models to collect, with commas between.  [default: all]")
+@click.option("--cluster", default="", help="Clusters to collect on, with commas between.  [default: all]")
+@click.option(
+    "--card", is_flag=True, help="Collect nothing; write the figures of the records there are into README.md."
+)
+def command(plan_file: Path, out: Path | None, time_budget: float | None, only: str, cluster: str, card: bool) -> int:
+    """Collect real runtimes on emulated clusters, for hours and unattended. Needs root.
+
+    May be stopped at any moment, by Ctrl-C or kill -9; the same command goes on.
+    """
+    folder = Folder(out or plan_file.parent)
+    if card:
+        from trials.collect.card import write_card  # pandas
+
+        write_card(folder)
+        click.echo(f"The figures in {folder.card} are those of the records in {folder.records}.")
+        return 0
+    plan = read_plan(plan_file)
+    check_models(plan)
+    cells = chosen(plan, _listed(only), _listed(cluster))
+    from trials.collect.rounds import Collection, Order  # pyarrow
+    from trials.emulate.requirements import check_machine
+
+    check_machine()
+    with folder.held():
+        order = Order(plan_file, plan, tuple(cells), folder, math.inf if time_budget is None else time_budget)
+        collection = Collection(order, click.echo)
+        click.echo(f"{collection.progress.left} of {collection.progress.total} trials are left in {len(cells)} cells.")
+        finished = False
+        try:
+            finished = collection.run()
+        finally:
+            click.echo("\n".join(["", *collection.progress.summary()]))
+            if not finished:
+                click.echo(f"Go on with: python -m trials.collect {shlex.join(sys.argv[1:])}")
+    return 0 if finished or collection.time_is_over else UNFINISHED
+
+
+def _listed(text: str) -> list[str]:
+    return [each.strip() for each in text.split(",") if each.strip()]
+
+
+def _refused(sentence: str) -> int:
+    click.echo(f"collect: {sentence}", err=True)
+    return REFUSED

@@ -1,0 +1,39 @@
+"""What else a collection notes of each trial: how busy the machine was, and which source timed the steps."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import autosync.engine
+
+__all__ = ["ENGINE", "Conditions", "engine_digest", "load_average"]
+
+ENGINE = "autosync.engine"
+"""Under this name a record's `versions` hold the digest of the engine's source: between releases it changes too."""
+
+DIGEST_LENGTH = 12
+
+
+def load_average() -> float:
+    """Processes that ran or wanted to, on the whole machine, averaged over the last minute."""
+    return os.getloadavg()[0]
+
+
+def engine_digest(root: Path = Path(autosync.engine.__file__).parent) -> str:
+    """Of the names and contents of all source files below `root`."""
+    found = hashlib.sha256()
+    for file in sorted(root.rglob("*.py")):
+        found.update(f"{file.relative_to(root)}\0".encode() + file.read_bytes() + b"\0")
+    return found.hexdigest()[:DIGEST_LENGTH]
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """`load_average` is asked just before each trial."""
+
+    engine: str
+    load_average: Callable[[], float] = load_average

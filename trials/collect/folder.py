@@ -1,0 +1,80 @@
+"""The folder of a collection: its records, and its clusters as they were measured when first met."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from autosync.errors import DatasetError
+from autosync.spec import ClusterSpec, parse_json
+
+__all__ = ["Folder"]
+
+
+@dataclass(frozen=True)
+class Folder:
+    """`records` holds Parquet files and nothing else; `clusters` a JSON file for each cluster; README.md the card.
+
+    A cluster is measured once and all cells' records name the same figures, so that it has one digest.
+    """
+
+    path: Path
+
+    @property
+    def records(self) -> Path:
+        return self.path / "records"
+
+    @property
+    def card(self) -> Path:
+        return self.path / "README.md"
+
+    @property
+    def emulated_name(self) -> str:
+        """What the emulated clusters made for this folder are called, one after the other."""
+        return f"collect-{hashlib.sha256(os.fsencode(self.path.resolve())).hexdigest()[:6]}"
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep other collections out of the folder, which is made if missing. Raises `DatasetError`."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            raise DatasetError(f"--out {self.path} cannot be made: {error.strerror}; name another.") from None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield
+        except BlockingIOError:
+            raise DatasetError(
+                f"Another collection is under way in {self.path}; wait for it to end, or name another --out."
+            ) from None
+        finally:
+            os.close(descriptor)
+
+    def read_cluster(self, name: str) -> ClusterSpec | None:
+        """The cluster as measured, or None when it was not met before."""
+        file = self._cluster_file(name)
+        if not file.exists():
+            return None
+        return ClusterSpec.from_json(parse_json(file.read_bytes(), str(file))["cluster"])
+
+    def write_cluster(self, name: str, cluster: ClusterSpec, probing: dict[str, Any] | None) -> None:
+        """Keep the cluster with the report of its probe, in one go."""
+        file = self._cluster_file(name)
+        try:
+            file.parent.mkdir(exist_ok=True)
+            temporary = file.with_name(f".{file.name}.{os.getpid()}")
+            temporary.write_text(json.dumps({"cluster": cluster.to_json(), "probe": probing}) + "\n")
+            os.replace(temporary, file)
+        except OSError as error:
+            raise DatasetError(f"{file} cannot be written: {error.strerror}; free the disk, and go on.") from None
+
+    def _cluster_file(self, name: str) -> Path:
+        return self.path / "clusters" / f"{name}.json"

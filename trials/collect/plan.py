@@ -1,0 +1,146 @@
+"""The plan of a collection: which models on which emulated clusters, how many strategies, how they are timed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from autosync.errors import AutosyncError
+from autosync.spec import ClusterSpec, TimingProtocol
+from trials.cluster.checked_yaml import read_checked
+from trials.cluster_file import read_cluster_file
+from trials.emulate import parse_emulation
+
+__all__ = ["Cell", "Plan", "cell_of", "chosen", "cluster_of", "read_plan"]
+
+CLUSTER_FILES = (".yaml", ".yml")
+BETWEEN = "@"
+
+
+@dataclass(frozen=True, order=True)
+class Cell:
+    """A model on a cluster, by their names."""
+
+    model: str
+    cluster: str
+
+    def __str__(self) -> str:
+        return f"{self.model}{BETWEEN}{self.cluster}"
+
+
+def _name(value: str) -> str:
+    if not value or any(each in value for each in "/@ "):
+        raise ValueError(f"a name is not empty and holds no slash, @ or space, but is {value!r}.")
+    return value
+
+
+def _share(value: float) -> float:
+    if not 0 <= value < 1:
+        raise ValueError(f"a share is at least 0 and below 1, not {value:g}.")
+    return value
+
+
+Share = Annotated[float, AfterValidator(_share)]
+
+
+class Plan(BaseModel):
+    """What to collect. More models, clusters or strategies may be added later: what is on disk still counts."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+    name: Annotated[str, AfterValidator(_name)] = Field(description="Records say it in `run`.")
+    models: list[Annotated[str, AfterValidator(_name)]] = Field(min_length=1)
+    clusters: list[str] = Field(
+        min_length=1, description="Stars such as 4x200mbit, or cluster files beside this one, known by their stem."
+    )
+    seed: int = Field(0, ge=0, description="Same seed, same slots; what mutations start from follows the times.")
+    strategies: int = Field(160, ge=1, description="Different strategies a cell, the hand-written ones included.")
+    random_share: Share = Field(0.6, description="Of those not hand-written; the rest are bred from the best so far.")
+    repeat_share: Share = Field(0.1, description="Repeats to every new strategy.")
+    repeat_distance: int = Field(
+        20, ge=1, description="Trials of the cell between a strategy and its repeat, at least."
+    )
+    breed_after: int = Field(20, ge=1, description="New strategies of the cell before some are bred from the best.")
+    block: int = Field(10, ge=1, description="Trials before the next cell has its turn; may be changed at any time.")
+    warmup_steps: int = Field(5, ge=0)
+    timed_steps: int = Field(20, ge=1)
+    trial_time_limit_seconds: float = Field(120.0, gt=0)
+    stop_factor: float = Field(4.0, gt=1, description="A trial so much slower than the cell's best ends early.")
+
+    @model_validator(mode="after")
+    def _names_are_different(self) -> Plan:
+        names = [cluster_name(each) for each in self.clusters]
+        for what, given in (("model", self.models), ("cluster", names)):
+            twice = next((each for each in given if given.count(each) > 1), None)
+            if twice:
+                raise ValueError(f"{what}s: each {what} comes once, but {twice!r} comes twice.")
+        return self
+
+    @property
+    def cells(self) -> list[Cell]:
+        """Cluster by cluster, since a cluster is made once for all its cells of a round."""
+        return [Cell(model, cluster_name(each)) for each in self.clusters for model in self.models]
+
+    @property
+    def protocol(self) -> TimingProtocol:
+        return TimingProtocol(
+            self.warmup_steps, self.timed_steps, self.trial_time_limit_seconds, stop_factor=self.stop_factor
+        )
+
+    def run_of(self, cell: Cell) -> str:
+        """What the cell's records say in `run`."""
+        return f"{self.name}/{cell}"
+
+
+def cell_of(run: str) -> Cell | None:
+    """The cell of a record that says `run`; None when it is of no collection."""
+    plan, slash, rest = run.partition("/")
+    model, between, cluster = rest.partition(BETWEEN)
+    return Cell(model, cluster) if plan and slash and between else None
+
+
+def cluster_name(given: str) -> str:
+    """What a cluster of the plan is called: `two_racks` for topologies/two_racks.yaml, 4x200mbit for itself."""
+    return Path(given).stem if given.endswith(CLUSTER_FILES) else given
+
+
+def read_plan(file: Path) -> Plan:
+    """Raises `ClusterError`, naming file, key, rule, and what came."""
+    plan = read_checked(file, "Plan", Plan)
+    for given in plan.clusters:
+        cluster_of(plan, file, cluster_name(given))
+    return plan
+
+
+def cluster_of(plan: Plan, file: Path, name: str) -> ClusterSpec:
+    """The cluster called `name` as `plan`, read from `file`, states it. Raises `ClusterError`."""
+    given = next(each for each in plan.clusters if cluster_name(each) == name)
+    return read_cluster_file(file.parent / given) if given.endswith(CLUSTER_FILES) else parse_emulation(given)
+
+
+def chosen(plan: Plan, models: Sequence[str], clusters: Sequence[str]) -> list[Cell]:
+    """The plan's cells of these models and clusters; an empty sequence stands for all. Raises `AutosyncError`."""
+    for option, wanted, known in (
+        ("--only", models, plan.models),
+        ("--cluster", clusters, [cluster_name(each) for each in plan.clusters]),
+    ):
+        for name in wanted:
+            if name not in known:
+                raise AutosyncError(f"{option} names what the plan has: {', '.join(known)}; not {name!r}.")
+    return [
+        cell
+        for cell in plan.cells
+        if (not models or cell.model in models) and (not clusters or cell.cluster in clusters)
+    ]
+
+
+def check_models(plan: Plan) -> None:
+    """Raise `ModelError` for a model that is not in the zoo. Loads nothing."""
+    from trials.opening import check_model_name
+
+    for model in plan.models:
+        check_model_name(model)

@@ -1,0 +1,88 @@
+"""Proposing the strategy of a slot: hand-written, drawn from the model's space, or bred from the best so far."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import final
+
+from autosync.baselines import BASELINES
+from autosync.search import Proposal
+from autosync.search.fresh import fresh_strategy
+from autosync.search.ledger import Ledger
+from autosync.space import SearchSpace
+from autosync.spec import RuntimeRecord, Strategy, strategy_faults
+from trials.collect.plan import Cell, Plan
+from trials.collect.schedule import Slot
+
+__all__ = ["Proposer"]
+
+PARENTS_SHARE, FEWEST_PARENTS = 0.25, 5
+"""New strategies are bred from this share of those timed, the fastest, and from no fewer than so many."""
+
+CROSSOVER_SHARE = 0.3
+
+
+@final
+class Proposer:
+    """Proposes what a cell's records do not hold yet. Same records, same slot: same proposal, in any process."""
+
+    def __init__(self, plan: Plan, cell: Cell, space: SearchSpace) -> None:
+        self._plan = plan
+        self._cell = cell
+        self._space = space
+        self._ledger = Ledger(space, ())
+        self._baselines = list(BASELINES.items())
+        self._original: dict[int, RuntimeRecord] = {}
+
+    def tell(self, record: RuntimeRecord) -> None:
+        """What a slot has brought. A lost trial says nothing, but its strategy stays its slot's."""
+        if record.purpose != "remeasure" and record.sequence is not None:
+            self._original[record.sequence] = record
+        self._ledger.tell(record)
+
+    def propose(self, slot: Slot) -> Proposal | None:
+        """What to time in `slot`; None when its original could not be timed, or the space is used up."""
+        if slot.original is not None:
+            original = self._original.get(slot.original)
+            if original is None or not original.timed:
+                return None
+            return Proposal(original.strategy, original.label, purpose="remeasure")
+        before = self._original.get(slot.number)
+        if before is not None:  # it was lost, and has another go
+            return Proposal(before.strategy, before.label, purpose=before.purpose)
+        return self._hand_written(slot) or self._new(slot)
+
+    def _hand_written(self, slot: Slot) -> Proposal | None:
+        """The baseline whose turn it is, if it fits and no earlier one makes the same decisions."""
+        if slot.ordinal >= len(self._baselines):
+            return None
+        model, cluster = self._space.model, self._space.cluster
+        name, baseline = self._baselines[slot.ordinal]
+        strategy = baseline(model, cluster)
+        earlier = (other(model, cluster).digest for _, other in self._baselines[: slot.ordinal])
+        if strategy.digest in earlier or any(strategy_faults(strategy, model, cluster)):
+            return None
+        return Proposal(strategy, name, purpose="baseline")
+
+    def _new(self, slot: Slot) -> Proposal | None:
+        rng = slot.rng(self._plan, self._cell)
+        parents = self._parents() if slot.bred else []
+        label = "random"
+        if parents:
+            label = "crossover" if len(parents) > 1 and rng.random() < CROSSOVER_SHARE else "mutation"
+        strategy = fresh_strategy(self._ledger, lambda: self._drawn(label, parents, rng), rng)
+        return None if strategy is None else Proposal(strategy, label)
+
+    def _drawn(self, label: str, parents: Sequence[Strategy], rng: random.Random) -> Strategy:
+        if label == "random":
+            return self._space.sample(rng)
+        if label == "crossover":
+            first, second = rng.sample(parents, 2)
+            return self._space.crossover(first, second, rng)
+        return self._space.mutate(rng.choice(parents), rng)
+
+    def _parents(self) -> list[Strategy]:
+        """The fastest so far, fastest first."""
+        timed = sorted(self._ledger.observations(), key=lambda each: each.median_seconds)
+        return [each.strategy for each in timed[: max(FEWEST_PARENTS, int(PARENTS_SHARE * len(timed)))]]
