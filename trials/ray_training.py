@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, final
 
+import numpy.typing as npt
 import ray
 from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError
 
@@ -63,6 +64,9 @@ class RayTraining:
 
     def on_read(self) -> float:
         return self._answer(self._set.client.train.remote("on_read"))
+
+    def take_metrics(self) -> tuple[npt.NDArray[Any], ...]:
+        return self._answer(self._set.client.train.remote("take_metrics"))
 
     def state(self) -> StepState:
         return self._answer(self._set.client.train.remote("state"))

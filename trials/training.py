@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol, final
 
+import numpy.typing as npt
+
 from autosync.spec import Strategy
 from trials.feeding import Offer, Reader, Spec
 
@@ -13,6 +15,8 @@ if TYPE_CHECKING:
     from autosync.engine.step_state import StepState
 
 __all__ = ["Runner", "Training", "weights"]
+
+Array = npt.NDArray[Any]
 
 
 class Runner(Protocol):
@@ -36,6 +40,10 @@ class Runner(Protocol):
 
     def on_read(self) -> float:
         """One step on what was read last; the mean loss before it."""
+        ...
+
+    def take_metrics(self) -> tuple[Array, ...]:
+        """The states of the model's metrics, added up over replicas, which then begin anew."""
         ...
 
     def state(self) -> StepState:
@@ -90,6 +98,12 @@ class Training:
 
     def on_read(self) -> float:
         return self.on(*self._read)
+
+    def take_metrics(self) -> tuple[Array, ...]:
+        from autosync.engine.metrics import take_metrics
+
+        self._step.settle()
+        return take_metrics(self._step.placed)
 
     def state(self) -> StepState:
         return self._step.state()

@@ -88,6 +88,7 @@ def capture(task: TrainingTask) -> CapturedModel:
         notes=tuple(notes),
         gradient_rule=rule,
         factors=factors,
+        initial_metrics=task.metrics.initial if task.metrics else (),
     )
 
 
@@ -200,6 +201,7 @@ def _trace_once(task: TrainingTask, structure: Any, trained: list[Any], idle: li
     place = {id(each): index for index, each in enumerate([*trained, *idle])}
     order = [place[id(each)] for each in model.trainable_variables]
     batch_specs = tf.nest.flatten(structure)
+    metric_specs = [tf.TensorSpec(each.shape, each.dtype) for each in (task.metrics.initial if task.metrics else ())]
     scales = gradient_rule_of(task.optimizer).loss_scale is not None
     sparse: list[bool] = []
     ends: list[Any] = []
@@ -207,7 +209,8 @@ def _trace_once(task: TrainingTask, structure: Any, trained: list[Any], idle: li
 
     def gradient(*flat: Any) -> list[Any]:
         values = flat[: len(trained)]
-        state = flat[len(trained) : len(flat) - len(batch_specs)]
+        metrics = flat[len(flat) - len(batch_specs) - len(metric_specs) : len(flat) - len(batch_specs)]
+        state = flat[len(trained) : len(flat) - len(batch_specs) - len(metric_specs)]
         inputs, targets = tf.nest.pack_sequence_as(structure, flat[len(flat) - len(batch_specs) :])
         scale = [state[-1]] if scales else []
         model_state = state[len(idle) : len(state) - len(scale)]
@@ -232,10 +235,11 @@ def _trace_once(task: TrainingTask, structure: Any, trained: list[Any], idle: li
             pair = None if is_sparse else sufficient_factors(tensors[0], tuple(trained[index].shape))
             if pair:
                 factors[index] = pair
-        return [*results, *state[: len(idle)], *new_state, *scale]
+        new_metrics = task.metrics.updated(metrics, targets, outputs) if task.metrics else []
+        return [*results, *state[: len(idle)], *new_state, *scale, *new_metrics]
 
     own_state = [*_specs(idle), *_specs(model.non_trainable_variables), *([tf.TensorSpec([])] if scales else [])]
-    specs = [*_specs(trained), *own_state, *batch_specs]
+    specs = [*_specs(trained), *own_state, *metric_specs, *batch_specs]
     function, graph = GraphFunction.trace_with_graph(gradient, specs)
     return _Trace(
         function=function,

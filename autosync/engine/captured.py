@@ -30,12 +30,13 @@ class CapturedModel:
     `batch(seed int32 (2,)) -> batch tensors` makes one replica's synthetic batch.
     `lookups(*batch) -> ids`, one tensor of row numbers for every lookup in a sparse variable; `lookup_of[i]` is the
     index in `spec.variables` of the variable that lookup i reads.
-    `gradient(*variables, *state, *batch, *positions) -> (loss, *gradients, *new state)`: a dense variable is given
-    whole and has one gradient of its shape; a sparse one is given as its looked-up rows, with `positions` (one tensor
-    for every lookup) counting into these rows, and has two gradient outputs: a value for every looked-up row, and
-    the original row numbers. `state` is what is not trained (batch-norm statistics, dropout seeds); every replica
-    keeps its own. `seeds[i]` tells that state i is a random seed, to be different on every replica. Where the
-    `gradient_rule` scales the loss, the last state is that scale, and gradients come out scaled.
+    `gradient(*variables, *state, *metrics, *batch, *positions) -> (loss, *gradients, *new state, *new metrics)`: a
+    dense variable is given whole and has one gradient of its shape; a sparse one is given as its looked-up rows, with
+    `positions` (one tensor for every lookup) counting into these rows, and has two gradient outputs: a value for every
+    looked-up row, and the original row numbers. `state` is what is not trained (batch-norm statistics, dropout seeds);
+    every replica keeps its own, and its own `metrics` (see `TaskMetrics`). `seeds[i]` tells that state i is a random
+    seed, to be different on every replica. Where the `gradient_rule` scales the loss, the last state is that scale,
+    and gradients come out scaled.
     `optimizers` has one captured update for every dtype among the variables.
     `factors[number]` names two more tensors of the gradient's graph, A and B, for a dense matrix whose gradient is the
     product A^T B; `gradient_with` gives them in its place.
@@ -54,6 +55,7 @@ class CapturedModel:
     notes: tuple[str, ...] = ()
     gradient_rule: GradientRule = NO_RULE
     factors: Mapping[int, tuple[str, str]] = field(default_factory=dict)
+    initial_metrics: tuple[Array, ...] = ()
 
     def gradient_with(self, factored: Collection[int]) -> GraphFunction:
         """`gradient` with A and B, two outputs, in place of the gradient of each variable numbered in `factored`."""
@@ -79,16 +81,20 @@ class CapturedModel:
                 "seeds": self.seeds,
                 "notes": self.notes,
                 "gradient_rule": asdict(self.gradient_rule),
+                "metrics": len(self.initial_metrics),
                 "factors": sorted([number, *names] for number, names in self.factors.items()),
             }
             _write(archive, "model.json", json.dumps(document).encode())
             for name, function in functions.items():
                 _write(archive, f"{name}.pb", function.graph)
-            for kind, arrays in (("value", self.initial_values), ("state", self.initial_state)):
+            for kind, arrays in self._arrays().items():
                 for index, array in enumerate(arrays):
                     with archive.open(f"{kind}/{index}.npy", "w", force_zip64=True) as file:
                         np.lib.format.write_array(file, array, allow_pickle=False)
         return buffer.getvalue()
+
+    def _arrays(self) -> dict[str, tuple[Array, ...]]:
+        return {"value": self.initial_values, "state": self.initial_state, "metric": self.initial_metrics}
 
     @classmethod
     def from_bytes(cls, data: bytes) -> CapturedModel:
@@ -129,6 +135,7 @@ class CapturedModel:
             notes=tuple(document["notes"]),
             gradient_rule=GradientRule(**document["gradient_rule"]),
             factors={number: (left, right) for number, left, right in document["factors"]},
+            initial_metrics=arrays("metric", document["metrics"]),
         )
 
 

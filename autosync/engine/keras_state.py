@@ -30,8 +30,10 @@ class KerasState:
     become their mean over replicas, and the others are replica 0's.
     """
 
-    def __init__(self, model: Any, optimizer: Any, captured: CapturedModel, loss: Any = None) -> None:
-        """Compiles `model` with `optimizer`, and with `loss` if that is a Keras loss or the name of one, unless it is.
+    def __init__(
+        self, model: Any, optimizer: Any, captured: CapturedModel, loss: Any = None, metrics: Any = ()
+    ) -> None:
+        """Compiles `model`, unless it is, with `optimizer`, `metrics`, and `loss` if that is Keras' or the name of one.
 
         Raises `ModelError` when the optimizer has been built for other variables.
         """
@@ -60,7 +62,8 @@ class KerasState:
         self._scalars = [each for place, each in enumerate(held) if place not in of_slots]
         if getattr(model, "optimizer", None) is not optimizer:
             is_keras_loss = isinstance(loss, str | keras.losses.Loss)
-            model.compile(optimizer=optimizer, loss=loss if is_keras_loss else None, auto_scale_loss=False)
+            kept = loss if is_keras_loss else None
+            model.compile(optimizer=optimizer, loss=kept, metrics=metrics or None, auto_scale_loss=False)
 
     def read(self, base: StepState) -> StepState:
         """The state to go on from what Keras' objects hold. Every replica gets a dropout seed of its own.

@@ -8,11 +8,13 @@ from typing import Any, final
 import numpy.typing as npt
 
 from autosync.engine.correction import RuleState
+from autosync.engine.gradient_rule import NO_RULE
 from autosync.engine.placed import Placed, Start
 from autosync.engine.placement import Placement
 from autosync.engine.replica import CompiledModel
 from autosync.engine.stale import StaleStep
 from autosync.engine.state import Optimizer
+from autosync.engine.step_function import step_function
 from autosync.engine.step_state import StepState, load_state, state_of, values_of
 from autosync.spec import Strategy
 
@@ -35,13 +37,11 @@ class Step:
     """A strategy at work: call it for one synchronous step, read the values it has reached."""
 
     def __init__(self, model: CompiledModel, placed: Placed) -> None:
-        import tensorflow as tf
-
         self.strategy = placed.strategy
         self.placed = placed
         self.rule = RuleState(model.captured.gradient_rule, placed.replicas)
-        self._own_batches = tf.function(self._step, autograph=False)
-        self._given_batches = tf.function(self._step_on, autograph=False, reduce_retracing=True)
+        self._own_batches = step_function(self._step)
+        self._given_batches = step_function(self._step_on, reduce_retracing=True)
 
     def __call__(self) -> float:
         """Run one step on the replicas' own synthetic batches; the mean loss before the update."""
@@ -87,12 +87,10 @@ class Step:
         lookups = [replica.look_up(batch) for replica, batch in zip(placed.replicas, batches, strict=True)]
         values = placed.pull(lookups)
         results = [
-            replica.run(of_replica, batch, found)
+            replica.run(of_replica, batch, found, None if weights is None else weights[replica.number])
             for replica, of_replica, batch, found in zip(placed.replicas, values, batches, lookups, strict=True)
         ]
-        if weights is not None:
-            results = [each.weighing(weights[r], placed.devices[r]) for r, each in enumerate(results)]
-        updates = placed.push(results, lookups)
+        updates = placed.push(results, lookups, at_once=self.rule.rule == NO_RULE)
         placed.apply(updates, self.rule.correction(updates))
         with tf.device(placed.devices[0]):
             return tf.add_n([each.loss for each in results]) * (1.0 / len(results))

@@ -7,8 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any, final
 
 from autosync.engine.captured import CapturedModel
+from autosync.spec import Variable
 
-__all__ = ["CompiledModel", "Lookups", "Replica", "Results"]
+__all__ = ["CompiledModel", "Lookups", "Replica", "Results", "id_dtype"]
+
+MOST_SHORT_IDS = 2**31 - 1
 
 
 @final
@@ -31,10 +34,14 @@ class CompiledModel:
 
 @dataclass(frozen=True)
 class Lookups:
-    """What one replica's batch looks up: by variable the sorted distinct rows `ids`, and by lookup its row numbers."""
+    """What one replica's batch looks up: by variable the sorted distinct rows `ids`, and by lookup its row numbers.
+
+    `of_shards` holds the ids by shard, once they are cut, so that each goes to its server once for pull and push.
+    """
 
     ids: dict[int, Any]
     raw: list[Any]
+    of_shards: dict[int, list[Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -58,6 +65,11 @@ class Results:
             return Results(self.loss * weight, gradients, factors)
 
 
+def id_dtype(variable: Variable) -> str:
+    """The type of a sparse variable's row numbers as they travel: the shorter one wherever it can count the rows."""
+    return "int32" if variable.shape[0] <= MOST_SHORT_IDS else "int64"
+
+
 @final
 class Replica:
     """A replica on one device, with the state that it keeps for itself (batch-norm statistics, dropout seeds)."""
@@ -69,8 +81,9 @@ class Replica:
         device: str,
         state: Sequence[Any],
         factored: frozenset[int] = frozenset(),
+        metrics: Sequence[Any] = (),
     ) -> None:
-        """`state` are initial values that already are on the device; `factored` variables give factors."""
+        """`state` and `metrics` are initial values, on the device already; `factored` variables give factors."""
         import tensorflow as tf
 
         self.model = model
@@ -83,6 +96,14 @@ class Replica:
                 tf.Variable(self._own_seed(value) if is_seed else value, trainable=False)
                 for value, is_seed in zip(state, model.captured.seeds, strict=True)
             ]
+
+            self.metrics = [tf.Variable(value, trainable=False) for value in metrics]
+        self._initial_metrics = tuple(metrics)
+
+    def reset_metrics(self) -> None:
+        """Queue on the device that the metrics begin anew."""
+        for held, value in zip(self.metrics, self._initial_metrics, strict=True):
+            held.assign(value)
 
     def _own_seed(self, seed: Any) -> Any:
         """A seed of this replica's own, so that replicas do not drop the same units."""
@@ -109,12 +130,16 @@ class Replica:
             raw = list(self.model.lookups(*batch))
             by_variable: dict[int, list[Any]] = {}
             for variable, ids in zip(self.model.captured.lookup_of, raw, strict=True):
-                by_variable.setdefault(variable, []).append(tf.reshape(tf.cast(ids, tf.int64), [-1]))
+                dtype = id_dtype(self.model.captured.spec.variables[variable])
+                by_variable.setdefault(variable, []).append(tf.reshape(tf.cast(ids, dtype), [-1]))
             distinct = {variable: tf.sort(tf.unique(tf.concat(ids, 0)).y) for variable, ids in by_variable.items()}
         return Lookups(distinct, raw)
 
-    def run(self, values: Sequence[Any], batch: Sequence[Any], lookups: Lookups) -> Results:
-        """Forward and backward pass. A sparse variable's value is its rows `lookups.ids`."""
+    def run(self, values: Sequence[Any], batch: Sequence[Any], lookups: Lookups, weight: Any = None) -> Results:
+        """Forward and backward pass. A sparse variable's value is its rows `lookups.ids`.
+
+        Loss and gradients count `weight` (scalar float32) times; with 0, metrics do not count the batch.
+        """
         import tensorflow as tf
 
         captured = self.model.captured
@@ -123,14 +148,17 @@ class Replica:
             positions = [
                 tf.reshape(
                     tf.searchsorted(
-                        lookups.ids[variable], tf.reshape(tf.cast(raw, tf.int64), [-1]), out_type=raw.dtype
+                        lookups.ids[variable],
+                        tf.reshape(tf.cast(raw, lookups.ids[variable].dtype), [-1]),
+                        out_type=raw.dtype,
                     ),
                     tf.shape(raw),
                 )
                 for variable, raw in zip(captured.lookup_of, lookups.raw, strict=True)
             ]
             state = [each.read_value() for each in self.state]
-            loss, *rest = compute(*values, *state, *batch, *positions)
+            metrics = [each.read_value() for each in self.metrics]
+            loss, *rest = compute(*values, *state, *metrics, *batch, *positions)
             gradients: dict[int, Any] = {}
             factors: dict[int, tuple[Any, Any]] = {}
             for number, variable in enumerate(captured.spec.variables):
@@ -143,14 +171,17 @@ class Replica:
                     gradients[number] = _sum_by_row(rows, rest.pop(0), lookups.ids[number])
                 else:
                     gradients[number].set_shape(variable.shape)  # lost by the tracer behind a loop
-            for held, new in zip(self.state, rest, strict=True):
+            for held, new in zip(self.state, rest[: len(state)], strict=True):
                 held.assign(new)
-        return Results(loss, gradients, factors)
+            for held, old, new in zip(self.metrics, metrics, rest[len(state) :], strict=True):
+                held.assign(new if weight is None else tf.where(weight > 0, new, old))
+        results = Results(loss, gradients, factors)
+        return results if weight is None else results.weighing(weight, self.device)
 
 
 def _sum_by_row(rows: Any, raw_ids: Any, ids: Any) -> Any:
     """Add up the gradient of every distinct row in `ids` (sorted) from `rows`, one for every lookup."""
     import tensorflow as tf
 
-    places = tf.searchsorted(ids, tf.cast(tf.reshape(raw_ids, [-1]), tf.int64))
+    places = tf.searchsorted(ids, tf.cast(tf.reshape(raw_ids, [-1]), ids.dtype))
     return tf.math.unsorted_segment_sum(rows, places, tf.size(ids))

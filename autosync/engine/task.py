@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from autosync.engine.metrics import TaskMetrics
 
 __all__ = ["TrainingTask"]
 
@@ -24,6 +27,7 @@ class TrainingTask:
                 tensors (tensor, tuple or dict), static shapes, leading dimension `batch_size`. It closes over no
                 tensor, so a traced function that calls it has no captures.
     any_batch_size  whether the captured gradient takes batches of any number of examples, not of `batch_size` alone.
+    metrics     what is measured of outputs and targets while training, if anything.
     """
 
     name: str
@@ -33,3 +37,4 @@ class TrainingTask:
     batch_size: int
     batch: Callable[[Any], tuple[Any, Any]]
     any_batch_size: bool = False
+    metrics: TaskMetrics | None = None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from autosync.spec import ClusterSpec, Strategy
 from autosync.train.batch_form import BatchForm, as_arrays
 from autosync.train.fit_strategy import check_devices, read_strategy, workers_named
+from autosync.train.measures import Objective
 from autosync.train.place import Where, open_place
 from autosync.train.trainer import Trainer
 
@@ -28,6 +29,7 @@ def distribute(
     backend: str = "ray",
     workers: int | None = None,
     example: tuple[Any, Any] | None = None,
+    metrics: Any = (),
 ) -> Trainer:
     """A trainer of `model` on `cluster`, whose gradients are synchronized as `strategy` says.
 
@@ -43,14 +45,17 @@ def distribute(
     workers    worker processes; by default as many as the strategy names on one node, else one a node.
     example    a batch (inputs, targets) to capture the model by. Without it the first batch to train on is used, and
                what does not fit is said then.
+    metrics    Keras metrics or their names, as for `keras.Model.compile`, computed on the workers while training, each
+               example's before its step; see `Trainer.metrics`.
 
     Raises `SpecError`, `ClusterError`, `ModelError` or `TrainingError`, with no process left behind.
     """
     wanted = read_strategy(strategy)
     place = open_place(Where(cluster, backend, workers), workers_named(wanted))
+    objective = Objective(loss, metrics)
     try:
         check_devices(wanted, place.cluster)
-        trainer = Trainer(model, wanted, place, lambda batch: _own_task(model, loss, optimizer, batch), loss)
+        trainer = Trainer(model, wanted, place, lambda batch: _own_task(model, objective, optimizer, batch), objective)
         if example is not None:
             trainer.prepare(example)
     except BaseException:
@@ -76,14 +81,15 @@ def distribute_task(task_of: Callable[[ClusterSpec], TrainingTask], strategy: St
     return trainer
 
 
-def _own_task(model: Any, loss: Any, optimizer: Any, batch: Any) -> TrainingTask:
+def _own_task(model: Any, objective: Objective, optimizer: Any, batch: Any) -> TrainingTask:
     from autosync.engine.zoo.own_task import OwnParts, own_task
 
     BatchForm.of(batch)  # says what is wrong with a batch in the words of training
     example = as_arrays(batch)
     name = str(getattr(model, "name", "model"))
     fixed = any(each.shape[0] is not None for each in _inputs(model))
-    return own_task(name, OwnParts(model, loss, example, optimizer, any_batch_size=not fixed))
+    parts = OwnParts(model, objective.loss, example, optimizer, any_batch_size=not fixed, metrics=objective.metrics)
+    return own_task(name, parts)
 
 
 def _inputs(model: Any) -> list[Any]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from autosync.train.data import RayBatches, Sharded, Synthetic
 from autosync.train.hooks import Hooks
+from autosync.train.measures import Measures
 from autosync.train.running import Running
 from autosync.train.training_error import TrainingError
 
@@ -63,6 +64,7 @@ class Fitting:
     dataset: Any
     steps: int | None
     hooks: Hooks
+    measures: Measures
 
     def __post_init__(self) -> None:
         self._history = self.running.progress.history
@@ -78,17 +80,20 @@ class Fitting:
                 break
             before = len(self._history)
             self.hooks.call("on_epoch_begin", epoch, {})
+            self.measures.begin()
             self._pass()
             done = self._history.since(before)
             if not len(done):
                 warnings.warn(self._too_little(), stacklevel=4)
                 break
+            logs = {"loss": done.mean_loss, **self.measures.so_far()}
+            self._history.end_pass(logs)
             if self.hooks:
                 self.keras.write(self.running.state())
-                self.hooks.call("on_epoch_end", epoch, {"loss": done.mean_loss})
+                self.hooks.call("on_epoch_end", epoch, logs)
         self.keras.write(self.running.state())
         whole = self._history.since(self._begin)
-        self.hooks.call("on_train_end", {"loss": whole.mean_loss} if len(whole) else {})
+        self.hooks.call("on_train_end", {**whole.last_pass, "loss": whole.mean_loss} if len(whole) else {})
 
     def _pass(self) -> None:
         """One pass over the data, or what `steps` leave of it."""

@@ -1,10 +1,18 @@
-"""What training has done so far: the loss, examples and seconds of every step."""
+"""What training has done so far: the loss, examples and seconds of every step, and the metrics of every pass."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-__all__ = ["History"]
+__all__ = ["History", "Pass"]
+
+
+@dataclass(frozen=True)
+class Pass:
+    """The end of a pass over the data, after `steps` steps of the history: mean loss and metrics, by name."""
+
+    steps: int
+    logs: dict[str, float]
 
 
 @dataclass
@@ -12,26 +20,37 @@ class History:
     """One entry a step. `loss` is the mean over the step's examples before its update.
 
     `step_seconds` is wall time from handing the batch over to knowing the loss; a step that builds or rebuilds the
-    function takes longer.
+    function takes longer. `passes` are those that `fit` has ended.
     """
 
     loss: list[float] = field(default_factory=list)
     examples: list[int] = field(default_factory=list)
     step_seconds: list[float] = field(default_factory=list)
+    passes: list[Pass] = field(default_factory=list)
 
     def add(self, loss: float, examples: int, seconds: float) -> None:
         self.loss.append(loss)
         self.examples.append(examples)
         self.step_seconds.append(seconds)
 
+    def end_pass(self, logs: dict[str, float]) -> None:
+        """Note that a pass has ended with the last step added."""
+        self.passes.append(Pass(len(self), logs))
+
     def since(self, step: int) -> History:
         """The part after the first `step` steps."""
-        return History(self.loss[step:], self.examples[step:], self.step_seconds[step:])
+        passes = [Pass(each.steps - step, each.logs) for each in self.passes if each.steps > step]
+        return History(self.loss[step:], self.examples[step:], self.step_seconds[step:], passes)
 
     @property
     def mean_loss(self) -> float:
         """Over all examples of these steps."""
         return sum(loss * count for loss, count in zip(self.loss, self.examples, strict=True)) / sum(self.examples)
+
+    @property
+    def last_pass(self) -> dict[str, float]:
+        """Mean loss and metrics of the pass that ended last; empty before one has."""
+        return self.passes[-1].logs if self.passes else {}
 
     @property
     def examples_per_second(self) -> float:

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
+import numpy.typing as npt
+
 from autosync.errors import AutosyncError
 from autosync.train.batch_form import BatchForm
 from autosync.train.data import FlatReader, RayBatches, Sharded
@@ -96,6 +98,11 @@ class Running:
     def step_on_read(self, examples: int) -> float:
         """One step on the `examples` that were read last."""
         return self._timed(self.runner.on_read, examples)
+
+    def take_metrics(self) -> tuple[npt.NDArray[Any], ...]:
+        """The states of the model's metrics, added up over replicas, which then begin anew."""
+        states: tuple[npt.NDArray[Any], ...] = self._answer(self.runner.take_metrics)
+        return states
 
     def state(self) -> StepState:
         state: StepState = self._answer(self.runner.state)

@@ -15,6 +15,7 @@ from autosync.train.fit_strategy import check_factors, renamed_for
 from autosync.train.fitting import Fitting, first_batch
 from autosync.train.history import History
 from autosync.train.hooks import Hooks
+from autosync.train.measures import Measures, Objective
 from autosync.train.place import Place
 from autosync.train.running import BatchSizes, Progress, Running
 from autosync.train.training_error import TrainingError
@@ -32,14 +33,18 @@ class Trainer:
     """Trains a model on a place. `distribute` makes one; it is a context manager, and `close` ends its processes.
 
     The model object stays in the caller's process, and what is trained lives on the workers: `update_model` brings it
-    back, as `fit` and `save` do at their ends. The loss is the only metric while training: outputs stay on the
-    workers. For others, `trainer.model.evaluate` after `update_model`.
+    back, as `fit` and `save` do at their ends. For data not trained on, `trainer.model.evaluate` after `update_model`.
     """
 
     def __init__(
-        self, model: Any, strategy: Strategy, place: Place, task_of: Callable[[Any], TrainingTask], loss: Any = None
+        self,
+        model: Any,
+        strategy: Strategy,
+        place: Place,
+        task_of: Callable[[Any], TrainingTask],
+        objective: Objective = Objective(),  # noqa: B008 (frozen)
     ) -> None:
-        """`task_of(first batch)` gives the task to capture; `loss` is what the model is compiled with."""
+        """`task_of(first batch)` gives the task to capture; `objective` is what the model is compiled with."""
         self.model = model
         self.strategy = strategy
         self.cluster = place.cluster
@@ -48,9 +53,10 @@ class Trainer:
         """What was captured, once it is."""
         self._place = place
         self._task_of = task_of
-        self._loss = loss
+        self._objective = objective
         self._progress = Progress()
         self._running: Running | None = None
+        self._measures: Measures | None = None
         self._keras: KerasState | None = None
         self._pending: Path | None = None
 
@@ -87,10 +93,11 @@ class Trainer:
             check_factors(self.strategy, captured.spec)
         check_strategy(self.strategy, captured.spec, self.cluster)
         was_built = bool(task.optimizer.built)
-        self._keras = KerasState(task.model, task.optimizer, captured, self._loss)
+        self._keras = KerasState(task.model, task.optimizer, captured, self._objective.loss, self._objective.metrics)
         form = None if batch is None else BatchForm.of(batch, None if task.any_batch_size else task.batch_size)
         sizes = BatchSizes(len(self.strategy.replicas), task.batch_size)
         self._running = Running(self._place.open(captured, self.strategy), form, sizes, self._progress)
+        self._measures = Measures(task.metrics, self._running)
         self.model = task.model
         self.notes += captured.notes
         if self._pending is not None:
@@ -115,8 +122,8 @@ class Trainer:
 
         `dataset` is anything that gives batches (inputs, targets) when iterated, such as a `tf.data.Dataset`, a list
         or a generator, read here and dealt out; or `Sharded` or `RayBatches`, read by the workers. It is begun anew as
-        often as needed. Callbacks have methods of `keras.callbacks.Callback`. Their `logs` hold the loss; the model
-        holds current weights at the ends of passes (epochs) and of training, not after each batch. A learning rate
+        often as needed. Callbacks have methods of `keras.callbacks.Callback`. Their `logs` hold the loss, at the ends
+        of passes (epochs) also the metrics; the model holds current weights then, not after each batch. A learning rate
         that a callback sets and `model.stop_training` are heeded; weights that a callback sets stay in `model`.
         """
         hooks = Hooks(callbacks)
@@ -124,10 +131,23 @@ class Trainer:
             batch, dataset = first_batch(dataset, len(self.strategy.replicas))
             self.prepare(batch)
         running, keras = self._ready()
+        assert self._measures is not None, "made with the rest"
         done = len(self.history)
         hooks.introduce(self, steps)
-        Fitting(running, keras, dataset, steps, hooks).run()
+        Fitting(running, keras, dataset, steps, hooks, self._measures).run()
         return self.history.since(done)
+
+    def metrics(self, reset: bool = False) -> dict[str, float]:
+        """The metrics that `distribute` was given, by name, over the examples trained on since they last began anew.
+
+        That is with every pass of `fit`, and after a call with `reset`. Raises `TrainingError`.
+        """
+        self._ready()
+        assert self._measures is not None, "made with the rest"
+        found = self._measures.so_far()
+        if reset:
+            self._measures.begin()
+        return found
 
     def update_model(self) -> None:
         """Write what has been reached into `model` and its optimizer."""

@@ -6,10 +6,11 @@ import os
 import sysconfig
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import FrameType
 from typing import Any
 
+from autosync.engine.metrics import TaskMetrics
 from autosync.engine.task import TrainingTask
 from autosync.engine.zoo.example_batch import ExampleBatch
 from autosync.errors import ModelError
@@ -22,7 +23,8 @@ class OwnParts:
     """What a user hands over, and what the parts are called in sentences that refuse one of them.
 
     The loss is a callable (targets, outputs) -> scalar, a Keras loss, or the name of one, then averaged over the batch.
-    With `any_batch_size` the task also trains on batches of other sizes than the example's.
+    `metrics` are what `keras.Model.compile` takes. With `any_batch_size` the task also trains on batches of other sizes
+    than the example's.
     """
 
     model: Any
@@ -30,6 +32,7 @@ class OwnParts:
     example: Any
     optimizer: Any
     any_batch_size: bool = False
+    metrics: Any = ()
     called: tuple[str, str, str] = ("The model", "The loss", "The optimizer")
 
 
@@ -55,7 +58,7 @@ def own_task(name: str, parts: OwnParts) -> TrainingTask:
         any_batch_size=parts.any_batch_size,
     )
     _check_trainable(task)
-    return task
+    return replace(task, metrics=_metrics(task, parts.metrics)) if parts.metrics else task
 
 
 def _build(name: str, model: Any, batch: ExampleBatch) -> None:
@@ -86,6 +89,13 @@ def _loss(name: str, loss: Any, loss_is: str) -> Callable[[Any, Any], Any]:
             f"not {type(loss).__name__}."
         )
     return lambda targets, outputs: tf.cast(loss(targets, outputs), tf.float32)
+
+
+def _metrics(task: TrainingTask, metrics: Any) -> TaskMetrics:
+    import tensorflow as tf
+
+    inputs, targets = task.batch(tf.zeros((2,), tf.int32))
+    return TaskMetrics(metrics, targets, task.model(inputs, training=False))
 
 
 def _check_trainable(task: TrainingTask) -> None:
