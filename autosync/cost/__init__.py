@@ -6,6 +6,7 @@ from autosync.cost.coefficients import Coefficients
 from autosync.cost.families import positions_by_family
 from autosync.cost.features import FEATURES, FEATURES_VERSION, feature_table
 from autosync.cost.protocol import Restorable, Simulator
+from autosync.cost.replay import ModelProfile, Replay, ReplayCoefficients, StepFigures, VariableFigures, side_by_side
 from autosync.cost.traffic import Traffic, traffic
 
 __all__ = [
@@ -14,11 +15,17 @@ __all__ = [
     "AnalyticSimulator",
     "Breakdown",
     "Coefficients",
+    "ModelProfile",
+    "Replay",
+    "ReplayCoefficients",
     "Restorable",
     "Simulator",
+    "StepFigures",
     "Traffic",
+    "VariableFigures",
     "breakdown",
     "feature_table",
     "positions_by_family",
+    "side_by_side",
     "traffic",
 ]

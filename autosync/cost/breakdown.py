@@ -47,7 +47,7 @@ def breakdown(model: ModelSpec, cluster: ClusterSpec, strategy: Strategy, coeffi
     """Raises `SpecError` when the strategy does not fit the model and the cluster."""
     _, _, loads = next(loads_by_replicas(model, cluster, [strategy]))
     terms: StepTerms = step_terms(loads, coefficients)
-    total = loads.pull + loads.push[:, 0]
+    total = loads.total(slice(None))
     return Breakdown(
         step=float(step_seconds(loads, coefficients)[0]),
         overhead=coefficients.step_overhead_seconds,

@@ -34,6 +34,7 @@ _AMONG_REPLICAS = {
     "tree": tree_exchange,
     "halving_doubling": halving_doubling_exchange,
     "hierarchical": hierarchical_exchange,
+    "collective": ring_exchange,  # TensorFlow's, and NCCL's where messages are large
     "all_gather": all_gather_exchange,
     "gathered_rows": gathered_rows_exchange,
 }

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from autosync.cost.channels import Channel
 from autosync.cost.compression import CompressedShard, Use, bucket_uses, cast_rows_uses, server_uses
 from autosync.cost.exchange import Quantities
 from autosync.cost.tables import CostTables, VariableTable
-from autosync.spec import AllReduce, ParameterServer, Strategy, Synchronizer, VariableStrategy
+from autosync.spec import (
+    AllReduce,
+    ParameterServer,
+    Strategy,
+    Synchronizer,
+    VariableStrategy,
+    is_summed_as_it_is,
+    parcels,
+    piece_sizes,
+)
 
 __all__ = ["Entries", "entries_of"]
 
-CHUNKED = ("ring", "halving_doubling")
+CHUNKED = ("ring", "halving_doubling", "collective")
 """Algorithms that send a replica's share of a bucket, of which a bucket with few elements has few."""
 
 
@@ -76,6 +86,37 @@ class _Bucket:
         return [Use((algorithm, "", False), Quantities(size, 0.0, size, size, pieces, 0.0, size))]
 
 
+class _Served(NamedTuple):
+    """A dense shard on a server, whose numbers travel each for itself."""
+
+    ready_order: int
+    number: int
+    table: VariableTable
+    decided: VariableStrategy
+    quantities: Quantities
+
+
+def _add_parcels(entries: Entries, tables: CostTables, server: ParameterServer, members: list[_Served]) -> None:
+    """Shards alike in server and dtype, in the order in which they are ready: each with its share of the messages."""
+    number = entries.numbers.setdefault(_channel(server, sparse=False), len(entries.numbers))
+    sizes = [round(each.quantities.held_bytes) for each in members]
+    for together in parcels(sizes):
+        item_bytes = members[together[0]].table.item_bytes
+        messages = len(piece_sizes(sum(sizes[index] for index in together) // item_bytes, item_bytes))
+        phase = members[together[-1]].table.phase
+        for index in together:
+            each = members[index]
+            if server.compressor is not None:
+                uses = _compressed_uses(tables, each.decided, each.number, each.quantities)
+                share = uses[0].quantities._replace(pieces=messages / len(together))
+                entries.add(tables, phase, [Use(uses[0].channel, share), *uses[1:]])
+                continue
+            entries.phases.append(phase)
+            entries.channels.append(number)
+            entries.quantities.append(each.quantities._replace(pieces=messages / len(together)))
+            entries.shards[number] = entries.shards.get(number, 0) + 1
+
+
 def entries_of(tables: CostTables, strategy: Strategy, numbers: dict[Channel, int]) -> Entries:
     """Raises `KeyError`, `IndexError` or `ValueError` when the strategy does not fit."""
     if len(strategy.variables) != len(tables.variables):
@@ -83,6 +124,7 @@ def entries_of(tables: CostTables, strategy: Strategy, numbers: dict[Channel, in
     entries = Entries(numbers)
     phases, channels, weights, counts = entries.phases, entries.channels, entries.quantities, entries.shards
     buckets: dict[int, _Bucket] = {}
+    to_servers: dict[tuple[ParameterServer, str], list[_Served]] = {}
     for each in strategy.variables:
         table = tables.variables[each.variable]
         sparse = table.variable.sparse
@@ -94,6 +136,9 @@ def entries_of(tables: CostTables, strategy: Strategy, numbers: dict[Channel, in
                 bucket.add(quantities.payload_bytes, table)
                 if shard.compressor is not None:
                     bucket.compressed.append(_compressed(table, each, index))
+            elif not sparse and isinstance(shard, ParameterServer) and is_summed_as_it_is(shard):
+                served = _Served(table.variable.ready_order, index, table, each, quantities)
+                to_servers.setdefault((shard, table.variable.dtype), []).append(served)
             elif shard.compressor is not None:
                 entries.add(tables, table.phase, _compressed_uses(tables, each, index, quantities))
             else:
@@ -102,6 +147,8 @@ def entries_of(tables: CostTables, strategy: Strategy, numbers: dict[Channel, in
                 channels.append(number)
                 weights.append(quantities)
                 counts[number] = counts.get(number, 0) + 1
+    for (server, _), members in to_servers.items():
+        _add_parcels(entries, tables, server, sorted(members, key=lambda each: (each.ready_order, each.number)))
     for bucket in buckets.values():
         entries.add(tables, bucket.phase, bucket.uses(len(tables.replicas)), bucket.shards)
         entries.bucket_bytes.append(bucket.payload_bytes)

@@ -76,11 +76,12 @@ class Work:
 class Exchange:
     """One synchronizer at work: `pull` moves values before the forward pass, `push` gradients once they are ready.
 
-    Each stage of a pull or push waits for the one before. `server` is the device whose work no other device can share,
-    if there is one.
+    Where the server `sends_back`, `pull` moves values at the end of the push, for the next step. Each stage of a pull
+    or push waits for the one before. `server` is the device whose work no other device can share, if there is one.
     """
 
     pull: tuple[Stage, ...] = ()
     push: tuple[Stage, ...] = ()
     work: tuple[Work, ...] = ()
     server: str | None = None
+    sends_back: bool = False

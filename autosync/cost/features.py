@@ -21,7 +21,7 @@ from autosync.spec import ALGORITHMS, ClusterSpec, ModelSpec, Strategy
 
 __all__ = ["FEATURES", "FEATURES_VERSION", "feature_table"]
 
-FEATURES_VERSION = 2
+FEATURES_VERSION = 3
 
 FEATURES = (
     # Seconds as shares of the predicted step.

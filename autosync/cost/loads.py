@@ -48,19 +48,20 @@ class Loads:
     """Loads of n strategies, in the tables' columns (bytes, messages, bytes worked on).
 
     `pull` float64 (n, columns) is moved before the forward pass; `push` float64 (n, PHASES, columns) has what is
-    pushed at each phase *or later*, so that phase 0 holds all. `latency_seconds` float64 (n,) is the longest chain's,
-    `chain_seconds` float64 (n, PHASES) as in `Used`.
+    pushed at each phase *or later*, so that phase 0 holds all, and `back` what is then sent back. `latency_seconds`
+    float64 (n,) is the longest chain's, `chain_seconds` float64 (n, PHASES) as in `Used`.
     """
 
     tables: CostTables
     pull: FloatArray
     push: FloatArray
+    back: FloatArray
     latency_seconds: FloatArray
     chain_seconds: FloatArray
 
     def total(self, columns: slice) -> FloatArray:
-        """Pulled and pushed together, (n, those columns)."""
-        return self.pull[:, columns] + self.push[:, 0, columns]
+        """Pulled, pushed and sent back together, (n, those columns)."""
+        return self.pull[:, columns] + self.push[:, 0, columns] + self.back[:, 0, columns]
 
 
 def loads_by_replicas(
@@ -88,15 +89,19 @@ def channel_loads(tables: CostTables, used: Used) -> Loads:
     count = len(used.quantities)
     matrices: Matrices = tables.matrices(used.channels)
     flat = used.quantities.reshape(count, PHASES, -1)
-    by_phase = flat @ matrices.push
     latency = np.where(used.present, matrices.latency_seconds, 0.0).max(axis=1)
     return Loads(
         tables,
         pull=(flat.sum(axis=1, keepdims=True) @ matrices.pull)[:, 0],
-        push=np.cumsum(by_phase[:, ::-1], axis=1)[:, ::-1],
+        push=_from_each_phase_on(flat @ matrices.push),
+        back=_from_each_phase_on(flat @ matrices.back),
         latency_seconds=np.maximum(latency, used.chain_latency_seconds),
         chain_seconds=used.chain_seconds,
     )
+
+
+def _from_each_phase_on(by_phase: FloatArray) -> FloatArray:
+    return np.asarray(np.cumsum(by_phase[:, ::-1], axis=1)[:, ::-1])
 
 
 def _check_replicas(model: ModelSpec, cluster: ClusterSpec, strategy: Strategy) -> None:

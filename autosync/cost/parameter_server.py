@@ -1,7 +1,9 @@
-"""Traffic of a parameter server: values pulled by every replica, gradients pushed and summed on the server.
+"""Traffic of a parameter server: gradients pushed and summed on the server, values sent to every replica.
 
 Dense gradients of several replicas on another node are summed on that node first, so that they cross once; with a
-local copy, the value crosses to that node once, too. Of a sparse variable only touched rows travel, for each replica.
+local copy, the value crosses to that node once, too. A dense value is sent as soon as it is updated (one with staleness
+is pulled before the forward pass, which makes no difference here). Of a sparse variable only touched rows travel, for
+each replica: pulled before the forward pass, when it is known which they are.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ def dense_server_exchange(
     """A dense shard on `server`, which updates it with its `slots` optimizer slots."""
     pull = pull_exchange(server, local_copy, replicas, processes, slots)
     push = push_exchange(server, replicas, processes)
-    return Exchange(pull.pull, push.push, pull.work + push.work, server)
+    return Exchange(pull.pull, push.push, pull.work + push.work, server, sends_back=True)
 
 
 def pull_exchange(server: str, local_copy: bool, replicas: Sequence[str], processes: Processes, slots: int) -> Exchange:
@@ -41,7 +43,8 @@ def pull_exchange(server: str, local_copy: bool, replicas: Sequence[str], proces
         else:
             pairs += [(server, each) for each in members]
     transfers = tuple(Transfer(*pair, touched=1.0) for pair in _apart(pairs, processes))
-    return Exchange(pull=(Stage(transfers),), work=(Work(server, 0.0, updated_held=1.0 + slots),), server=server)
+    work = Work(server, 0.0, updated_held=1.0 + slots)
+    return Exchange(pull=(Stage(transfers),), work=(work,), server=server, sends_back=True)
 
 
 def push_exchange(server: str, replicas: Sequence[str], processes: Processes) -> Exchange:
@@ -78,7 +81,7 @@ def send_back_exchange(server: str, replicas: Sequence[str], processes: Processe
 
 
 def sparse_server_exchange(server: str, replicas: Sequence[str], processes: Processes, slots: int) -> Exchange:
-    """A sparse shard on `server`: row numbers go there, rows come back; later row numbers and gradients go there.
+    """A sparse shard on `server`: row numbers go there, rows come back; later gradients go there.
 
     An optimizer with slots updates all rows, one without only the touched ones.
     """
@@ -86,7 +89,7 @@ def sparse_server_exchange(server: str, replicas: Sequence[str], processes: Proc
     for replica in replicas:
         if processes.apart(replica, server):
             pull += [Transfer(replica, server, index=1.0), Transfer(server, replica, touched=1.0)]
-            push.append(Transfer(replica, server, payload=1.0, index=1.0, messages=2.0, gradients=1.0))
+            push.append(Transfer(replica, server, payload=1.0, gradients=1.0))
     count = float(len(replicas))
     touched = (
         Work(server, count, updated_touched=count) if slots == 0 else Work(server, count, updated_held=1.0 + slots)

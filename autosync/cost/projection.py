@@ -48,14 +48,16 @@ class Columns:
 
 @dataclass(frozen=True, eq=False)
 class Projected:
-    """What one exchange loads: `pull` and `push` float64 (7, columns), a row for each of `Quantities`.
+    """What one exchange loads: `pull`, `push` and `back` float64 (7, columns), a row for each of `Quantities`.
 
+    `back` is what a server sends back after its update.
     `latency_seconds` is that of its longest chain of messages, `seconds_a_byte` how long a byte of payload takes to be
     pushed where each stage waits for the one before.
     """
 
     pull: FloatArray
     push: FloatArray
+    back: FloatArray
     latency_seconds: float
     seconds_a_byte: float
 
@@ -75,15 +77,15 @@ class Projection:
         self.columns = Columns.of_cluster(cluster)
 
     def of(self, exchange: Exchange) -> Projected:
-        pull, push = (np.zeros((len(Quantities._fields), self.columns.count)) for _ in range(2))
-        for matrix, stages in ((pull, exchange.pull), (push, exchange.push)):
+        pull, push, back = (np.zeros((len(Quantities._fields), self.columns.count)) for _ in range(3))
+        for matrix, stages in ((back if exchange.sends_back else pull, exchange.pull), (push, exchange.push)):
             for stage in stages:
                 for transfer in stage.transfers:
                     self._add_transfer(matrix, transfer)
         for work in exchange.work:
             self._add_work(push, work, exchange.server)
         latency = sum(self._latency_seconds(stage) for stage in (*exchange.pull, *exchange.push))
-        return Projected(pull, push, latency, sum(map(self._seconds_a_byte, exchange.push)))
+        return Projected(pull, push, back, latency, sum(map(self._seconds_a_byte, exchange.push)))
 
     def _latency_seconds(self, stage: Stage) -> float:
         """The stage's rounds times the longest route's latency."""

@@ -1,16 +1,19 @@
 """The closed form of one step's seconds.
 
-Notation: F forward seconds, B = 2 F backward seconds; for a resource (a link, a node's cores, a server) P its seconds
-of pulling, W(p) its seconds of pushing what becomes ready at fraction p of the backward pass or later.
+Notation: F forward seconds, B = 2 F backward seconds; for a resource (a link's direction, a node's cores, a server) P
+its seconds of pulling rows before the forward pass, W(p) its seconds of pushing what becomes ready at fraction p of the
+backward pass or later, V(p) those of sending back the values that servers make of it.
 
-    overlapped = max P + F + max(B, max over resources and p of (p B + W(p)))
-    serial     = sum over kinds of resource of max (P + W(0)) + F + B
+    overlapped = max P + F + max(B, max over resources and p of (p B + W(p) + V(p)))
+    serial     = sum over kinds of resource of (max P + max W(0) + max V(0)) + F + B
     step       = overhead + latency + overlap * overlapped + (1 - overlap) * serial
 
-p B + W(p) is when a resource that always has something to do ends, if it starts with what was ready at p. A node's
-cores also compute, for the replicas that run on them, so their W is at least added to those replicas' own B. A bucket
-whose messages wait for each other (up a tree and down again, say) keeps no link busy all the time: its chain C(p)
-counts like a resource's W(p), and serially a link's W(0) is at least the longest chain.
+Gradients come to a server by one direction of its link while values leave by the other; where nothing overlaps, all
+values wait for the last gradient. p B + W(p) + V(p) is when a resource that always has something to do ends, if it
+starts with what was ready at p. A node's cores also compute, for the replicas that run on them, so their W is at least
+added to those replicas' own B. A bucket whose messages wait for each other (up a tree and down again, say) keeps no
+link busy all the time: its chain C(p) counts like a resource's W(p), and serially a link's W(0) is at least the longest
+chain.
 """
 
 from __future__ import annotations
@@ -41,8 +44,8 @@ FloatArray = npt.NDArray[np.float64]
 class StepTerms:
     """What n steps consist of, in seconds, float64 (n,): `step_seconds` is made of them.
 
-    Links, nodes' cores and servers are given for the one that takes longest, pull and push apart; `chain` is the
-    longest of one bucket or compressed shard.
+    Links, nodes' cores and servers are given for the one that takes longest, pull (of values sent back, too) and push
+    apart; `chain` is the longest of one bucket or compressed shard.
     """
 
     compute: float
@@ -70,15 +73,17 @@ def step_terms(loads: Loads, coefficients: Coefficients) -> StepTerms:
     forward = max(float(node_forward.max()), tables.gpu_flops * coefficients.gpu_seconds_per_flop)
     backward = 2 * forward
     ready = np.linspace(0.0, backward, PHASES)[:, None]
-    link_pull = link_seconds(loads.pull, tables).max(axis=1)
-    node_pull = node_seconds(loads.pull, tables, coefficients).max(axis=1)
+    before_link = link_seconds(loads.pull, tables).max(axis=1)
+    before_node = node_seconds(loads.pull, tables, coefficients).max(axis=1)
     link_push, node_push = link_seconds(loads.push, tables), node_seconds(loads.push, tables, coefficients)
+    link_back, node_back = link_seconds(loads.back, tables), node_seconds(loads.back, tables, coefficients)
     server_push = server_seconds(loads.push, tables, coefficients)
     chain = loads.chain_seconds
-    resources = (link_push, node_push, server_push, chain[:, :, None])
+    resources = (link_push + link_back, node_push + node_back, server_push, chain[:, :, None])
     ends = [_end(each, ready) for each in resources]
-    ends.append((node_push[:, 0] + 2 * node_forward).max(axis=1))
-    overlapped = np.maximum(link_pull, node_pull) + forward + np.maximum(backward, np.max(ends, axis=0))
+    ends.append((node_push[:, 0] + node_back[:, 0] + 2 * node_forward).max(axis=1))
+    overlapped = np.maximum(before_link, before_node) + forward + np.maximum(backward, np.max(ends, axis=0))
+    link_pull, node_pull = before_link + link_back[:, 0].max(axis=1), before_node + node_back[:, 0].max(axis=1)
     link, node, server = (each[:, 0].max(axis=1) for each in (link_push, node_push, server_push))
     longest = chain.max(axis=1)
     serial = link_pull + node_pull + forward + backward + np.maximum(link, longest) + np.maximum(node, server)

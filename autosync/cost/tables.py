@@ -22,7 +22,8 @@ __all__ = ["PHASES", "CostTables", "Matrices", "VariableTable", "cost_tables"]
 PHASES = 17
 """Points of the backward pass, from its start to its end, to which gradients' ready times are rounded."""
 
-INDEX_BYTES = 8
+MOST_SHORT_IDS, SHORT_ID_BYTES, LONG_ID_BYTES = 2**31 - 1, 4, 8
+"""Row numbers travel as int32 where it can count a variable's rows."""
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -77,17 +78,19 @@ class VariableTable:
             return Quantities(held, 0.0, held, held, gradient_bytes=held)
         rows = share * variable.rows_per_step
         touched = rows * variable.row_elements * self.item_bytes
-        return Quantities(touched, rows * INDEX_BYTES, touched, held, gradient_bytes=touched)
+        id_bytes = SHORT_ID_BYTES if variable.shape[0] <= MOST_SHORT_IDS else LONG_ID_BYTES
+        return Quantities(touched, rows * id_bytes, touched, held, gradient_bytes=touched)
 
 
 class Matrices(NamedTuple):
     """Some channels' rows one after the other: C channels times 7 quantities make rows, and loads columns.
 
-    `pull` and `push` are float64 (7 C, columns), `latency_seconds` float64 (C,).
+    `pull`, `push` and `back` are float64 (7 C, columns), `latency_seconds` float64 (C,).
     """
 
     pull: FloatArray
     push: FloatArray
+    back: FloatArray
     latency_seconds: FloatArray
 
 
@@ -126,6 +129,7 @@ class CostTables:
         return Matrices(
             np.concatenate([each.pull for each in found]),
             np.concatenate([each.push for each in found]),
+            np.concatenate([each.back for each in found]),
             np.array([each.latency_seconds for each in found]),
         )
 

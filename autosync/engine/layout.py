@@ -6,9 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from autosync.spec import AllReduce, ModelSpec, ParameterServer, Strategy, Synchronizer, Variable, shard_sizes
+from autosync.spec import (
+    DTYPE_BYTES,
+    AllReduce,
+    ModelSpec,
+    ParameterServer,
+    Strategy,
+    Synchronizer,
+    Variable,
+    is_summed_as_it_is,
+    parcels,
+    shard_sizes,
+)
 
-__all__ = ["Shard", "buckets", "shards_of"]
+__all__ = ["Shard", "buckets", "on_servers", "parcels_of", "shards_of"]
 
 
 @dataclass(frozen=True)
@@ -68,3 +79,21 @@ def on_servers(shards: Sequence[Shard]) -> tuple[Shard, ...]:
     """Shards kept by parameter servers, in the order their gradients become ready."""
     kept = (shard for shard in shards if isinstance(shard.synchronizer, ParameterServer))
     return tuple(sorted(kept, key=lambda each: (each.variable.ready_order, each.index)))
+
+
+def parcels_of(shards: Sequence[Shard]) -> tuple[tuple[Shard, ...], ...]:
+    """The dense ones of `on_servers` that travel together, in the order in which they are ready."""
+    alike: dict[tuple[Synchronizer, str], list[Shard]] = {}
+    found: list[tuple[Shard, ...]] = []
+    for shard in on_servers(shards):
+        assert isinstance(shard.synchronizer, ParameterServer)
+        if shard.variable.sparse:
+            continue
+        if is_summed_as_it_is(shard.synchronizer):
+            alike.setdefault((shard.synchronizer, shard.variable.dtype), []).append(shard)
+        else:
+            found.append((shard,))
+    for members in alike.values():
+        sizes = [shard.elements * DTYPE_BYTES[shard.variable.dtype] for shard in members]
+        found += [tuple(members[index] for index in together) for together in parcels(sizes)]
+    return tuple(sorted(found, key=lambda parcel: (parcel[-1].variable.ready_order, parcel[-1].index)))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, final
 
-from autosync.engine.layout import Shard, buckets, on_servers, shards_of
+from autosync.engine.layout import Shard, buckets, on_servers, parcels_of, shards_of
 from autosync.engine.placement import Placement
 from autosync.engine.replica import CompiledModel, Lookups, Replica, Results
 from autosync.engine.state import Correction, Optimizer, Scalars
@@ -15,8 +16,9 @@ from autosync.engine.sync.gathered_rows import GatheredRows
 from autosync.engine.sync.member import Member
 from autosync.engine.sync.memory import Memory
 from autosync.engine.sync.parameter_server import DenseServer, SparseServer
+from autosync.engine.sync.stream import stream
 from autosync.engine.sync.update import Update
-from autosync.spec import AllReduce, Strategy, SufficientFactors
+from autosync.spec import AllReduce, ParameterServer, Strategy, SufficientFactors
 
 __all__ = ["Key", "Placed", "Start", "key_of", "split_gradient", "split_rows"]
 
@@ -31,6 +33,7 @@ class Start:
         self._captured = model.captured
         self._values: dict[str, list[Any]] = {}
         self._state: dict[str, list[Any]] = {}
+        self._metrics: dict[str, list[Any]] = {}
 
     def values(self, device: str) -> list[Any]:
         """Initial variable values as tensors on `device`."""
@@ -38,6 +41,9 @@ class Start:
 
     def state(self, device: str) -> list[Any]:
         return self._placed(self._state, self._captured.initial_state, device)
+
+    def metrics(self, device: str) -> list[Any]:
+        return self._placed(self._metrics, self._captured.initial_metrics, device)
 
     @staticmethod
     def _placed(placed: dict[str, list[Any]], arrays: Sequence[Any], device: str) -> list[Any]:
@@ -71,9 +77,10 @@ class Placed:
             if isinstance(shards[0].synchronizer.compressor, SufficientFactors)
         )
         self.replicas = [
-            Replica(model, number, device, start.state(device), factored) for number, device in enumerate(self.devices)
+            Replica(model, number, device, start.state(device), factored, start.metrics(device))
+            for number, device in enumerate(self.devices)
         ]
-        self.servers: dict[Key, DenseServer] = {}
+        self.servers: list[DenseServer] = []
         self.buckets: list[Bucket] = []
         self.sparse: dict[Key, SparseServer | GatheredRows] = {}
         self.scalars: dict[tuple[str, str], Scalars] = {}
@@ -90,12 +97,10 @@ class Placed:
         numbers = range(len(self.members)) if replicas is None else replicas
         members = [self.members[number] for number in numbers]
         held: list[dict[Key, Any]] = [{} for _ in members]
-        for key, server in self.servers.items():
-            for of_replica, value in zip(held, server.pull(members), strict=True):
-                of_replica[key] = value
-        for bucket in self.buckets:
+        holders: list[DenseServer | Bucket] = [*self.servers, *self.buckets]
+        for holder in holders:
             for of_replica, number in zip(held, numbers, strict=True):
-                of_replica.update(zip(map(key_of, bucket.shards), bucket.pull(number), strict=True))
+                of_replica.update(zip(map(key_of, holder.shards), holder.pull(number), strict=True))
         values: list[list[Any]] = [[] for _ in members]
         for shards in self.layout:
             if shards[0].variable.sparse:
@@ -108,8 +113,12 @@ class Placed:
                     of_values.append(tf.concat(parts, shards[0].axis) if len(parts) > 1 else parts[0])
         return values
 
-    def push(self, results: Sequence[Results], lookups: Sequence[Lookups]) -> list[Update]:
-        """Hand every gradient to its synchronizer; what is reduced when follows from the data alone."""
+    def push(self, results: Sequence[Results], lookups: Sequence[Lookups], at_once: bool = False) -> list[Update]:
+        """Hand every gradient to its synchronizer; what is reduced when follows from the data alone.
+
+        Returns the updates to be made. With `at_once`, where they ask nothing of each other, servers make theirs as
+        gradients come in.
+        """
         updates: list[Update] = []
         parts: list[dict[Key, Any]] = [{} for _ in self.devices]
         for shards in self.layout:
@@ -118,10 +127,10 @@ class Placed:
             else:
                 for device, of_replica, result in zip(self.devices, parts, results, strict=True):
                     of_replica.update(split_gradient(shards, result, device))
-        for key, server in self.servers.items():
-            updates += server.push([of_replica[key] for of_replica in parts])
-        for bucket in self.buckets:
-            updates += bucket.push([[of_replica[key_of(shard)] for shard in bucket.shards] for of_replica in parts])
+        if at_once:
+            stream(self.servers, [_of_holder(server.shards, parts) for server in self.servers])
+        for holder in (*(() if at_once else self.servers), *self.buckets):
+            updates += holder.push(_of_holder(holder.shards, parts))
         return updates
 
     def begin(self) -> None:
@@ -140,7 +149,7 @@ class Placed:
 
     def memories(self) -> list[Memory]:
         """What compressors remember between steps."""
-        of_servers = [memory for each in self.servers.values() for memory in each.exchange.memories]
+        of_servers = [memory for each in self.servers for memory in each.exchange.memories]
         return of_servers + [memory for each in self.buckets for memory in each.exchange.memories]
 
     def _scalars_on(self, device: str, dtype: str) -> Scalars:
@@ -160,19 +169,30 @@ class Placed:
             begin[shard.axis] = shard.start
             return tf.slice(value, begin, shard.shape)
 
+    def _initial_flat(self, shards: Sequence[Shard], device: str) -> Any:
+        """The shards' initial values end to end, as a tensor on `device`."""
+        import tensorflow as tf
+
+        with tf.device(device):
+            parts = [tf.reshape(self._initial(shard, device), [-1]) for shard in shards]
+            return tf.concat(parts, 0) if len(parts) > 1 else parts[0]
+
+    def _server_of(self, shard: Shard) -> Member:
+        assert isinstance(shard.synchronizer, ParameterServer)
+        return Member.of(self._placement, shard.synchronizer.device)
+
     def _place(self) -> None:
         """Create every block of values and optimizer slots on its device."""
         shards = [shard for of_variable in self.layout for shard in of_variable]
+        for parcel in parcels_of(shards):
+            place = ServerPlace(parcel, self._server_of(parcel[0]), self.members)
+            scalars = self._scalars_on(place.server.device, parcel[0].variable.dtype)
+            self.servers.append(DenseServer(place, scalars, functools.partial(self._initial_flat, parcel)))
         for shard in on_servers(shards):
-            server = Member.of(self._placement, getattr(shard.synchronizer, "device", ""))
-            scalars, initial = (
-                self._scalars_on(server.device, shard.variable.dtype),
-                self._initial(shard, server.device),
-            )
             if shard.variable.sparse:
+                scalars = self._scalars_on(self._server_of(shard).device, shard.variable.dtype)
+                initial = self._initial(shard, scalars.device)
                 self.sparse[key_of(shard)] = SparseServer(shard, scalars, initial, self.devices)
-            else:
-                self.servers[key_of(shard)] = DenseServer(ServerPlace(shard, server, self.members), scalars, initial)
         for group in buckets(shards):
             on_replicas = [self._scalars_on(device, group[0].variable.dtype) for device in self.devices]
             initial = [[self._initial(shard, device) for shard in group] for device in self.devices]
@@ -197,7 +217,7 @@ class Placed:
         rows = []
         for found, number in zip(lookups, numbers, strict=True):
             device = self.devices[number]
-            ids = _split_ids(shards, found.ids[shards[0].variable_index], device)
+            ids = _split_ids(shards, found, device)
             parts = [self.sparse[key_of(shard)].pull(number, ids[shard.index]) for shard in shards]
             with tf.device(device):
                 rows.append(tf.concat(parts, 0) if len(parts) > 1 else parts[0])
@@ -217,6 +237,11 @@ class Placed:
         return updates
 
 
+def _of_holder(shards: Sequence[Shard], gradients: Sequence[Mapping[Key, Any]]) -> list[list[Any]]:
+    """`[r][s]`: replica r's gradient of shard s."""
+    return [[of_replica[key_of(shard)] for shard in shards] for of_replica in gradients]
+
+
 def key_of(shard: Shard) -> Key:
     return shard.variable_index, shard.index
 
@@ -234,14 +259,18 @@ def split_gradient(shards: Sequence[Shard], result: Results, device: str) -> dic
         return {key_of(shard): piece for shard, piece in zip(shards, pieces, strict=True)}
 
 
-def _split_ids(shards: Sequence[Shard], ids: Any, device: str) -> list[Any]:
-    """Sorted distinct row numbers, by shard and counted from each shard's first row."""
+def _split_ids(shards: Sequence[Shard], found: Lookups, device: str) -> list[Any]:
+    """Sorted distinct row numbers, by shard and counted from each shard's first row; the same tensors at each call."""
     import tensorflow as tf
 
-    with tf.device(device):
-        if len(shards) == 1:
-            return [tf.identity(ids)]
-        return [each - shard.start for shard, each in zip(shards, _cut(shards, ids, ids), strict=True)]
+    number = shards[0].variable_index
+    if number not in found.of_shards:
+        ids = found.ids[number]
+        with tf.device(device):
+            parts = _cut(shards, ids, ids) if len(shards) > 1 else [tf.identity(ids)]
+            cut = [each - shard.start if shard.start else each for shard, each in zip(shards, parts, strict=True)]
+        found.of_shards[number] = cut
+    return found.of_shards[number]
 
 
 def split_rows(shards: Sequence[Shard], found: Lookups, result: Results, device: str) -> list[tuple[Any, Any]]:
@@ -252,7 +281,7 @@ def split_rows(shards: Sequence[Shard], found: Lookups, result: Results, device:
     ids, rows = found.ids[number], result.gradients[number]
     with tf.device(device):
         parts = _cut(shards, ids, rows) if len(shards) > 1 else [rows]
-    return list(zip(_split_ids(shards, ids, device), parts, strict=True))
+    return list(zip(_split_ids(shards, found, device), parts, strict=True))
 
 
 def _cut(shards: Sequence[Shard], ids: Any, tensor: Any) -> list[Any]:

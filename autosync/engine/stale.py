@@ -16,9 +16,10 @@ import numpy.typing as npt
 
 from autosync.engine.correction import RuleState
 from autosync.engine.pending import Pending
-from autosync.engine.placed import Placed
+from autosync.engine.placed import Placed, key_of
 from autosync.engine.replica import CompiledModel
 from autosync.engine.stale_clock import StaleClock
+from autosync.engine.step_function import step_function
 from autosync.engine.step_state import StepState, load_state, state_of, values_of
 from autosync.engine.sync.exchange import ServerPlace
 from autosync.engine.sync.update import Update
@@ -126,20 +127,16 @@ class StaleStep:
 
     def _compute(self, number: int, pending: Pending) -> Any:
         """The function of a replica: forward and backward pass, gradients to `pending`; the loss."""
-        import tensorflow as tf
-
         placed, replica = self.placed, self.placed.replicas[number]
 
         def compute(batch: Any, weight: Any) -> Any:
             inputs = replica.next_batch() if batch is None else batch
             found = replica.look_up(inputs)
-            result = replica.run(placed.pull([found], [number])[0], inputs, found)
-            if weight is not None:
-                result = result.weighing(weight, replica.device)
+            result = replica.run(placed.pull([found], [number])[0], inputs, found, weight)
             pending.put(placed, found, result)
             return result.loss
 
-        return tf.function(compute, autograph=False, reduce_retracing=True)
+        return step_function(compute, reduce_retracing=True)
 
     def _apply(self, pending: Sequence[Pending]) -> Any:
         """The function that updates all values with the mean of the gradients in `pending`, one a replica."""
@@ -150,10 +147,11 @@ class StaleStep:
         def apply() -> Any:
             placed.begin()
             updates = []
-            for key, server in placed.servers.items():
+            for server in placed.servers:
+                key = key_of(server.shards[0])
                 members = tuple(each.members[key] for each in pending)
-                exchange = WholeShard(ServerPlace(server.shard, server.member, members), PLAIN)
-                updates.append(Update(server.block, exchange.mean([each.gradient(key) for each in pending])))
+                exchange = WholeShard(ServerPlace(server.shards, server.member, members), PLAIN)
+                updates.append(Update(server, (exchange.mean([each.gradient(key) for each in pending]),)))
             for key, sparse in placed.sparse.items():
                 ids, rows = zip(*(each.rows(key) for each in pending), strict=True)
                 updates += sparse.push(ids, rows)
@@ -161,4 +159,4 @@ class StaleStep:
             with tf.device(placed.devices[0]):
                 return tf.constant(True)  # something to wait for; without a result, a call on workers only queues
 
-        return tf.function(apply, autograph=False)
+        return step_function(apply)

@@ -118,6 +118,8 @@ class Block:
         self.scalars = scalars
         self.device = scalars.device
         self.value, self.slots = _with_slots(scalars, initial)
+        self._old: list[list[Any]] = []
+        self._new: list[list[Any]] = []
 
     def read(self) -> Any:
         import tensorflow as tf
@@ -127,14 +129,38 @@ class Block:
 
     def apply(self, gradient: Any, correction: Correction = AS_IT_IS) -> None:
         """Update value and slots with the mean gradient, flat."""
+        self.begin()
+        self.update(0, gradient, correction)
+        self.store()
+
+    def begin(self, sizes: Sequence[int] = ()) -> None:
+        """Read value and slots, as pieces of `sizes` if there are several, to update each by itself."""
         import tensorflow as tf
 
         with tf.device(self.device):
-            held = [self.value, *self.slots]
-            old = [each.value() for each in held]
+            old = [each.value() for each in (self.value, *self.slots)]
+            pieces = zip(*(tf.split(each, sizes) for each in old), strict=True) if len(sizes) > 1 else [old]
+            self._old, self._new = [list(each) for each in pieces], []
+
+    def update(self, piece: int, gradient: Any, correction: Correction = AS_IT_IS) -> Any:
+        """The new value of a piece after the mean gradient; pieces are updated in their order."""
+        import tensorflow as tf
+
+        assert piece == len(self._new)
+        with tf.device(self.device):
+            old = self._old[piece]
             value, slots = self.scalars.update(old[0], correction.scaled(gradient), old[1:])
-            for each, before, after in zip(held, old, (value, *slots), strict=True):
-                each.assign(correction.chosen(after, before))
+            new = [correction.chosen(after, before) for before, after in zip(old, (value, *slots), strict=True)]
+        self._new.append(new)
+        return new[0]
+
+    def store(self) -> None:
+        """Keep what all pieces have become."""
+        import tensorflow as tf
+
+        with tf.device(self.device):
+            for variable, parts in zip((self.value, *self.slots), zip(*self._new, strict=True), strict=True):
+                variable.assign(tf.concat(parts, 0) if len(parts) > 1 else parts[0])
 
 
 @final

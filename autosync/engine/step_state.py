@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,8 +39,14 @@ class StepState:
 
 
 def values_of(placed: Placed, replica: int) -> dict[str, Array]:
-    """Every variable's value as replica `replica` sees it."""
-    return _gathered(placed, replica, lambda held: held.value)
+    """Every variable's value as replica `replica` sees it: in its own copy, where a server keeps it up to date."""
+    device = placed.devices[replica]
+    copies = {
+        id(server.block): server.copies.variables[device]
+        for server in placed.servers
+        if server.copies is not None and device in server.copies.variables
+    }
+    return _gathered(placed, replica, lambda held: copies.get(id(held), held.value))
 
 
 def state_of(placed: Placed, rule: RuleState) -> StepState:
@@ -51,7 +57,7 @@ def state_of(placed: Placed, rule: RuleState) -> StepState:
     ]
     scalars = {dtype: each for (_, dtype), each in reversed(placed.scalars.items())}
     return StepState(
-        values=values_of(placed, 0),
+        values=_gathered(placed, 0, lambda held: held.value),
         slots={name: tuple(of_slot[name] for of_slot in by_slot[:count]) for name, count in counts.items()},
         scalars={dtype: tuple(each.numpy() for each in of.variables) for dtype, of in scalars.items()},
         replica_state=tuple(tuple(each.numpy() for each in replica.state) for replica in placed.replicas),
@@ -76,6 +82,7 @@ def load_state(placed: Placed, rule: RuleState, state: StepState) -> None:
     if [each.shape for each in state.synchronizer_state] != [tuple(each.shape) for each in remembered]:
         raise SpecError("A saved state of compressors or loss scaling fits the strategy it was saved with only.")
     _put_back(placed, state)
+    _fill_copies(placed, state)
     for variable, array in zip(remembered, state.synchronizer_state, strict=True):
         variable.assign(array)
     for (_, dtype), scalars in placed.scalars.items():
@@ -95,13 +102,15 @@ def _remembered(placed: Placed, rule: RuleState) -> list[Any]:
 
 def _holders(placed: Placed, replica: int) -> dict[Key, tuple[Block | Rows, int]]:
     """Where each shard is as replica `replica` sees it, and the flat position at which it begins there."""
-    held: dict[Key, tuple[Block | Rows, int]] = {key: (server.block, 0) for key, server in placed.servers.items()}
+    held: dict[Key, tuple[Block | Rows, int]] = {}
     for key, sparse in placed.sparse.items():
         held[key] = (sparse.rows if isinstance(sparse, SparseServer) else sparse.tables[replica], 0)
-    for bucket in placed.buckets:
+    blocks = [(server.shards, server.block) for server in placed.servers]
+    blocks += [(bucket.shards, bucket.blocks[replica]) for bucket in placed.buckets]
+    for shards, block in blocks:
         begin = 0
-        for shard in bucket.shards:
-            held[key_of(shard)] = (bucket.blocks[replica], begin)
+        for shard in shards:
+            held[key_of(shard)] = (block, begin)
             begin += shard.elements
     return held
 
@@ -143,22 +152,32 @@ def _put_back(placed: Placed, state: StepState) -> None:
                 _fill(holder, [shard for _, shard in sorted(members, key=lambda each: each[0])], state)
 
 
+def _fill_copies(placed: Placed, state: StepState) -> None:
+    """Give the replicas what their servers hold."""
+    for server in placed.servers:
+        if server.copies is not None:
+            flat = _flat(server.shards, state.values)
+            for variable in server.copies.variables.values():
+                variable.assign(flat)
+
+
 def _is_of_replica(placed: Placed, holder: Block | Rows) -> bool:
     """Whether every replica has one of these; what is on a server is filled once."""
-    on_servers = {id(each.block) for each in placed.servers.values()}
+    on_servers = {id(each.block) for each in placed.servers}
     on_servers |= {id(each.rows) for each in placed.sparse.values() if isinstance(each, SparseServer)}
     return id(holder) not in on_servers
 
 
 def _fill(holder: Block | Rows, shards: Sequence[Shard], state: StepState) -> None:
     for number, variable in enumerate([holder.value, *holder.slots]):
-        parts = []
-        for shard in shards:
-            name = shard.variable.name
-            whole = state.values[name] if number == 0 else state.slots[name][number - 1]
-            parts.append(_piece(whole, shard))
-        flat = np.concatenate([part.reshape(-1) for part in parts])
-        variable.assign(flat.reshape(tuple(variable.shape)))
+        names = {shard.variable.name for shard in shards}
+        arrays = {name: state.slots[name][number - 1] if number else state.values[name] for name in names}
+        variable.assign(_flat(shards, arrays).reshape(tuple(variable.shape)))
+
+
+def _flat(shards: Sequence[Shard], arrays: Mapping[str, Array]) -> Array:
+    """Shards of `arrays`, by variable, end to end."""
+    return np.concatenate([_piece(arrays[shard.variable.name], shard).reshape(-1) for shard in shards])
 
 
 def _piece(array: Array, shard: Shard) -> Array:

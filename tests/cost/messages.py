@@ -85,12 +85,12 @@ def _row_messages(shard, variable: Variable, share: float, replicas: Sequence[st
     pushed = _encoded(rows * width, shard.compressor, item)
     for replica in replicas:
         if isinstance(shard, ParameterServer):
-            yield replica, shard.device, rows * 8
+            yield replica, shard.device, rows * 4
             yield shard.device, replica, rows * width * item
-            yield replica, shard.device, rows * 8 + pushed
+            yield replica, shard.device, pushed
         else:
             for other in replicas:
-                yield replica, other, rows * 8 + pushed
+                yield replica, other, rows * 4 + pushed
 
 
 def _server_messages(
@@ -215,7 +215,13 @@ def _hierarchical(replicas: Sequence[str], elements: int) -> Iterator[Message]:
     yield from _ring(list(leaders.values()), elements)
 
 
-_ALGORITHMS = {"ring": _ring, "tree": _tree, "halving_doubling": _halving_doubling, "hierarchical": _hierarchical}
+_ALGORITHMS = {
+    "ring": _ring,
+    "tree": _tree,
+    "halving_doubling": _halving_doubling,
+    "hierarchical": _hierarchical,
+    "collective": _ring,
+}
 
 
 def _product(shape: tuple[int, ...]) -> int:

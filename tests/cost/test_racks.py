@@ -81,7 +81,7 @@ def test_the_order_of_a_ring_does_not_matter_where_no_uplink_is_shared() -> None
     assert seconds(cluster, ring(ALTERNATING)) == pytest.approx(seconds(cluster, ring(BESIDE_ONE)))
 
 
-def test_a_server_is_pulled_from_and_pushed_to_over_the_uplink_by_the_other_racks_replicas() -> None:
+def test_a_server_is_pushed_to_and_sends_back_over_the_uplink_to_the_other_racks_replicas() -> None:
     cluster = racks(2, 2)
     strategy = strategy_of(cluster, ParameterServer("node0/cpu:0"))
     found = link_bytes(traffic(MODEL, cluster, strategy), cluster)
@@ -89,8 +89,8 @@ def test_a_server_is_pulled_from_and_pushed_to_over_the_uplink_by_the_other_rack
     for way in ("rack0>core", "core>rack1", "rack1>core", "core>rack0"):
         assert found[way] == 2 * MODEL_BYTES
     assert found["node0>rack0"] == 3 * MODEL_BYTES
-    # Pulled first, pushed then; the server's own link is faster than its rack's uplink.
-    assert seconds(cluster, strategy) == pytest.approx(2 * 2 * MODEL_BYTES / UPLINK_BYTES_PER_SECOND, rel=0.001)
+    # Up while down; the server's own link is faster than its rack's uplink.
+    assert seconds(cluster, strategy) == pytest.approx(2 * MODEL_BYTES / UPLINK_BYTES_PER_SECOND, rel=0.001)
 
 
 def test_servers_in_both_racks_use_both_directions_of_the_uplinks_at_once() -> None:

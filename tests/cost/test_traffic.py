@@ -8,7 +8,7 @@ import pytest
 
 from autosync.cost import traffic
 from autosync.errors import SpecError
-from autosync.spec import AllReduce, ModelSpec, ParameterServer, Strategy, Variable, VariableStrategy
+from autosync.spec import AllReduce, Cast, ModelSpec, ParameterServer, Strategy, Variable, VariableStrategy, piece_sizes
 from tests import cases
 from tests.cost.cases import all_by, dense_model, link_bytes, link_messages, sparse_model, strategy_of
 
@@ -71,9 +71,19 @@ def test_a_parameter_server_is_an_incast_of_all_other_workers() -> None:
     others = {f"node{index}>switch": 4 * MEGABYTE for index in (0, 2, 3)}
     others |= {f"switch>node{index}": 4 * MEGABYTE for index in (0, 2, 3)}
     assert link_bytes(found, cluster) == others | {"node1>switch": 12 * MEGABYTE, "switch>node1": 12 * MEGABYTE}
-    assert link_messages(found, cluster)["node1>switch"] == 3
+    assert link_messages(found, cluster)["node1>switch"] == 3 * len(piece_sizes(1_000_000, 4))
     assert found.reduced_bytes.tolist() == [0, 16 * MEGABYTE, 0, 0]
     assert found.updated_bytes.tolist() == [0, 12 * MEGABYTE, 0, 0]
+
+
+def test_small_shards_of_a_server_share_messages_unless_each_has_a_scale() -> None:
+    cluster = cases.star_cluster(4)
+    variables = tuple(Variable(f"w{index}", (100, 10), "float32", index) for index in range(20))
+    model = ModelSpec("small", 8, "SGD", 0, variables)
+    for compressor, messages in ((None, 1), (Cast("bf16"), 1), (Cast("fp16"), 20 + 20)):
+        server = ParameterServer("node1/cpu:0", compressor=compressor)
+        found = link_messages(traffic(model, cluster, all_by(model, cluster, server)), cluster)
+        assert found["node0>switch"] == pytest.approx(messages)
 
 
 def test_shards_on_all_servers_load_every_link_alike_and_as_a_ring_does() -> None:
@@ -122,11 +132,11 @@ def test_gradients_of_a_nodes_gpus_are_summed_there_and_sent_once() -> None:
 def test_only_touched_rows_of_a_sparse_variable_travel_to_its_server_and_back() -> None:
     cluster = cases.star_cluster(3)
     found = traffic(sparse_model(), cluster, strategy_of(cluster, ParameterServer("node0/cpu:0")))
-    rows, numbers = 50 * 10 * 4, 50 * 8
-    # There: row numbers to look up, then gradients with their row numbers. Back: rows.
-    assert link_bytes(found, cluster)["node1>switch"] == rows + 2 * numbers
+    rows, numbers = 50 * 10 * 4, 50 * 4
+    # There: row numbers, once, then gradients. Back: rows.
+    assert link_bytes(found, cluster)["node1>switch"] == rows + numbers
     assert link_bytes(found, cluster)["switch>node1"] == rows
-    assert link_bytes(found, cluster)["switch>node0"] == 2 * (rows + 2 * numbers)
+    assert link_bytes(found, cluster)["switch>node0"] == 2 * (rows + numbers)
     assert found.reduced_bytes.tolist() == [3 * rows, 0, 0]
 
 
@@ -134,7 +144,7 @@ def test_sparse_rows_divide_over_shards_by_their_rows() -> None:
     cluster = cases.star_cluster(2)
     servers = [ParameterServer("node0/cpu:0"), ParameterServer("node1/cpu:0")]
     found = link_bytes(traffic(sparse_model(rows=5, touched=5.0), cluster, strategy_of(cluster, *servers)), cluster)
-    assert found["node1>switch"] == 3 * (40 + 16) + 2 * 40
+    assert found["node1>switch"] == 3 * (40 + 4) + 2 * 40
 
 
 def test_an_optimizer_with_slots_updates_all_rows_and_one_without_only_touched_ones() -> None:
@@ -147,7 +157,7 @@ def test_an_optimizer_with_slots_updates_all_rows_and_one_without_only_touched_o
 def test_a_sparse_all_reduce_sends_every_replicas_rows_to_all_others() -> None:
     cluster = cases.star_cluster(4)
     found = traffic(sparse_model(), cluster, strategy_of(cluster, AllReduce(0)))
-    assert set(link_bytes(found, cluster).values()) == {3 * 50 * (40 + 8)}
+    assert set(link_bytes(found, cluster).values()) == {3 * 50 * (40 + 4)}
 
 
 def test_replicas_left_out_of_a_strategy_send_nothing() -> None:

@@ -60,7 +60,7 @@ class ServerSteps:
     def __init__(self, compressor: Compressor, shape: tuple[int, ...], replicas: int) -> None:
         members = _members(replicas)
         shard = _shard(shape, 0, ParameterServer("node0/cpu:0", compressor=compressor))
-        self.exchange = server_exchange(ServerPlace(shard, members[-1], members))
+        self.exchange = server_exchange(ServerPlace((shard,), members[-1], members))
         self._traced = tf.function(self._step, autograph=False)
 
     def __call__(self, gradients: Sequence[Array]) -> Array:

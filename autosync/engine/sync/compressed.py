@@ -32,8 +32,8 @@ def bucket_exchange(place: BucketPlace) -> BucketExchange:
 
 
 def server_exchange(place: ServerPlace) -> ServerExchange:
-    """The exchange that brings a dense shard's gradients to its server."""
-    synchronizer = place.shard.synchronizer
+    """The exchange that brings gradients of dense shards that travel together to their server."""
+    synchronizer = place.shards[0].synchronizer
     assert isinstance(synchronizer, ParameterServer)
     compressor = synchronizer.compressor
     if isinstance(compressor, TopK):

@@ -35,12 +35,12 @@ class BucketExchange(Protocol):
 
 
 class ServerExchange(Protocol):
-    """Brings replicas' gradients of one shard to its server. What it remembers between steps is in `memories`."""
+    """Brings gradients of shards that travel together to their server; `memories` is what it remembers of a step."""
 
     memories: Sequence[Memory]
 
     def mean(self, gradients: Sequence[Any]) -> Any:
-        """`gradients[r]`: replica r's gradient of the shard, on its device. The mean, flat, on the server."""
+        """`gradients[r]`: replica r's gradient of the shards, on its device. The mean, flat, on the server."""
         ...
 
 
@@ -62,8 +62,18 @@ class BucketPlace:
 
 @dataclass(frozen=True)
 class ServerPlace:
-    """Where a server's shard is: the server, and the replicas."""
+    """Where a server's shards are: those that travel together, the server, and the replicas."""
 
-    shard: Shard
+    shards: tuple[Shard, ...]
     server: Member
     members: tuple[Member, ...]
+
+    @property
+    def shard(self) -> Shard:
+        """The only one, as it is where a compressor works on a shard."""
+        (shard,) = self.shards
+        return shard
+
+    @property
+    def elements(self) -> int:
+        return sum(shard.elements for shard in self.shards)

@@ -2,61 +2,120 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, final
 
 from autosync.engine.layout import Shard
-from autosync.engine.state import Block, Rows, Scalars
+from autosync.engine.state import AS_IT_IS, Block, Correction, Rows, Scalars
 from autosync.engine.sync.compressed import server_exchange
+from autosync.engine.sync.copies import Copies
 from autosync.engine.sync.exchange import ServerPlace
 from autosync.engine.sync.member import Member
 from autosync.engine.sync.row_wire import rows_at
 from autosync.engine.sync.update import Update
-from autosync.spec import ParameterServer
+from autosync.spec import DTYPE_BYTES, ParameterServer, is_summed_as_it_is, piece_sizes
 
 __all__ = ["DenseServer", "SparseServer"]
 
 
 @final
 class DenseServer:
-    """One dense shard on its server."""
+    """Dense shards that travel together, side by side in one flat array on their server.
 
-    def __init__(self, place: ServerPlace, scalars: Scalars, initial: Any) -> None:
-        import tensorflow as tf
+    Replicas have copies of a synchronous server's values, filled by its updates; from a stale one they pull when a step
+    begins, since how far it lags is decided then.
+    """
 
-        synchronizer = place.shard.synchronizer
+    def __init__(self, place: ServerPlace, scalars: Scalars, initial: Callable[[str], Any]) -> None:
+        """`initial` gives the shards' initial values, flat and end to end, as a tensor on a device."""
+        synchronizer = place.shards[0].synchronizer
         assert isinstance(synchronizer, ParameterServer)
-        self.shard = place.shard
-        self.exchange = server_exchange(place)
+        self.shards = place.shards
         self.member = place.server
+        self.exchange = server_exchange(place)
+        self._members = place.members
         self._local_copy = synchronizer.local_copy
-        with tf.device(scalars.device):
-            self.block = Block(scalars, tf.reshape(initial, [-1]))
+        self.sources = [member.device for member in place.members]
+        self.device = scalars.device
+        self.streams = is_summed_as_it_is(synchronizer)
+        self.piece_sizes: tuple[int, ...] = (place.elements,)
+        if self.streams:
+            self.piece_sizes = piece_sizes(place.elements, DTYPE_BYTES[self.shards[0].variable.dtype])
+        self.block = Block(scalars, initial(scalars.device))
+        self.copies = None if synchronizer.staleness else Copies(place, self._local_copy, initial)
 
-    def pull(self, members: Sequence[Member]) -> list[Any]:
-        """The shard's value for each of the replicas `members`.
-
-        It crosses to another node once a replica, or once with a local copy.
-        """
+    def pull(self, replica: int) -> list[Any]:
+        """Every shard's value for a replica."""
         import tensorflow as tf
 
-        with tf.device(self.block.device):
-            value = tf.reshape(self.block.read(), self.shard.shape)
-        copies: dict[str, Any] = {}
-        pulled = []
-        for member in members:
-            if not self._local_copy or member.node == self.member.node:
-                pulled.append(value)
-                continue
-            if member.node not in copies:
-                with tf.device(member.gateway):
-                    copies[member.node] = tf.identity(value)
-            pulled.append(copies[member.node])
-        return pulled
+        device = self._members[replica].device
+        value = self._value(self._members[replica])
+        with tf.device(device):
+            parts = tf.split(value, [shard.elements for shard in self.shards]) if len(self.shards) > 1 else [value]
+            return [tf.reshape(part, shard.shape) for part, shard in zip(parts, self.shards, strict=True)]
 
-    def push(self, gradients: Sequence[Any]) -> list[Update]:
-        """The update by the mean of the replicas' gradients."""
-        return [Update(self.block, self.exchange.mean(gradients))]
+    def _value(self, member: Member) -> Any:
+        """All shards' values, flat, where `member` can use them."""
+        import tensorflow as tf
+
+        if self.copies is not None and member.device != self.block.device:
+            return self.copies.read(member.device)
+        value = self.block.read()
+        if not self._local_copy or member.node == self.member.node:
+            return value
+        with tf.device(member.gateway):
+            return tf.identity(value)
+
+    def joined(self, replica: int, gradients: Sequence[Any]) -> Any:
+        """A replica's gradients of the shards as one: flat if they are several."""
+        import tensorflow as tf
+
+        if len(gradients) == 1:
+            return gradients[0]
+        with tf.device(self._members[replica].device):
+            return tf.concat([tf.reshape(each, [-1]) for each in gradients], 0)
+
+    def pieces(self, gradients: Sequence[Sequence[Any]]) -> list[list[Any]]:
+        """`[p][r]`: of each piece, replica r's gradient on its device, from its gradients of all shards."""
+        whole = [self.joined(replica, parts) for replica, parts in enumerate(gradients)]
+        if len(self.piece_sizes) == 1:
+            return [whole]
+        cut = [self._cut(device, each) for device, each in zip(self.sources, whole, strict=True)]
+        return [list(each) for each in zip(*cut, strict=True)]
+
+    def push(self, gradients: Sequence[Sequence[Any]]) -> list[Update]:
+        """The update by the mean of the replicas' gradients (`gradients[r][s]`)."""
+        return [Update(self, tuple(self.exchange.mean(each) for each in self.pieces(gradients)))]
+
+    def apply(self, means: Sequence[Any], correction: Correction = AS_IT_IS) -> None:
+        """Update by a mean gradient, in pieces or whole."""
+        self.begin(len(means))
+        for piece, mean in enumerate(means):
+            self._send(self.block.update(piece, mean, correction))
+        self.store()
+
+    def begin(self, pieces: int | None = None) -> None:
+        self.block.begin(self.piece_sizes if pieces is None or pieces > 1 else ())
+        if self.copies is not None:
+            self.copies.begin()
+
+    def update_piece(self, piece: int, gradients: Sequence[Any]) -> dict[str, Any]:
+        """Update one piece by the mean of the replicas' gradients; by device, the new value that arrives there."""
+        return self._send(self.block.update(piece, self.exchange.mean(gradients)))
+
+    def store(self) -> None:
+        self.block.store()
+        if self.copies is not None:
+            self.copies.store()
+
+    def _send(self, value: Any) -> dict[str, Any]:
+        return {} if self.copies is None else self.copies.send(value)
+
+    def _cut(self, device: str, gradient: Any) -> list[Any]:
+        import tensorflow as tf
+
+        with tf.device(device):
+            return list(tf.split(tf.reshape(gradient, [-1]), self.piece_sizes))
 
 
 @final
