@@ -1,6 +1,6 @@
 """The space for convolutional networks: a few huge dense layers (VGG) or very many small kernels (ResNet, DenseNet)."""
 
-from autosync.space import ALGORITHMS, LOSSLESS, Cut, PartBytes, PerServer, Rule, Servers, Space, Where
+from autosync.space import LOSSLESS, PLACED_ALGORITHMS, Cut, PartBytes, PerServer, Rule, Servers, Space, Where
 
 SPACE = Space(
     name="cnn",
@@ -10,7 +10,7 @@ SPACE = Space(
             where=Where(over_bytes=1_048_576),
             servers=Servers(local_copy=(False, True)),
             all_reduce=True,
-            algorithms=ALGORITHMS,
+            algorithms=PLACED_ALGORITHMS,
             compressors=LOSSLESS,
             cut=Cut(
                 counts=(1, 2, PerServer(1), PerServer(2), PartBytes(4_096_000)), axes="every", min_shard_bytes=65_536
@@ -21,11 +21,11 @@ SPACE = Space(
             where=Where(over_bytes=65_536),
             servers=Servers(local_copy=(False, True)),
             all_reduce=True,
-            algorithms=ALGORITHMS,
+            algorithms=PLACED_ALGORITHMS,
             compressors=LOSSLESS,
             cut=Cut(counts=(1, 2, PerServer(1)), axes="every", min_shard_bytes=16_384),
         ),
-        Rule(servers=Servers(), all_reduce=True, algorithms=ALGORITHMS, compressors=LOSSLESS),
+        Rule(servers=Servers(), all_reduce=True, algorithms=PLACED_ALGORITHMS, compressors=LOSSLESS),
     ),
     max_buckets=32,
 )

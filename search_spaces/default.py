@@ -1,6 +1,6 @@
 """The default space: everything that leaves the training result as it is, for any model."""
 
-from autosync.space import ALGORITHMS, LOSSLESS, Cut, PartBytes, PerServer, Rule, Servers, Space, Where
+from autosync.space import LOSSLESS, PLACED_ALGORITHMS, Cut, PartBytes, PerServer, Rule, Servers, Space, Where
 
 SPACE = Space(
     name="default",
@@ -16,7 +16,7 @@ SPACE = Space(
             where=Where(over_bytes=32_768),
             servers=Servers(local_copy=(False, True)),
             all_reduce=True,
-            algorithms=ALGORITHMS,
+            algorithms=PLACED_ALGORITHMS,
             compressors=LOSSLESS,
             cut=Cut(
                 counts=(1, 2, 3, 4, PerServer(1), PerServer(2), PartBytes(4_096_000)),
@@ -25,7 +25,12 @@ SPACE = Space(
             ),
             mixed_shards=True,
         ),
-        Rule(servers=Servers(local_copy=(False, True)), all_reduce=True, algorithms=ALGORITHMS, compressors=LOSSLESS),
+        Rule(
+            servers=Servers(local_copy=(False, True)),
+            all_reduce=True,
+            algorithms=PLACED_ALGORITHMS,
+            compressors=LOSSLESS,
+        ),
     ),
     max_buckets=128,
 )

@@ -1,6 +1,6 @@
 """The space for recommendation models: embeddings that are nearly the whole model, and a small dense tower."""
 
-from autosync.space import ALGORITHMS, LOSSLESS, Cut, PartBytes, PerServer, Rule, Servers, Space, Where
+from autosync.space import LOSSLESS, PLACED_ALGORITHMS, Cut, PartBytes, PerServer, Rule, Servers, Space, Where
 
 SPACE = Space(
     name="ncf",
@@ -10,7 +10,7 @@ SPACE = Space(
             where=Where(named=("*embedding*", "*user*", "*item*"), over_bytes=16_384),
             servers=Servers(),
             all_reduce=True,
-            algorithms=ALGORITHMS,
+            algorithms=PLACED_ALGORITHMS,
             compressors=LOSSLESS,
             cut=Cut(
                 counts=(1, 2, 3, PerServer(1), PerServer(2), PerServer(4), PartBytes(1_024_000), PartBytes(4_096_000)),
@@ -24,7 +24,12 @@ SPACE = Space(
             all_reduce=True,
             cut=Cut(counts=(1, PerServer(1)), min_shard_bytes=16_384),
         ),
-        Rule(servers=Servers(local_copy=(False, True)), all_reduce=True, algorithms=ALGORITHMS, compressors=LOSSLESS),
+        Rule(
+            servers=Servers(local_copy=(False, True)),
+            all_reduce=True,
+            algorithms=PLACED_ALGORITHMS,
+            compressors=LOSSLESS,
+        ),
     ),
     max_buckets=16,
 )

@@ -3,12 +3,13 @@
 from autosync.space.rules import EVERYTHING, LOSSLESS, Cut, PartBytes, PerServer, Rule, Servers, Where
 from autosync.space.search_space import SearchSpace
 from autosync.space.space import Space
-from autosync.spec import ALGORITHMS, Cast, PowerSGD, SufficientFactors, TopK
+from autosync.spec import ALGORITHMS, PLACED_ALGORITHMS, Cast, PowerSGD, SufficientFactors, TopK
 
 __all__ = [
     "ALGORITHMS",
     "EVERYTHING",
     "LOSSLESS",
+    "PLACED_ALGORITHMS",
     "Cast",
     "Cut",
     "PartBytes",

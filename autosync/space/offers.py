@@ -46,7 +46,10 @@ def offered_reductions(rule: Rule, variable: Variable, cluster: ClusterSpec) -> 
     found: dict[AllReduce, None] = {}
     for compressor in compressors:
         for algorithm in _differing(rule.algorithms, cluster):
-            gathers = variable.sparse or AllReduce(0, compressor=compressor).gathers
+            wanted = AllReduce(0, compressor=compressor)
+            gathers = variable.sparse or wanted.gathers
+            if algorithm == "collective" and wanted.is_scaled:
+                continue
             found[all_reduce(0, "ring" if gathers else algorithm, compressor)] = None
     return tuple(found)
 
@@ -56,6 +59,7 @@ def _differing(algorithms: tuple[str, ...], cluster: ClusterSpec) -> list[str]:
     replicas = len(cluster.replica_devices)
     able = {"ring": True, "tree": replicas > 2, "halving_doubling": replicas > 2}
     able["hierarchical"] = _nodes_share_replicas(cluster)
+    able["collective"] = replicas > 1 and len({device.kind for device in cluster.replica_devices}) == 1
     return [each for each in dict.fromkeys(algorithms) if able[each]] or ["ring"]
 
 

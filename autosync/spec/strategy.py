@@ -10,7 +10,7 @@ from typing import Any
 from autosync.errors import SpecError
 from autosync.spec.codec import digest
 from autosync.spec.fields import known_fields, optional, required
-from autosync.spec.synchronizer import ParameterServer, Synchronizer, synchronizer_from_json
+from autosync.spec.synchronizer import AllReduce, ParameterServer, Synchronizer, synchronizer_from_json
 
 __all__ = ["Partition", "Strategy", "VariableStrategy", "shard_sizes"]
 
@@ -117,6 +117,11 @@ class Strategy:
     def staleness(self) -> int:
         """How many steps a fast replica may run ahead of the slowest; 0 is synchronous."""
         return max((s.staleness for _, _, s in self.shards() if isinstance(s, ParameterServer)), default=0)
+
+    @cached_property
+    def has_collectives(self) -> bool:
+        """Whether anything is all-reduced by TensorFlow's own collectives."""
+        return any(isinstance(each, AllReduce) and each.algorithm == "collective" for _, _, each in self.shards())
 
     @cached_property
     def changes_statistics(self) -> bool:

@@ -7,12 +7,22 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from autosync.errors import SpecError
-from autosync.spec.compressor import Compressor, SufficientFactors, TopK, compressor_from_json
+from autosync.spec.compressor import Cast, Compressor, SufficientFactors, TopK, compressor_from_json
 from autosync.spec.fields import known_fields, optional, required
 
-__all__ = ["ALGORITHMS", "AllReduce", "ParameterServer", "Synchronizer", "synchronizer_from_json"]
+__all__ = [
+    "ALGORITHMS",
+    "PLACED_ALGORITHMS",
+    "AllReduce",
+    "ParameterServer",
+    "Synchronizer",
+    "synchronizer_from_json",
+]
 
-ALGORITHMS = ("ring", "tree", "halving_doubling", "hierarchical")
+PLACED_ALGORITHMS = ("ring", "tree", "halving_doubling", "hierarchical")
+"""All-reduces laid out from ordinary ops, each on the device that does its part."""
+
+ALGORITHMS = (*PLACED_ALGORITHMS, "collective")
 
 
 @dataclass(frozen=True)
@@ -49,7 +59,8 @@ class AllReduce:
     """Every replica holds the shard; shards with the same `group` are reduced as one flat bucket.
 
     `algorithm`: "ring" (reduce-scatter, then all-gather), "tree" (binomial reduce, then broadcast),
-    "halving_doubling" (recursive halving, then doubling) or "hierarchical" (inside each node, then across nodes).
+    "halving_doubling" (recursive halving, then doubling), "hierarchical" (inside each node, then across nodes) or
+    "collective" (TensorFlow's own: NCCL among GPUs, a ring among CPUs; replicas must be all of one kind).
     """
 
     group: int
@@ -69,6 +80,11 @@ class AllReduce:
         return isinstance(compressor, SufficientFactors) or (
             isinstance(compressor, TopK) and compressor.indices == "own"
         )
+
+    @property
+    def is_scaled(self) -> bool:
+        """Whether messages have scales of their own, which a collective has no place for."""
+        return isinstance(self.compressor, Cast) and self.compressor.dtype == "fp16"
 
     def to_json(self) -> dict[str, Any]:
         document: dict[str, Any] = {"all_reduce": self.group, "algorithm": self.algorithm}

@@ -44,6 +44,7 @@ def strategy_faults(strategy: Strategy, model: ModelSpec, cluster: ClusterSpec) 
             yield from _exchange_faults(shard, each, model.by_name[each.variable])
     yield from _bucket_faults(strategy, model)
     yield from _staleness_faults(strategy)
+    yield from _collective_faults(strategy, cluster)
 
 
 def _partition_faults(each: VariableStrategy, variable: Variable) -> Iterator[str]:
@@ -79,6 +80,11 @@ def _exchange_faults(shard: Synchronizer, each: VariableStrategy, variable: Vari
         yield (
             f"Variable {name!r} is gathered from all replicas, not summed on the way, so algorithm {shard.algorithm!r} "
             f"says nothing; leave it 'ring'."
+        )
+    if isinstance(shard, AllReduce) and shard.algorithm == "collective" and shard.is_scaled:
+        yield (
+            f"Variable {name!r} is sent in fp16 by a collective, whose sums have no place for fp16's scales; "
+            f"use bf16 or another algorithm."
         )
     if compressor is None:
         return
@@ -123,6 +129,18 @@ def _staleness_faults(strategy: Strategy) -> Iterator[str]:
             )
         elif shard.compressor is not None:
             yield f"Variable {each.variable!r} is compressed; with staleness {wanted} gradients travel as they are."
+
+
+def _collective_faults(strategy: Strategy, cluster: ClusterSpec) -> Iterator[str]:
+    kinds = sorted({device.kind for device in cluster.replica_devices if str(device) in strategy.replicas})
+    if len(kinds) < 2:
+        return
+    for each, _, shard in strategy.shards():
+        if isinstance(shard, AllReduce) and shard.algorithm == "collective":
+            yield (
+                f"Variable {each.variable!r} is reduced by a collective, whose replicas are devices of one kind, but "
+                f"there are {' and '.join(kinds)}; use another algorithm."
+            )
 
 
 def _bucket_faults(strategy: Strategy, model: ModelSpec) -> Iterator[str]:

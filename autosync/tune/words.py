@@ -32,6 +32,7 @@ ALGORITHMS = {
     "tree": "Binomial-tree",
     "halving_doubling": "Halving-and-doubling",
     "hierarchical": "Hierarchical",
+    "collective": "TensorFlow's collective",
 }
 GATHERED = ("Touched rows", "Sufficient factors")
 """How lines begin that are about parts all replicas send to all others, in no bucket."""

@@ -5,9 +5,10 @@
 
 Needs root and torch. A step is one of training, through the engine, of a model that hardly computes: one variable
 whose gradient is a repeated number, or one table of which rows are looked up. So it holds the step's call, its update
-and the loss's way back. The gradient waits for no value, so pulls and pushes overlap, as the ideal has it. The
-all-reduce of gloo and of the mirrored strategy are timed by themselves, without any of that. In turns (A/B/C/A/B/C...),
-medians with the 95 % interval over turns (the range, with under six).
+and the loss's way back. A server sends values back in the step that updates them, while other gradients still come in,
+so that both directions of a link can be busy at once, as the ideal has it; of a table rows are pulled while gradients,
+which here wait for no value, are pushed. The all-reduce of gloo and of the mirrored strategy are timed by themselves,
+without any of that. In turns (A/B/C/A/B/C...), medians with the 95 % interval over turns (the range, with under six).
 
 The ideal is the busiest link's bytes over the goodput of plain TCP flows from each node to the next, all at once,
 timed before and after. TensorFlow's own transport is timed the same way beside it. `cpu` is processor seconds of all

@@ -28,11 +28,15 @@ CASES = (
     ("convolution", "momentum", "two rings"),
     ("recurrent", "Adam", "one server, local copies"),
     ("pooled", "Adam", "random mixture"),
+    ("recurrent", "momentum", "a collective a variable"),
+    ("convolution", "Adam", "every algorithm"),
     ("dense", "momentum", "top-k, own"),
     ("dense", "SGD", "top-k, star, tree"),
     ("dense", "momentum", "top-k, var, ring, last axis cut"),
     ("dense", "SGD", "PowerSGD, ring"),
     ("dense", "momentum", "PowerSGD, servers"),
+    ("dense", "SGD", "PowerSGD, collective"),
+    ("dense", "SGD", "top-k, star, collective"),
 )
 """(task, optimizer, way to synchronize), on two nodes of two workers."""
 

@@ -21,7 +21,7 @@ from autosync.engine.zoo import build_task
 from autosync.errors import ClusterError, ModelError, TrialError
 from autosync.search import EvolutionSearch, GuidedSearch, Proposal, Searcher, run_search
 from autosync.space import SearchSpace
-from autosync.spec import ClusterSpec, RuntimeRecord, TimingProtocol
+from autosync.spec import AllReduce, ClusterSpec, RuntimeRecord, Strategy, TimingProtocol, VariableStrategy
 from search_spaces.default import SPACE
 from tests import cases
 from tests.search.laws import rough_simulator
@@ -233,6 +233,18 @@ class TestRay:
         assert left_of(pids) == set()
         assert not pids & set(set_of_workers.pids().values())
 
+    def test_a_worker_killed_while_others_wait_in_a_collective_is_named_and_all_kinds_of_trials_run_next(
+        self, set_of_workers: RayBackend
+    ) -> None:
+        endless = collective(set_of_workers, ENDLESS)
+        record, _ = interrupted(set_of_workers, "worker-1", signal.SIGKILL, ENDLESS, endless)
+        assert (record.outcome, record.strategy) == ("lost", endless.strategy)
+        assert record.reason.startswith("Worker 1 on node0 has died. (")
+        for _ in range(3):  # over two connections
+            ended = set_of_workers.run(collective(set_of_workers))
+            assert (ended.outcome, ended.reason) == ("ok", "")
+            assert_it_still_works(set_of_workers)
+
     def test_a_worker_that_hangs_is_named_and_ended_and_the_next_trial_runs_on_new_ones(
         self, set_of_workers: RayBackend
     ) -> None:
@@ -277,13 +289,25 @@ class TestRay:
             on_ray(ray_cluster, "raising_on_ray:make", import_paths=(str(tmp_path),))
 
 
+def collective(backend: Backend, protocol: TimingProtocol = SHORT) -> TrialRequest:
+    """Everything all-reduced by one of TensorFlow's collectives."""
+    replicas = tuple(map(str, backend.cluster.replica_devices))
+    shards = (AllReduce(0, "collective"),)
+    variables = tuple(VariableStrategy(each.name, shards) for each in backend.model.variables)
+    return TrialRequest(Strategy(replicas, variables), protocol, label="collective")
+
+
 def interrupted(
-    backend: RayBackend, role: str, number: signal.Signals, protocol: TimingProtocol
+    backend: RayBackend,
+    role: str,
+    number: signal.Signals,
+    protocol: TimingProtocol,
+    request: TrialRequest | None = None,
 ) -> tuple[RuntimeRecord, set[int]]:
     """The record of a trial during which process `role` got a signal, and the pids of the set it ran on."""
-    pids = backend.pids()
+    pids, asked = backend.pids(), request or wanted(backend, protocol=protocol)
     with ThreadPoolExecutor(1) as pool:
-        record: Future[RuntimeRecord] = pool.submit(backend.run, wanted(backend, protocol=protocol))
+        record: Future[RuntimeRecord] = pool.submit(backend.run, asked)
         time.sleep(1.0)
         assert not record.done(), "The trial should still run."
         os.kill(pids[role], number)

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from autosync.space import LOSSLESS, Cut, PartBytes, PerServer, Rule, Servers, Space
+from autosync.space import ALGORITHMS, LOSSLESS, Cut, PartBytes, PerServer, Rule, Servers, Space
 from autosync.spec import SufficientFactors, canonical_json
 from tests.cases import local_cluster, star_cluster
 from tests.contracts.parity import BOUNDS, reference, session_on, trained_alike
@@ -18,7 +18,7 @@ WIDE = Space(
         Rule(
             servers=Servers(local_copy=(False, True)),
             all_reduce=True,
-            algorithms=("ring", "tree", "halving_doubling", "hierarchical"),
+            algorithms=ALGORITHMS,
             compressors=(None, SufficientFactors()),
             cut=Cut(counts=(1, 2, PerServer(1), PartBytes(64)), axes="every", min_shard_bytes=4),
             mixed_shards=True,

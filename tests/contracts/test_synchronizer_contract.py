@@ -153,12 +153,17 @@ class TestValuesLiveWhereTheStrategySays:
     def test_a_server_holds_its_shards_and_their_slots(self):
         session = session_on("table", "Adam", FOUR_WORKERS)
         step = session.realize(_all_on(FOUR_WORKERS, "node0/cpu:2", [each.name for each in session.model.variables]))
-        held = [each.block for each in step.placed.servers.values()] + [
-            each.rows for each in step.placed.sparse.values()
-        ]
-        assert len(held) == len(session.model.variables)
+        servers, sparse = step.placed.servers, step.placed.sparse.values()
+        held = [each.block for each in servers] + [each.rows for each in sparse]
+        assert sum(len(each.shards) for each in servers) + len(sparse) == len(session.model.variables)
         assert {_device(each) for block in held for each in (block.value, *block.slots)} == {2}
         assert {len(block.slots) for block in held} == {2}
+
+    def test_every_replica_apart_from_a_server_has_a_copy_of_its_values_between_steps(self):
+        session = session_on("table", "Adam", FOUR_WORKERS)
+        step = session.realize(_all_on(FOUR_WORKERS, "node0/cpu:2", [each.name for each in session.model.variables]))
+        for server in step.placed.servers:
+            assert [_device(each) for each in server.copies.variables.values()] == [0, 1, 3]
 
     def test_every_replica_holds_every_bucket_and_every_gathered_table(self):
         session = session_on("table", "momentum", FOUR_WORKERS)
@@ -175,9 +180,10 @@ class TestValuesLiveWhereTheStrategySays:
     def test_shards_of_one_variable_are_spread_over_servers(self):
         session = session_on("dense", "SGD", FOUR_WORKERS)
         step = session.realize(ALONE["servers, first axis cut"](session.model, FOUR_WORKERS))
-        kernel = {key: server.block for key, server in step.placed.servers.items() if key[0] == 0}
-        assert [_device(kernel[0, shard].value) for shard in range(3)] == [0, 1, 2]
-        assert [kernel[0, shard].value.shape[0] for shard in range(3)] == [3 * 13, 2 * 13, 2 * 13]
+        shards = {shard: server for server in step.placed.servers for shard in server.shards}
+        kernel = sorted((shard for shard in shards if shard.variable_index == 0), key=lambda shard: shard.index)
+        assert [_device(shards[shard].block.value) for shard in kernel] == [0, 1, 2]
+        assert [shard.elements for shard in kernel] == [3 * 13, 2 * 13, 2 * 13]
 
 
 def _device(variable: Any) -> int:
@@ -208,8 +214,8 @@ class TestTheContractRefuses:
         self.refused("one ring", r"Loss 1 is .*, but in one process")
 
     def test_a_gradient_that_one_replica_keeps_to_itself(self, monkeypatch):
-        push = DenseServer.push
-        monkeypatch.setattr(DenseServer, "push", lambda self, parts: push(self, [parts[0]] * len(parts)))
+        pieces = DenseServer.pieces
+        monkeypatch.setattr(DenseServer, "pieces", lambda self, parts: pieces(self, [parts[0]] * len(parts)))
         self.refused("one server", r"Loss 1 is .*, but in one process")
 
     def test_rows_touched_by_several_replicas_that_are_overwritten_in_place_of_summed(self, monkeypatch):
@@ -225,7 +231,7 @@ class TestTheContractRefuses:
 
     def test_rows_repeated_within_a_batch_that_are_averaged_in_place_of_summed(self, monkeypatch):
         def mean_by_row(rows: Any, raw_ids: Any, ids: Any) -> Any:
-            places = tf.searchsorted(ids, tf.cast(tf.reshape(raw_ids, [-1]), tf.int64))
+            places = tf.searchsorted(ids, tf.cast(tf.reshape(raw_ids, [-1]), ids.dtype))
             return tf.math.unsorted_segment_mean(rows, places, tf.size(ids))
 
         monkeypatch.setattr(replica, "_sum_by_row", mean_by_row)

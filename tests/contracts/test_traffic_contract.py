@@ -120,6 +120,7 @@ WAYS: dict[str, tuple[Synchronizer, ...]] = {
     "tree": (AllReduce(0, "tree"),),
     "halving and doubling": (AllReduce(0, "halving_doubling"),),
     "hierarchical": (AllReduce(0, "hierarchical"),),
+    "collective": (AllReduce(0, "collective"),),
     "server on node2": (ParameterServer("node2/cpu:0"), ParameterServer("node2/cpu:0")),
     "server on node1, local copies": (ParameterServer("node1/cpu:0", local_copy=True),),
     "bf16 ring": (AllReduce(0, "ring", Cast("bf16")), AllReduce(1, "ring", Cast("bf16"))),

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from autosync.spec import (
+    ALGORITHMS,
+    PLACED_ALGORITHMS,
     AllReduce,
     Cast,
     ClusterSpec,
@@ -22,8 +24,6 @@ from autosync.spec import (
 )
 
 __all__ = ["ALONE", "COMPRESSED", "ROUNDED", "random_mixture"]
-
-ALGORITHMS = ("ring", "tree", "halving_doubling", "hierarchical")
 
 Decide = Callable[[int, Variable], VariableStrategy]
 
@@ -115,7 +115,9 @@ ALONE: dict[str, Callable[[ModelSpec, ClusterSpec], Strategy]] = {
     "one tree": _each(lambda _: AllReduce(0, "tree")),
     "halving and doubling": _each(lambda n: AllReduce(n % 2, "halving_doubling")),
     "hierarchies, first axis cut": _each(lambda n: AllReduce(n % 3, "hierarchical"), 0, 3),
-    "every algorithm": _each(lambda n: AllReduce(0, ALGORITHMS[n % 4]), 0, 4),
+    "one collective": _each(lambda _: AllReduce(0, "collective")),
+    "a collective a variable": _each(lambda n: AllReduce(n, "collective")),
+    "every algorithm": _each(lambda n: AllReduce(0, ALGORITHMS[n % 5]), 0, 5),
     "shards of both kinds": _each(lambda n: _server(n) if n % 2 else AllReduce(n % 3), 0, 4),
 }
 """Strategies in which all variables are treated alike. A sparse variable's all-reduce gathers rows."""
@@ -126,8 +128,8 @@ ROUNDED: dict[str, Callable[[ModelSpec, ClusterSpec], Strategy]] = {
     "bf16 ring": _each(lambda _: AllReduce(0, compressor=Cast("bf16"))),
     "fp16 ring": _each(lambda _: AllReduce(0, compressor=Cast("fp16"))),
     "fp16 rings, a variable each": _each(lambda n: AllReduce(n, compressor=Cast("fp16"))),
-    "bf16, every algorithm": _each(lambda n: AllReduce(0, ALGORITHMS[n % 4], Cast("bf16")), 0, 4),
-    "fp16, every algorithm": _each(lambda n: AllReduce(0, ALGORITHMS[n % 4], Cast("fp16")), 0, 4),
+    "bf16, every algorithm": _each(lambda n: AllReduce(0, ALGORITHMS[n % 5], Cast("bf16")), 0, 5),
+    "fp16, every algorithm": _each(lambda n: AllReduce(0, PLACED_ALGORITHMS[n % 4], Cast("fp16")), 0, 4),
 }
 """Strategies of gradients in 16 bits. Each is named after what it casts to."""
 
@@ -137,9 +139,11 @@ COMPRESSED: dict[str, Callable[[ModelSpec, ClusterSpec], Strategy]] = {
     "top-k, own, servers, first axis cut": _each(lambda n: replace(_server(n), compressor=TopK(0.2)), 0, 2),
     "top-k, star, ring": _each(lambda _: AllReduce(0, compressor=TopK(0.1, "star"))),
     "top-k, star, tree": _each(lambda n: AllReduce(n % 2, "tree", TopK(0.3, "star"))),
+    "top-k, star, collective": _each(lambda _: AllReduce(0, "collective", TopK(0.1, "star"))),
     "top-k, var, ring, last axis cut": _each(lambda n: AllReduce(n % 2, "ring", TopK(0.2, "var")), -1, 2),
     "top-k, var, tree": _each(lambda _: AllReduce(0, "tree", TopK(0.1, "var"))),
     "PowerSGD, ring": _each(lambda _: AllReduce(0, compressor=PowerSGD(1))),
+    "PowerSGD, collective": _each(lambda n: AllReduce(n % 2, "collective", PowerSGD(1))),
     "PowerSGD, tree": _each(lambda n: AllReduce(n % 2, "tree", PowerSGD(2))),
     "PowerSGD, servers": _each(lambda n: replace(_server(n, n % 2 == 0), compressor=PowerSGD(2))),
     "PowerSGD, servers, first axis cut": _each(lambda n: replace(_server(n), compressor=PowerSGD(1)), 0, 2),

@@ -10,7 +10,10 @@ from autosync.engine.sync.all_reduce import ALL_REDUCE
 from autosync.engine.sync.all_reduce.ring import MOST_PIECES, PIECE_BYTES
 from autosync.engine.sync.member import Member
 from autosync.engine.sync.wire import PLAIN, Wire
-from autosync.spec import Cast
+from autosync.spec import PLACED_ALGORITHMS, Cast
+
+IN_16_BITS = [(each, "bf16") for each in ALL_REDUCE] + [(each, "fp16") for each in PLACED_ALGORITHMS]
+"""A collective has no place for the scales of fp16."""
 
 
 def _members(count: int, a_node: int = 2) -> list[Member]:
@@ -64,13 +67,12 @@ def test_only_large_chunks_are_cut_in_pieces(chunk_bytes, pieces):
 
 def _roundings(algorithm: str, replicas: int, a_node: int = 2) -> int:
     """How often an element is rounded, as each algorithm's docstring says."""
-    if algorithm == "ring":
+    if algorithm in ("ring", "collective"):
         return replicas
     return -(-replicas // a_node) + 1 if algorithm == "hierarchical" else (replicas - 1).bit_length() + 1
 
 
-@pytest.mark.parametrize("algorithm", ALL_REDUCE)
-@pytest.mark.parametrize("cast", ["bf16", "fp16"])
+@pytest.mark.parametrize(("algorithm", "cast"), IN_16_BITS)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(("replicas", "elements"), [(2, 1), (3, 2), (4, 97), (7, 5), (7, 97)])
 def test_in_16_bits_every_replica_gets_the_same_bits_within_the_stated_bound(
@@ -88,9 +90,9 @@ def test_in_16_bits_every_replica_gets_the_same_bits_within_the_stated_bound(
     assert off.any()
 
 
-@pytest.mark.parametrize("algorithm", ALL_REDUCE)
-@pytest.mark.parametrize("wire", [PLAIN, Wire(Cast("bf16")), Wire(Cast("fp16"))], ids=["whole", "bf16", "fp16"])
-def test_a_nan_of_one_replica_reaches_all(algorithm, wire):
+@pytest.mark.parametrize(("algorithm", "cast"), [*((each, None) for each in ALL_REDUCE), *IN_16_BITS])
+def test_a_nan_of_one_replica_reaches_all(algorithm, cast):
+    wire = Wire(Cast(cast) if cast else None)
     gradients = [np.ones(5, np.float32) for _ in range(3)]
     gradients[1][4] = np.nan
     for mean in _means(algorithm, gradients, wire):

@@ -10,8 +10,7 @@ import tensorflow as tf
 
 from autosync.engine.realize import Step
 from autosync.engine.session import Session
-from autosync.engine.sync.all_reduce import ALL_REDUCE
-from autosync.spec import AllReduce, Cast, ParameterServer, Strategy, VariableStrategy
+from autosync.spec import PLACED_ALGORITHMS, AllReduce, Cast, ParameterServer, Strategy, VariableStrategy
 from tests.cases import local_cluster, star_cluster
 from tests.contracts.parity import session_on
 
@@ -104,7 +103,7 @@ def test_a_hierarchy_crosses_nodes_in_a_ring_of_their_first_replicas(model_bytes
 
 
 @pytest.mark.parametrize("cast", ["bf16", "fp16"])
-@pytest.mark.parametrize("algorithm", ALL_REDUCE)
+@pytest.mark.parametrize("algorithm", PLACED_ALGORITHMS)
 def test_in_16_bits_half_the_bytes_of_every_all_reduce_cross(algorithm, cast):
     session = session_on("dense", "SGD", TWO_BY_TWO)
     whole = _bytes_crossing(_step(session, AllReduce(0, algorithm)))

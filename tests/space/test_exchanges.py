@@ -32,9 +32,9 @@ def offered(variable: Variable, cluster: ClusterSpec, **rule: Any) -> tuple[list
 @pytest.mark.parametrize(
     ("cluster", "algorithms"),
     [
-        (cases.local_cluster(2), ["ring"]),
-        (cases.local_cluster(4), ["ring", "tree", "halving_doubling"]),
-        (cases.star_cluster(4), ["ring", "tree", "halving_doubling"]),
+        (cases.local_cluster(2), ["ring", "collective"]),
+        (cases.local_cluster(4), ["ring", "tree", "halving_doubling", "collective"]),
+        (cases.star_cluster(4), ["ring", "tree", "halving_doubling", "collective"]),
         (cases.star_cluster(2, workers=2), list(ALGORITHMS)),
         (cases.gpu_cluster(), list(ALGORITHMS)),
     ],
@@ -120,7 +120,10 @@ def test_the_declared_spaces_lose_nothing_but_the_one_that_says_so():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"algorithms": ("butterfly",)}, "Rule(algorithms) is some of ring, tree, halving_doubling, hierarchical, not"),
+        (
+            {"algorithms": ("butterfly",)},
+            "Rule(algorithms) is some of ring, tree, halving_doubling, hierarchical, collective, not",
+        ),
         ({"compressors": ()}, "Rule(compressors) needs one or more that fit any matrix, or None"),
         ({"compressors": (FACTORS,)}, "sufficient factors alone do not."),
     ],

@@ -114,6 +114,11 @@ def test_a_strategy_that_fits_has_no_fault():
             "All-reduce group 0 mixes float32 ring with float32 ring bf16 (variable 'dense/bias'); a bucket has one "
             "dtype, algorithm and compressor. Give it its own.",
         ),
+        (
+            strategy(kernel=VariableStrategy("dense/kernel", (AllReduce(1, "collective", Cast("fp16")),))),
+            "Variable 'dense/kernel' is sent in fp16 by a collective, whose sums have no place for fp16's scales; "
+            "use bf16 or another algorithm.",
+        ),
     ],
 )
 def test_a_fault_is_told_in_one_sentence(given: Strategy, fault: str):
@@ -183,6 +188,23 @@ def test_sufficient_factors_stand_for_a_whole_matrix():
         list(strategy_faults(strategy(kernel=in_two), model, CLUSTER))
         == ["Variable 'dense/kernel' is cut, but sufficient factors stand for a whole matrix; leave it whole."] * 2
     )
+
+
+def test_replicas_of_a_collective_are_devices_of_one_kind():
+    with_gpus = cases.gpu_cluster(nodes=2, gpus=1)
+    first, last = with_gpus.nodes
+    mixed = replace(with_gpus, nodes=(first, replace(last, gpus=0)))
+    bias = VariableStrategy("dense/bias", (AllReduce(1, "collective"),))
+    variables = tuple(
+        bias if each.variable == bias.variable else VariableStrategy(each.variable, (ParameterServer("node0/cpu:0"),))
+        for each in strategy().variables
+    )
+    both, alike = (Strategy(tuple(map(str, each.replica_devices)), variables) for each in (mixed, with_gpus))
+    assert list(strategy_faults(both, cases.prime_model(), mixed)) == [
+        "Variable 'dense/bias' is reduced by a collective, whose replicas are devices of one kind, but there are cpu "
+        "and gpu; use another algorithm."
+    ]
+    assert list(strategy_faults(alike, cases.prime_model(), with_gpus)) == []
 
 
 def test_gradients_of_16_bits_are_not_compressed():

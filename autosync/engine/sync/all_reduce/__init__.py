@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
+from autosync.engine.sync.all_reduce.collective import collective_mean
 from autosync.engine.sync.all_reduce.halving_doubling import halving_doubling_mean
 from autosync.engine.sync.all_reduce.hierarchical import hierarchical_mean
 from autosync.engine.sync.all_reduce.ring import ring_mean
@@ -26,6 +27,7 @@ ALL_REDUCE: Mapping[str, Algorithm] = MappingProxyType(
         "tree": tree_mean,
         "halving_doubling": halving_doubling_mean,
         "hierarchical": hierarchical_mean,
+        "collective": collective_mean,
     }
 )
 """By the name a strategy gives them."""

@@ -1,0 +1,87 @@
+"""What a client finds that uses TensorFlow's collectives on real servers, now and then failing, and connecting anew.
+
+Run as a process, since connecting changes it for good: `python -m tests.engine.collective_client ADDRESS ...` prints
+one JSON object.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from autosync.engine.placement import Placement
+from autosync.engine.servers import connect
+from autosync.engine.session import Session
+from autosync.engine.sync.all_reduce.collective import collective_mean
+from autosync.engine.sync.member import Member
+from autosync.engine.sync.wire import PLAIN
+from tests.cases import local_cluster
+from tests.contracts.parity import BOUNDS, captured_task, reference, trained_alike
+from tests.contracts.ways import ALONE
+
+__all__ = ["ROUNDS", "WAYS"]
+
+ROUNDS = 3
+"""How often each of `WAYS` has its turn on each connection."""
+
+WAYS = ("one ring", "a collective a variable", "one server", "one collective")
+
+
+def _trained(addresses: Sequence[str]) -> list[float]:
+    """The worst error of every trial on one new connection, strategies in turn. The batches come from the client."""
+    gc.collect()
+    connect(addresses)
+    cluster = local_cluster(len(addresses))
+    session = Session(captured_task("dense", "momentum"), cluster, Placement.on_workers(cluster))
+    expected = reference("dense", "momentum", len(addresses))
+    errors = []
+    for _ in range(ROUNDS):
+        for way in WAYS:
+            step = session.realize(ALONE[way](session.model, cluster))
+            errors.append(trained_alike(step, expected, BOUNDS["momentum"]).worst_error)
+    return errors
+
+
+def _failing(count: int) -> Any:
+    """A function of one collective in which the last worker's op fails when it is told to."""
+    devices = [f"/job:worker/replica:0/task:{task}/device:CPU:0" for task in range(count)]
+    members = [Member(device, "node0", device) for device in devices]
+
+    def mean(fails: Any) -> Any:
+        parts = []
+        for number, device in enumerate(devices):
+            with tf.device(device):
+                part = tf.fill([5], float(number))
+                if number == count - 1:
+                    part = tf.debugging.check_numerics(part / tf.cast(tf.logical_not(fails), tf.float32), "told to")
+                parts.append(part)
+        (first,), *_ = collective_mean(members, parts, PLAIN)
+        return first
+
+    return tf.function(mean, autograph=False)
+
+
+def _outcome(count: int, fails: bool) -> Any:
+    try:
+        return np.asarray(_failing(count)(tf.constant(fails))).tolist()
+    except tf.errors.OpError as error:
+        return str(error)
+
+
+def _run(addresses: Sequence[str]) -> None:
+    found: dict[str, Any] = {"errors": _trained(addresses) + _trained(addresses)}
+    found["before"] = _outcome(len(addresses), fails=False)
+    found["failed"] = _outcome(len(addresses), fails=True)
+    found["after"] = _outcome(len(addresses), fails=False)
+    found["errors anew"] = _trained(addresses)
+    sys.stdout.write(json.dumps(found) + "\n")
+
+
+if __name__ == "__main__":
+    _run(sys.argv[1:])
