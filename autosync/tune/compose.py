@@ -12,7 +12,7 @@ import ray
 from rich.console import Console
 
 from autosync.baselines import BASELINES
-from autosync.cost import AnalyticSimulator
+from autosync.cost import AnalyticSimulator, Replay
 from autosync.cost.protocol import Simulator
 from autosync.dataset import RecordStore
 from autosync.engine.zoo import default_space
@@ -117,6 +117,8 @@ def make_searcher(options: TuneOptions, space: SearchSpace, seeds: list[tuple[st
 def _make_simulator(options: TuneOptions) -> Simulator:
     if options.simulator == "analytic":
         return AnalyticSimulator()
+    if options.simulator == "replay":
+        return Replay()
     from autosync.simulator import LearnedSimulator  # torch is imported only when it is asked for
 
     return LearnedSimulator(AnalyticSimulator(), seed=options.seed)

@@ -1,0 +1,180 @@
+"""Fitting a replay's coefficients to measured step times: few, physical, and never one of them for a strategy.
+
+What is sought maximizes a posterior. Residuals are of the logarithms of step seconds, so that errors are relative; each
+has the replay's own error and that of its record's median, and records of one model and cluster share an error, too: a
+machine that was busy all the while must not bend the coefficients that rank strategies. Records far off count by
+Cauchy's loss, so that outliers weigh little. Coefficients are held near the prior by a ridge over their logarithms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from autosync.cost.replay.coefficients import ReplayCoefficients
+from autosync.cost.replay.search import PROBE, Search
+from autosync.cost.replay.step import Step
+
+__all__ = ["Family", "calibrated"]
+
+FloatArray = npt.NDArray[np.float64]
+
+ERROR = 0.08
+"""Relative error expected of a replay; `OUTLIER` times that is far off."""
+FAMILY_ERROR = 0.1
+"""Relative error expected of all replays of one model on one cluster together."""
+OUTLIER = 3.0
+ROUNDS = 12
+CARRIED = 3
+"""So many rounds go by the same measured slopes."""
+MOST_DAMPING = 1e4
+KEPT_SHARES = (1.0, 2 / 3, 1 / 3, 0.0)
+"""How much of what was found is kept at most, where less of it ranks better."""
+LEVELINGS = 2
+LEAST_SHARE = 0.2
+"""Of a step, of what the machine's speed decides on."""
+ENOUGH = 1e-3
+"""Of a gain in likelihood for each record, to go on for."""
+
+
+@dataclass(frozen=True, eq=False)
+class Family:
+    """Steps of one model on one cluster, the logarithms of their measured seconds, and the errors of these (n,)."""
+
+    steps: Sequence[Step]
+    log_seconds: FloatArray
+    errors: FloatArray
+
+
+def calibrated(families: Sequence[Family], prior: ReplayCoefficients) -> ReplayCoefficients:
+    """The coefficients under which replays agree best with what was measured; `prior` when nothing was."""
+    families = [each for each in families if len(each.steps)]
+    if not families:
+        return prior
+    search = Search.around(prior, [step for each in families for step in each.steps])
+
+    def misfits(point: FloatArray) -> FloatArray:
+        candidate = search.coefficients(point)
+        return np.concatenate([_misfits(each, candidate) for each in families])
+
+    point = _best_ranked(search, families, _descended(search, misfits))
+    return search.coefficients(_leveled(search, families, point))
+
+
+def _best_ranked(search: Search, families: Sequence[Family], point: FloatArray) -> FloatArray:
+    """`point`, or one nearer to the prior's ratios if that ranks the records better: seconds must not cost the order.
+
+    Where the replay lacks what the records show, other coefficients bend to make up for it.
+    """
+    tried = []
+    for share in KEPT_SHARES:
+        candidate = search.start + share * (point - search.start)
+        candidate[0] = point[0]
+        predicted = [_log_seconds(each, search.coefficients(candidate)) for each in families]
+        right = sum(_pairs_in_order(each, found) for each, found in zip(families, predicted, strict=True))
+        tried.append((right, share, candidate))
+    return max(tried, key=lambda each: each[:2])[2]
+
+
+def _leveled(search: Search, families: Sequence[Family], point: FloatArray) -> FloatArray:
+    """`point` with the machine's speed, the first coordinate, such that half of the records take longer than predicted.
+
+    As far as it decides: where the network is the limit, it is left as it is.
+    """
+
+    def level(at: FloatArray) -> float:
+        found = [_log_seconds(each, search.coefficients(at)) - each.log_seconds for each in families]
+        return float(np.median(np.concatenate(found)))
+
+    speed = np.eye(len(point))[0]
+    count = sum(len(each.steps) for each in families)
+    for _ in range(LEVELINGS):
+        off = level(point)
+        decides = (level(point + PROBE * speed) - off) / PROBE
+        if decides < LEAST_SHARE:
+            break
+        point = search.inside(point - speed * np.clip(off * count / (count + 1) / decides, -0.5, 0.5))
+    return point
+
+
+def _pairs_in_order(family: Family, predicted: FloatArray) -> int:
+    """How many pairs of records, of those whose times differ beyond their errors, are predicted in their order."""
+    apart = np.subtract.outer(family.log_seconds, family.log_seconds)
+    clear = apart > 2 * np.hypot.outer(family.errors, family.errors)
+    return int((clear & (np.subtract.outer(predicted, predicted) > 0)).sum())
+
+
+def _log_seconds(family: Family, coefficients: ReplayCoefficients) -> FloatArray:
+    return np.log([max(step.seconds(coefficients), 1e-9) for step in family.steps])
+
+
+def _misfits(family: Family, coefficients: ReplayCoefficients) -> FloatArray:
+    """Errors of the family's predictions in standard deviations, (n,).
+
+    Their level, which may be an error all share, is made as small as leaves the sum of squares its likelihood.
+    """
+    spread = np.hypot(ERROR, family.errors)
+    misfits = (_log_seconds(family, coefficients) - family.log_seconds) / spread
+    level = float(np.median(misfits))
+    shared = len(misfits) * (FAMILY_ERROR / float(np.median(spread))) ** 2
+    return np.asarray(misfits - level + level / np.sqrt(1 + shared))
+
+
+def _descended(search: Search, misfits: Callable[[FloatArray], FloatArray]) -> FloatArray:
+    """Levenberg-Marquardt steps, each record weighing less the farther off it is.
+
+    Slopes are measured every few rounds and carried on in between by Broyden's update: replays take their time.
+    """
+    point = search.start
+    found = misfits(point)
+    damping, stale = 1e-2, 0
+    slopes = _slopes(misfits, point, found)
+    for _ in range(ROUNDS):
+        if stale >= CARRIED:
+            slopes, stale = _slopes(misfits, point, found), 0
+        step, errors, damping = _better(search, misfits, (point, found, slopes), damping)
+        if not step.any():
+            if not stale:
+                break
+            stale = CARRIED
+            continue
+        before = _loss(found) + search.distance(point)
+        slopes = slopes + np.outer(errors - found - slopes @ step, step) / (step @ step)
+        point, found, stale = point + step, errors, stale + 1
+        if before - _loss(found) - search.distance(point) < ENOUGH * len(found):
+            break
+    return point
+
+
+def _slopes(misfits: Callable[[FloatArray], FloatArray], point: FloatArray, found: FloatArray) -> FloatArray:
+    """How each misfit changes along each coordinate, (n, coordinates)."""
+    probes = PROBE * np.eye(len(point))
+    return np.stack([(misfits(point + probe) - found) / PROBE for probe in probes], axis=1)
+
+
+def _better(
+    search: Search,
+    misfits: Callable[[FloatArray], FloatArray],
+    at: tuple[FloatArray, FloatArray, FloatArray],
+    damping: float,
+) -> tuple[FloatArray, FloatArray, float]:
+    """A step downhill from a point with its misfits and slopes, the misfits there, and how damped it was; or none."""
+    point, found, slopes = at
+    weights = 1 / (1 + (found / OUTLIER) ** 2)
+    curvature = slopes.T @ (weights[:, None] * slopes) + np.diag(search.stiffness)
+    downhill = -(slopes.T @ (weights * found) + search.stiffness * (point - search.start))
+    while damping < MOST_DAMPING:
+        tried = search.inside(point + np.linalg.solve(curvature + damping * np.diag(np.diag(curvature)), downhill))
+        errors = misfits(tried)
+        if _loss(errors) + search.distance(tried) < _loss(found) + search.distance(point):
+            return tried - point, errors, damping / 6
+        damping *= 6
+    return np.zeros_like(point), found, 1e-2
+
+
+def _loss(misfits: FloatArray) -> float:
+    """Cauchy's."""
+    return float(0.5 * OUTLIER**2 * np.log1p((misfits / OUTLIER) ** 2).sum())

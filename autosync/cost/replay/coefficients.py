@@ -1,0 +1,58 @@
+"""The few physical coefficients that a replay needs beside the cluster's figures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from autosync.errors import SpecError
+from autosync.spec.fields import known_fields, required
+
+__all__ = ["ReplayCoefficients"]
+
+SHARES = ("overlap", "shared_cores")
+
+
+@dataclass(frozen=True)
+class ReplayCoefficients:
+    """Costs of computing and of handling messages; defaults are assumptions for a common CPU and TensorFlow's gRPC.
+
+    `core_seconds_...` are spent on a node's cores, which all its processes share. Messages and bytes (copied between an
+    array and the network) count at both ends, reduced bytes where gradients are added, updated bytes where values and
+    optimizer slots are written, shards on every replica, for the operations that cut and join them. A measured
+    profile's times are multiplied with `profile_scale`.
+
+    `overlap` says how early a gradient that is ready at a fraction p of the backward pass sets out: at
+    1 - overlap (1 - p), so 0 is after the pass. `shared_cores` says how far the nodes' cores are the same processors:
+    0 where each node is a machine of its own, 1 where all are on one machine with as many cores as the largest node.
+    """
+
+    step_overhead_seconds: float = 5e-3
+    core_seconds_per_flop: float = 6e-11
+    gpu_seconds_per_flop: float = 2e-13
+    core_seconds_per_message: float = 2.5e-4
+    core_seconds_per_byte: float = 1.2e-9
+    core_seconds_per_reduced_byte: float = 3e-10
+    core_seconds_per_updated_byte: float = 1e-9
+    core_seconds_per_shard: float = 1e-4
+    profile_scale: float = 1.0
+    overlap: float = 0.5
+    shared_cores: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            if not (math.isfinite(value) and value >= 0):
+                raise SpecError(f"Coefficient {name} must be a number of at least 0, not {value!r}.")
+            if name in SHARES and value > 1:
+                raise SpecError(f"Coefficient {name} is a share between 0 and 1, not {value!r}.")
+
+    def to_json(self) -> dict[str, float]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> ReplayCoefficients:
+        names = tuple(each.name for each in fields(cls))
+        known_fields(document, names, "Replay coefficients")
+        return cls(**{name: required(document, name, float, "Replay coefficients") for name in names})

@@ -1,0 +1,167 @@
+"""A step as a graph of tasks: the passes, and every shipment's parts, each waiting for those before it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from autosync.cost.exchange import Quantities
+from autosync.cost.replay.recipes import Catalogue
+from autosync.cost.replay.shipments import Shipment
+
+__all__ = ["StepGraph", "step_graph"]
+
+PIECE_BYTES, MOST_PIECES = 1 << 19, 8
+"""The engine sends a ring's chunks round in pieces of about this size, no more than so many."""
+
+MOST_SEGMENTS = 48
+"""The backward pass is taken apart into no more segments than this."""
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.intp]
+
+PAYLOAD, TOUCHED, PIECES = (Quantities._fields.index(each) for each in ("payload_bytes", "touched_bytes", "pieces"))
+
+
+@dataclass(frozen=True, eq=False)
+class StepGraph:
+    """Tasks of one step: 0 is the forward pass, then come segments of the backward pass, then parts of shipments.
+
+    Segment i ends at the fraction `boundaries[i]` of the backward pass, the last at 1. `successors[t]` wait for task t
+    among others, `waits_for[t]` counts whom t waits for. All else is of the tasks after the passes, in their order:
+    task t is part `part_of` of the catalogue with `quantities` (tasks, quantities), of which `chained` are those that
+    follow one another; `shards` are counted where a shipment sets out; `stages` ("pull", "push", "work", "send") and
+    `shipment_of` say what a task is and whose. `of_shipment[i]` are the tasks after shipment i's gradients, in turn.
+    """
+
+    shipments: tuple[Shipment, ...]
+    boundaries: FloatArray
+    part_of: IntArray
+    quantities: FloatArray
+    chained: FloatArray
+    shards: FloatArray
+    successors: tuple[tuple[int, ...], ...]
+    waits_for: tuple[int, ...]
+    of_shipment: tuple[tuple[int, ...], ...]
+    stages: tuple[str, ...]
+    shipment_of: tuple[int, ...]
+
+    @property
+    def passes(self) -> int:
+        """How many tasks compute: the forward pass, and the backward pass's segments."""
+        return 1 + len(self.boundaries)
+
+    @cached_property
+    def tasks_of_part(self) -> list[tuple[int, IntArray]]:
+        """The tasks that are the same part, counted behind the passes."""
+        return [(int(part), np.flatnonzero(self.part_of == part)) for part in np.unique(self.part_of)]
+
+
+@dataclass
+class _Builder:
+    catalogue: Catalogue
+    successors: list[list[int]]
+    waits_for: list[int]
+    part_of: list[int] = field(default_factory=list)
+    quantities: list[Quantities] = field(default_factory=list)
+    pieces: list[int] = field(default_factory=list)
+    shards: list[float] = field(default_factory=list)
+    stages: list[str] = field(default_factory=list)
+    shipment_of: list[int] = field(default_factory=list)
+    shipment: int = 0
+
+    def pull(self, shipment: Shipment) -> None:
+        """What the forward pass, task 0, waits for."""
+        for channel, quantities in shipment.uses:
+            recipe = self.catalogue.recipe(channel)
+            made = self._chain([("pull", part) for part in (*recipe.pull, *recipe.send)], quantities, None)
+            if made:
+                self.successors[made[-1]].append(0)
+                self.waits_for[0] += 1
+
+    def synchronize(self, shipment: Shipment, after: int) -> list[int]:
+        """All that follows the task after which the shipment's gradients are ready."""
+        tasks: list[int] = []
+        for channel, quantities in shipment.uses:
+            recipe = self.catalogue.recipe(channel)
+            parts = [("push", part) for part in recipe.push] + [("work", part) for part in recipe.work]
+            if not shipment.pulls:
+                parts += [("send", part) for part in recipe.send]
+            tasks += self._chain(parts, quantities, tasks[-1] if tasks else after)
+        if tasks:
+            self.shards[-len(tasks)] = shipment.shards
+        return tasks
+
+    def _chain(self, parts: Sequence[tuple[str, int]], quantities: Quantities, after: int | None) -> list[int]:
+        """Parts of the current shipment that follow one another, and the task `after` if there is one; their tasks."""
+        made = []
+        for stage, part in parts:
+            task = len(self.successors)
+            self.successors.append([])
+            self.waits_for.append(0 if after is None else 1)
+            if after is not None:
+                self.successors[after].append(task)
+            self.part_of.append(part)
+            self.quantities.append(quantities)
+            self.pieces.append(self._pieces(part, quantities))
+            self.shards.append(0.0)
+            self.stages.append(stage)
+            self.shipment_of.append(self.shipment)
+            made.append(task)
+            after = task
+        return made
+
+    def _pieces(self, part: int, quantities: Quantities) -> int:
+        """How many pieces the engine makes of each of a ring's chunks; 1 of all else."""
+        members = self.catalogue.parts[part].ring_members
+        if members < 3:
+            return 1
+        return max(1, min(MOST_PIECES, round(quantities.touched_bytes / members / PIECE_BYTES)))
+
+
+def step_graph(catalogue: Catalogue, shipments: Sequence[Shipment], ready: Mapping[str, float]) -> StepGraph:
+    """The step whose gradients become ready at these fractions of the backward pass.
+
+    Raises `KeyError` for a server that the cluster lacks.
+    """
+    fractions = [max(ready[name] for name in each.variables) for each in shipments]
+    boundaries = _boundaries(fractions)
+    segment = np.searchsorted(boundaries, np.array(fractions) - 1e-12)
+    passes = 1 + len(boundaries)
+    builder = _Builder(catalogue, [[each + 1] for each in range(passes - 1)] + [[]], [0] + [1] * (passes - 1))
+    for builder.shipment, each in enumerate(shipments):
+        if each.pulls:
+            builder.pull(each)
+    of_shipment = []
+    for builder.shipment, (each, at) in enumerate(zip(shipments, segment, strict=True)):
+        of_shipment.append(tuple(builder.synchronize(each, 1 + int(at))))
+    whole: FloatArray = np.array(builder.quantities, dtype=np.float64).reshape(-1, len(Quantities._fields))
+    pieces = np.array(builder.pieces, dtype=np.float64)
+    chained = whole.copy()
+    chained[:, [PAYLOAD, TOUCHED]] /= pieces[:, None]
+    whole[:, PIECES] *= pieces
+    return StepGraph(
+        tuple(shipments),
+        boundaries,
+        np.array(builder.part_of, dtype=np.intp),
+        whole,
+        chained,
+        np.array(builder.shards),
+        tuple(map(tuple, builder.successors)),
+        tuple(builder.waits_for),
+        tuple(of_shipment),
+        tuple(builder.stages),
+        tuple(builder.shipment_of),
+    )
+
+
+def _boundaries(fractions: Sequence[float]) -> FloatArray:
+    """Ends of the backward pass's segments: where shipments become ready, rounded up where these are many; and 1."""
+    found = np.unique(np.array([*fractions, 1.0]))
+    if len(found) > MOST_SEGMENTS:
+        found = np.unique(np.ceil(found * MOST_SEGMENTS - 1e-9) / MOST_SEGMENTS)
+    return found

@@ -1,0 +1,144 @@
+"""The replay itself: tasks that queue for resources in the order in which they are ready, on a heap of events.
+
+A task keeps each resource busy for some seconds, all at the same time, and resources serve first who came first. What
+takes long comes in portions, and queues again after each: so tasks that share a link, an uplink or cores take turns,
+which is max-min fair as portions become small (each gets an equal share of what it needs most, and what it cannot use
+is left to the others), while small tasks go ahead of the rest of large ones. Tasks that go the very same way are in one
+line, however, where the next begins when the one before it is through, as messages do between two processes.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Observer", "Tasks", "Timeline", "replayed"]
+
+PORTIONS = 32
+"""A portion is this part of the busiest resource's seconds, or more."""
+MOST_PORTIONS = 8
+
+FloatArray = npt.NDArray[np.float64]
+
+Observer = Callable[[int, FloatArray, FloatArray], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Tasks:
+    """`busy` float64 (tasks, resources) in seconds; `chain` (tasks,) is how long a task takes with all to itself.
+
+    Of tasks that are ready at the same time the one with the lower `rank` comes first; those of one `line` keep their
+    order.
+    """
+
+    busy: FloatArray
+    chain: FloatArray
+    rank: Sequence[int]
+    line: Sequence[int]
+    successors: Sequence[Sequence[int]]
+    waits_for: Sequence[int]
+
+
+@dataclass(frozen=True, eq=False)
+class Timeline:
+    """When each task was ready, began (had all its resources) and ended, in seconds, float64 (tasks,)."""
+
+    ready: FloatArray
+    begin: FloatArray
+    end: FloatArray
+
+
+def replayed(tasks: Tasks, observe: Observer | None = None) -> Timeline:
+    """Go through all tasks. `observe` is told of every portion: its task, and when each resource begins and ends it."""
+    busy, successors = tasks.busy, tasks.successors
+    count, width = busy.shape
+    portions = _portions(busy)
+    shares = busy / portions[:, None]
+    # A resource that a task does not use must not hold it up.
+    unused = np.where(busy > 0, 0.0, -np.inf)
+    ready, begin, end = [0.0] * count, [-1.0] * count, np.zeros(count)
+    left, chain, waits_for = portions.tolist(), tasks.chain.tolist(), list(tasks.waits_for)
+    free, held, largest = np.zeros(width), np.zeros(width), np.maximum.reduce
+    queue = _Queue(tasks.rank, tasks.line, [each > 1 for each in left])
+    for task in range(count):
+        if not waits_for[task]:
+            queue.put(0.0, task)
+    while queue.heap:
+        now, _, task = heapq.heappop(queue.heap)
+        if not queue.takes(task):
+            continue
+        # Nothing that comes later is ready before now, so that resources free until now are as good as free at it.
+        np.maximum(free, now, out=free)
+        if begin[task] < 0:
+            np.add(free, unused[task], out=held)
+            begin[task] = max(now, float(largest(held)))
+        if observe is not None:
+            observe(task, free, free + shares[task])
+        free += shares[task]
+        np.add(free, unused[task], out=held)
+        until = max(now, float(largest(held)))
+        left[task] -= 1
+        if left[task]:
+            queue.put(until, task)
+            continue
+        queue.leave(task, now, until)
+        until = max(until, begin[task] + chain[task])
+        end[task] = until
+        for following in successors[task]:
+            waits_for[following] -= 1
+            ready[following] = max(ready[following], until)
+            if not waits_for[following]:
+                queue.put(ready[following], following)
+    return Timeline(np.array(ready), np.array(begin), end)
+
+
+@dataclass
+class _Queue:
+    """Tasks by when they are ready; those that wait in a line for the one before them are put aside."""
+
+    rank: Sequence[int]
+    line: Sequence[int]
+    is_long: Sequence[bool]
+    heap: list[tuple[float, int, int]] = field(default_factory=list)
+    first: dict[int, int] = field(default_factory=dict)
+    aside: dict[int, deque[int]] = field(default_factory=dict)
+
+    def put(self, seconds: float, task: int) -> None:
+        heapq.heappush(self.heap, (seconds, self.rank[task], task))
+
+    def takes(self, task: int) -> bool:
+        """Whether it is the task's turn; if not, it is put aside."""
+        line = self.line[task]
+        if line in self.first:
+            if self.first[line] != task:
+                self.aside.setdefault(line, deque()).append(task)
+                return False
+        elif self.is_long[task]:
+            self.first[line] = task
+        return True
+
+    def leave(self, task: int, now: float, until: float) -> None:
+        """The task is through; the next in its line, if there is one, comes at once, or after a long one."""
+        line = self.line[task]
+        if self.first.get(line) != task:
+            return
+        waiting = self.aside.get(line)
+        if waiting:
+            self.first[line] = waiting.popleft()
+            self.put(until if self.is_long[task] else now, self.first[line])
+        else:
+            del self.first[line]
+
+
+def _portions(busy: FloatArray) -> npt.NDArray[np.int64]:
+    """In how many portions each task comes."""
+    busiest = float(busy.sum(axis=0).max(initial=0.0))
+    if busiest <= 0:
+        return np.ones(len(busy), dtype=np.int64)
+    wanted = np.ceil(busy.max(axis=1) * PORTIONS / busiest)
+    return np.asarray(np.clip(wanted, 1, MOST_PORTIONS), dtype=np.int64)

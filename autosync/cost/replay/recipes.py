@@ -1,0 +1,152 @@
+"""How each channel is gone through on one cluster with its replicas: parts before the passes, and after a gradient."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import final
+
+import numpy as np
+import numpy.typing as npt
+
+from autosync.cost.channels import Channel, Exchanges
+from autosync.cost.exchange import Exchange, Work
+from autosync.cost.processes import Processes
+from autosync.cost.replay.coefficients import ReplayCoefficients
+from autosync.cost.replay.parts import Costed, Flow, Part, PartMaker
+from autosync.cost.replay.resources import Resources
+
+__all__ = ["Catalogue", "Recipe"]
+
+TO_EVERYONE = ("all_gather", "gathered_rows")
+"""Channels in which each replica sends the same to each other, and all add up what all have sent."""
+
+MANY = 32
+"""From so many replicas on these are not listed message by message."""
+
+MOST_COSTED = 8
+"""Under so many coefficients parts are kept at a time."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Numbers of parts, each waiting for the one before it.
+
+    `pull` comes before the forward pass, `push` carries gradients once they are ready, `work` adds and updates, and
+    `send` takes the new values to the replicas.
+    """
+
+    pull: tuple[int, ...] = ()
+    push: tuple[int, ...] = ()
+    work: tuple[int, ...] = ()
+    send: tuple[int, ...] = ()
+
+
+@final
+@dataclass(eq=False)
+class Catalogue:
+    """The parts met so far on one cluster with its replicas and an optimizer of `slots`, numbered as they are met."""
+
+    resources: Resources
+    replicas: tuple[str, ...]
+    slots: int
+    parts: list[Part] = field(default_factory=list)
+    _recipes: dict[Channel, Recipe] = field(default_factory=dict)
+    _costed: dict[ReplayCoefficients, list[Costed]] = field(default_factory=dict)
+
+    def recipe(self, channel: Channel) -> Recipe:
+        """Raises `KeyError` for a channel there is not, or a server that the cluster lacks."""
+        if channel not in self._recipes:
+            if channel[1] and channel[1] not in self.resources.server_column:
+                raise KeyError(channel[1])
+            self._recipes[channel] = self._made(channel)
+        return self._recipes[channel]
+
+    def costed(self, coefficients: ReplayCoefficients) -> list[Costed]:
+        """Every part met so far under `coefficients`; kept for those asked for last."""
+        if coefficients not in self._costed:
+            if len(self._costed) >= MOST_COSTED:
+                self._costed.clear()
+            self._costed[coefficients] = []
+        found = self._costed[coefficients]
+        found += [self._maker.costed(part, coefficients) for part in self.parts[len(found) :]]
+        return found
+
+    @property
+    def has_gpus(self) -> bool:
+        """Whether replicas run on GPUs."""
+        return any("/gpu:" in name for name in self.replicas)
+
+    @cached_property
+    def replicas_on_cores(self) -> npt.NDArray[np.float64]:
+        """How many replicas run on the cores of each node, (nodes,)."""
+        resources, counts = self.resources, np.zeros(len(self.resources.cores))
+        for name in self.replicas:
+            if "/gpu:" not in name:
+                counts[resources.node_column[resources.node_of[name]] - resources.nodes.start] += 1
+        return counts
+
+    @cached_property
+    def _maker(self) -> PartMaker:
+        return PartMaker(self.resources)
+
+    @cached_property
+    def _processes(self) -> Processes:
+        return Processes.of_cluster(self.resources.cluster)
+
+    @cached_property
+    def _exchanges(self) -> Exchanges:
+        return Exchanges(self.replicas, self._processes, self.slots)
+
+    def _made(self, channel: Channel) -> Recipe:
+        if channel[0] in TO_EVERYONE and len(self.replicas) >= MANY:
+            return self._to_everyone(channel)
+        exchange = self._exchanges.of(channel)
+        # Sums are made while messages come in, but on a server that needs all of them first.
+        on_the_way = [each for each in exchange.work if self._is_on_the_way(channel, exchange, each) and each.added]
+        sums = [Work(each.device, each.added / len(exchange.push)) for each in on_the_way]
+        push = self._numbered([self._maker.of_stage(stage, sums) for stage in exchange.push])
+        pull = self._numbered([self._maker.of_stage(stage) for stage in exchange.pull])
+        work = self._numbered(self._work(channel, exchange))
+        if channel[0] == "sparse_server":
+            return Recipe(pull=pull, push=push, work=work)
+        return Recipe(push=push, work=work, send=pull)
+
+    @staticmethod
+    def _is_on_the_way(channel: Channel, exchange: Exchange, work: Work) -> bool:
+        return bool(exchange.push) and work.device != exchange.server and channel[0] not in TO_EVERYONE
+
+    def _work(self, channel: Channel, exchange: Exchange) -> list[Part]:
+        """What is left of the work when sums made on the way are taken out of it."""
+        left = []
+        for each in exchange.work:
+            added = 0.0 if self._is_on_the_way(channel, exchange, each) else each.added
+            if added or each.updated_touched or each.updated_held:
+                left.append(Work(each.device, added, each.updated_touched, each.updated_held))
+        return [self._maker.of_work(left, exchange.server)] if left else []
+
+    def _to_everyone(self, channel: Channel) -> Recipe:
+        """Counted by pairs of nodes, since a thousand replicas send a million messages, from what two replicas do."""
+        maker, count = self._maker, len(self.replicas)
+        pair = Exchanges(self.replicas[:2], self._processes, self.slots).of(channel)
+        shares = pair.push[0].transfers[0]
+        places = Counter((self.resources.node_of[each], "/gpu:" in each) for each in self.replicas)
+        flows: Counter[Flow] = Counter()
+        for (source, on_gpu), senders in places.items():
+            for (target, _), receivers in places.items():
+                pairs = senders * receivers - (senders if source == target else 0)
+                if pairs:
+                    flows[maker.flow_like(shares, source, target, not (on_gpu and source == target))] += pairs
+        of_two = pair.work[0]
+        work = [
+            Work(each, of_two.added * count / 2, of_two.updated_touched * count / 2, of_two.updated_held)
+            for each in self.replicas
+        ]
+        push = self._numbered([maker.of_flows(flows)])
+        return Recipe(push=push, work=self._numbered([maker.of_work(work, None)]))
+
+    def _numbered(self, parts: Sequence[Part]) -> tuple[int, ...]:
+        self.parts += parts
+        return tuple(range(len(self.parts) - len(parts), len(self.parts)))

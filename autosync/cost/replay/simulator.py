@@ -1,0 +1,106 @@
+"""The simulator that replays a step: physical coefficients, calibrated from a few records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, final
+
+import numpy as np
+import numpy.typing as npt
+
+from autosync.cost.families import positions_by_family
+from autosync.cost.replay.calibration import Family, calibrated
+from autosync.cost.replay.coefficients import ReplayCoefficients
+from autosync.cost.replay.figures import StepFigures, step_figures
+from autosync.cost.replay.profile import ModelProfile
+from autosync.cost.replay.step import Setting, Step, setting_of
+from autosync.cost.replay.trace import predicted_trace
+from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
+from autosync.spec.fields import known_fields, required
+
+__all__ = ["Replay"]
+
+MOST_RECORDS = 48
+"""Of more, as many are taken for calibration, evenly spaced: it has few coefficients to find."""
+
+
+@final
+class Replay:
+    """Predicts by replaying the step; `fit` calibrates `coefficients`, always starting from `prior`.
+
+    Records of several models are fitted together, so they should come from machines alike.
+    """
+
+    def __init__(
+        self, prior: ReplayCoefficients | None = None, profiles: Mapping[str, ModelProfile] | None = None
+    ) -> None:
+        """`profiles` by the digest of their model."""
+        self.prior = prior or ReplayCoefficients()
+        self.coefficients = self.prior
+        self.profiles = dict(profiles or {})
+
+    def predict(
+        self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy]
+    ) -> npt.NDArray[np.float64]:
+        """Log step seconds (n,). Raises `SpecError` when a strategy does not fit the model and the cluster."""
+        seconds = [step.seconds(self.coefficients) for step in self._steps(model, cluster, strategies)]
+        return np.log(np.maximum(np.array(seconds, dtype=np.float64), 1e-9))
+
+    def step(self, model: ModelSpec, cluster: ClusterSpec, strategy: Strategy) -> Step:
+        """The step that is replayed. Raises `SpecError` when the strategy does not fit the model and the cluster."""
+        return next(self._steps(model, cluster, [strategy]))
+
+    def figures(self, model: ModelSpec, cluster: ClusterSpec, strategy: Strategy) -> StepFigures:
+        """What else the replay of one step says. Raises `SpecError` as `predict` does."""
+        return step_figures(self.step(model, cluster, strategy), self.coefficients)
+
+    def trace(self, model: ModelSpec, cluster: ClusterSpec, strategy: Strategy) -> dict[str, Any]:
+        """The step as a Chrome trace. Raises `SpecError` as `predict` does."""
+        return predicted_trace(self.step(model, cluster, strategy), self.coefficients)
+
+    def _steps(self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy]) -> Iterator[Step]:
+        profile, settings = self.profiles.get(model.digest), dict[tuple[str, ...], Setting]()
+        for strategy in strategies:
+            if strategy.replicas not in settings:
+                settings[strategy.replicas] = setting_of(model, cluster, strategy, profile)
+            yield settings[strategy.replicas].step(strategy)
+
+    def fit(self, records: Sequence[RuntimeRecord]) -> None:
+        timed = [record for record in records if record.timed]
+        if len(timed) > MOST_RECORDS:
+            timed = [timed[index * len(timed) // MOST_RECORDS] for index in range(MOST_RECORDS)]
+        families = []
+        for (model, cluster), positions in positions_by_family(timed).items():
+            chosen = [timed[position] for position in positions]
+            families.append(
+                Family(
+                    list(self._steps(model, cluster, [record.strategy for record in chosen])),
+                    np.log(np.array([record.median_seconds for record in chosen], dtype=np.float64)),
+                    np.array([_error_of_median(record.step_seconds) for record in chosen]),
+                )
+            )
+        self.coefficients = calibrated(families, self.prior)
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "prior": self.prior.to_json(),
+            "coefficients": self.coefficients.to_json(),
+            "profiles": {digest: profile.to_json() for digest, profile in self.profiles.items()},
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what `state` gave. Raises `SpecError` when it is something else."""
+        what = "The state of a Replay"
+        known_fields(state, ("prior", "coefficients", "profiles"), what)
+        prior = ReplayCoefficients.from_json(required(state, "prior", dict, what))
+        coefficients = ReplayCoefficients.from_json(required(state, "coefficients", dict, what))
+        profiles = required(state, "profiles", dict, what)
+        self.profiles = {digest: ModelProfile.from_json(profile) for digest, profile in profiles.items()}
+        self.prior, self.coefficients = prior, coefficients
+
+
+def _error_of_median(step_seconds: Sequence[float]) -> float:
+    """Relative standard error of the median, from the steps' spread about it; 0 of a single step."""
+    steps = np.log(np.array(step_seconds))
+    deviation = 1.4826 * float(np.median(np.abs(steps - np.median(steps))))
+    return 1.2533 * deviation / float(np.sqrt(len(steps)))

@@ -1,0 +1,110 @@
+"""A replayed step as a Chrome trace (Perfetto opens it), alone or beside a measured one.
+
+Format: "Trace Event Format" of the Chromium project: complete events ("X") and metadata ("M"), times in microseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from autosync.cost.replay.coefficients import ReplayCoefficients
+from autosync.cost.replay.step import Step
+
+__all__ = ["predicted_trace", "side_by_side"]
+
+FloatArray = npt.NDArray[np.float64]
+
+PREDICTED, MEASURED = 1, 2
+SHORTEST_US = 1e-3
+
+
+def predicted_trace(step: Step, coefficients: ReplayCoefficients) -> dict[str, Any]:
+    """One process with a thread for each resource that is used; an event for each portion of a task on it."""
+    events: list[dict[str, Any]] = []
+    overhead_us = coefficients.step_overhead_seconds * 1e6
+
+    def observe(task: int, begin: FloatArray, end: FloatArray) -> None:
+        name, kind, about = _described(step, task)
+        for resource in np.flatnonzero(end - begin > SHORTEST_US * 1e-6).tolist():
+            at, long = overhead_us + begin[resource] * 1e6, (end[resource] - begin[resource]) * 1e6
+            events.append(_complete(name, kind, (PREDICTED, resource), (float(at), float(long)), about))
+
+    step.timeline(coefficients, observe)
+    names = step.resources.names
+    used = sorted({event["tid"] for event in events})
+    threads = [_metadata("thread_name", PREDICTED, resource, names[resource]) for resource in used]
+    return _document([_metadata("process_name", PREDICTED, 0, "predicted"), *threads, *events])
+
+
+def side_by_side(
+    predicted: Mapping[str, Any], measured: Mapping[str, Any], step_us: tuple[float, float]
+) -> dict[str, Any]:
+    """Both in one document, as two processes whose steps begin at 0.
+
+    `step_us` is when the step to show began and ended in the measured trace's own time. Its processes and threads
+    become threads of one process; what lies outside of the step is left out.
+    """
+    begin, end = step_us
+    process_names: dict[Any, str] = {}
+    thread_names: dict[tuple[Any, Any], str] = {}
+    for event in measured["traceEvents"]:
+        if event["ph"] == "M" and event["name"] == "process_name":
+            process_names[event["pid"]] = event["args"]["name"]
+        if event["ph"] == "M" and event["name"] == "thread_name":
+            thread_names[event["pid"], event["tid"]] = event["args"]["name"]
+    threads: dict[tuple[str, str], int] = {}
+    events = []
+    for event in measured["traceEvents"]:
+        if event["ph"] not in ("X", "C") or not begin <= event["ts"] <= end:
+            continue
+        process = process_names.get(event["pid"], str(event["pid"]))
+        moved = {**event, "ts": event["ts"] - begin, "pid": MEASURED}
+        if event["ph"] == "C":
+            moved["name"] = f"{process} {event['name']}"
+        else:
+            own = thread_names.get((event["pid"], event.get("tid")), event.get("cat") or str(event.get("tid")))
+            moved["tid"] = threads.setdefault((process, own), len(threads))
+        events.append(moved)
+    named = [_metadata("thread_name", MEASURED, tid, " ".join(names)) for names, tid in threads.items()]
+    about = [_metadata("process_name", MEASURED, 0, "measured"), *named]
+    return _document([*predicted["traceEvents"], *about, *events])
+
+
+def _described(step: Step, task: int) -> tuple[str, str, dict[str, Any]]:
+    """A task's name, kind, and what else to say of it."""
+    graph = step.graph
+    if task == 0:
+        return "forward", "forward", {}
+    if task < graph.passes:
+        return "backward", "backward", {"until": float(graph.boundaries[task - 1])}
+    stage = graph.stages[task - graph.passes]
+    names = graph.shipments[graph.shipment_of[task - graph.passes]].variables
+    label = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+    return f"{stage} {label}", stage, {"variables": list(names)}
+
+
+def _complete(
+    name: str, kind: str, place: tuple[int, int], time_us: tuple[float, float], about: dict[str, Any]
+) -> dict[str, Any]:
+    return {
+        "ph": "X",
+        "name": name,
+        "cat": kind,
+        "pid": place[0],
+        "tid": place[1],
+        "ts": time_us[0],
+        "dur": time_us[1],
+        "args": about,
+    }
+
+
+def _metadata(what: str, process: int, thread: int, name: str) -> dict[str, Any]:
+    return {"ph": "M", "name": what, "pid": process, "tid": thread, "args": {"name": name}}
+
+
+def _document(events: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    return {"traceEvents": list(events), "displayTimeUnit": "ms"}

@@ -1,0 +1,127 @@
+"""A replay depends on what a strategy does, not on names and numbers."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from autosync.baselines import BASELINES
+from autosync.cost.replay import Replay, ReplayCoefficients, laid_out
+from autosync.cost.replay.folding import folded
+from autosync.cost.replay.queues import replayed
+from autosync.spec import (
+    AllReduce,
+    ClusterSpec,
+    ModelSpec,
+    ParameterServer,
+    Strategy,
+    Synchronizer,
+    Variable,
+    VariableStrategy,
+)
+from search_spaces.default import SPACE
+from tests import cases
+from tests.cost.cases import all_by
+
+CLUSTERS = [cases.star_cluster(), cases.uneven_cluster(), cases.rack_cluster(), cases.gpu_cluster()]
+
+
+def sampled(model: ModelSpec, cluster: ClusterSpec, count: int = 12) -> list[Strategy]:
+    space, rng = SPACE.bind(model, cluster), random.Random(5)
+    return [space.sample(rng) for _ in range(count)]
+
+
+def predicted(model: ModelSpec, cluster: ClusterSpec, strategies: list[Strategy]) -> list[float]:
+    return Replay().predict(model, cluster, strategies).tolist()
+
+
+@pytest.mark.parametrize("cluster", CLUSTERS, ids=["star", "uneven", "racks", "gpus"])
+def test_the_same_strategies_have_the_same_times_again_and_in_any_company(cluster: ClusterSpec) -> None:
+    model = cases.bert_like_model(2)
+    strategies = sampled(model, cluster)
+    found = predicted(model, cluster, strategies)
+    assert predicted(model, cluster, strategies[::-1])[::-1] == found
+    assert [predicted(model, cluster, [each])[0] for each in strategies] == found
+
+
+@pytest.mark.parametrize("cluster", CLUSTERS, ids=["star", "uneven", "racks", "gpus"])
+def test_names_and_the_order_of_variables_and_numbers_of_groups_do_not_matter(cluster: ClusterSpec) -> None:
+    model = cases.bert_like_model(2)
+    rng = random.Random(0)
+    names = {each.name: f"{rng.random()}" for each in model.variables}
+    renamed = replace(
+        model,
+        variables=tuple(replace(each, name=names[each.name]) for each in model.variables),
+        operators=tuple(
+            replace(each, variables=tuple(names[name] for name in each.variables)) for each in model.operators
+        ),
+    )
+
+    def disguised(strategy: Strategy) -> Strategy:
+        def moved(shard: Synchronizer) -> Synchronizer:
+            return replace(shard, group=1000 - shard.group) if isinstance(shard, AllReduce) else shard
+
+        variables = [
+            replace(each, variable=names[each.variable], shards=tuple(map(moved, each.shards)))
+            for each in strategy.variables
+        ]
+        rng.shuffle(variables)
+        return Strategy(strategy.replicas, tuple(variables))
+
+    strategies = sampled(model, cluster)
+    found = predicted(renamed, cluster, [disguised(each) for each in strategies])
+    assert found == pytest.approx(predicted(model, cluster, strategies), rel=1e-9)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_renumbering_devices_that_are_alike_does_not_matter(workers: int) -> None:
+    cluster, model = cases.star_cluster(4, workers=workers), cases.bert_like_model(2)
+    names = [str(device) for device in cluster.server_devices]
+    # Nodes rotated, so that rings keep their order.
+    to = {name: f"node{(int(name[4]) + 1) % 4}{name[5:]}" for name in names}
+
+    def rotated(strategy: Strategy) -> Strategy:
+        def moved(shard: Synchronizer) -> Synchronizer:
+            return replace(shard, device=to[shard.device]) if isinstance(shard, ParameterServer) else shard
+
+        variables = tuple(replace(each, shards=tuple(map(moved, each.shards))) for each in strategy.variables)
+        return Strategy(tuple(to[each] for each in strategy.replicas), variables)
+
+    strategies = sampled(model, cluster)
+    found = predicted(model, cluster, list(map(rotated, strategies)))
+    assert found == pytest.approx(predicted(model, cluster, strategies), rel=1e-9)
+
+
+@pytest.mark.parametrize("baseline", BASELINES)
+def test_folding_changes_no_time(baseline: str) -> None:
+    model = cases.bert_like_model(1)
+    for cluster in (cases.star_cluster(24), cases.gpu_cluster(20, 2)):
+        tasks = laid_out(model, cluster, BASELINES[baseline](model, cluster)).tasks(ReplayCoefficients())
+        fewer = folded(tasks)
+        assert fewer.busy.shape[1] < tasks.busy.shape[1]
+        assert np.array_equal(replayed(fewer).end, replayed(tasks).end)
+
+
+def test_a_thousand_symmetric_workers_are_replayed_on_as_few_resources_as_sixteen() -> None:
+    model, found = cases.bert_like_model(1), []
+    for nodes in (16, 128):
+        cluster = cases.gpu_cluster(nodes, 8)
+        step = laid_out(model, cluster, all_by(model, cluster, AllReduce(0)))
+        tasks = folded(step.tasks(ReplayCoefficients()))
+        found.append(tasks.busy.shape)
+    assert found[0] == found[1]
+    assert found[0][1] <= 8
+
+
+def test_what_a_replay_is_taken_apart_into_is_bounded() -> None:
+    cluster, count = cases.star_cluster(2), 600
+    variables = tuple(Variable(f"v{each}", (2_000_000,), "float32", each) for each in range(count))
+    model = ModelSpec("many", 8, "SGD", 0, variables)
+    for how in (AllReduce, lambda _: ParameterServer("node0/cpu:0")):
+        decided = tuple(VariableStrategy(each.name, (how(place),)) for place, each in enumerate(variables))
+        graph = laid_out(model, cluster, Strategy(tuple(map(str, cluster.replica_devices)), decided)).graph
+        assert graph.passes <= 50
+        assert len(graph.shipments) == count  # not a piece each

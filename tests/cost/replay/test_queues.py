@@ -1,0 +1,97 @@
+"""Tasks take turns on what they share, keep their order on the same way, and leave to others what they cannot use."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from autosync.cost.replay.queues import Tasks, Timeline, replayed
+
+TURN = 1.0 / 8
+"""Half of these tasks' portions, which are an eighth of a task: as close to fair sharing as turns can come."""
+
+
+def run(busy: list[list[float]], line: list[int] | None = None, chain: list[float] | None = None) -> Timeline:
+    """Tasks that are all ready at once."""
+    count = len(busy)
+    return replayed(
+        Tasks(
+            busy=np.array(busy, dtype=np.float64),
+            chain=np.array(chain or [0.0] * count),
+            rank=range(count),
+            line=line or list(range(count)),
+            successors=[[]] * count,
+            waits_for=[0] * count,
+        )
+    )
+
+
+def test_a_task_takes_as_long_as_what_it_keeps_busy_longest() -> None:
+    assert run([[2.0, 5.0]]).end.tolist() == pytest.approx([5.0])
+
+
+def test_a_task_takes_no_less_than_what_follows_one_another_in_it() -> None:
+    assert run([[2.0, 1.0]], chain=[7.0]).end.tolist() == [7.0]
+
+
+def test_two_tasks_share_a_link_half_and_half() -> None:
+    assert run([[1.0], [1.0]]).end.tolist() == pytest.approx([2.0, 2.0], abs=TURN + 1e-9)
+
+
+def test_a_short_task_does_not_wait_for_all_of_a_long_one() -> None:
+    timeline = run([[8.0], [0.5]])
+    assert timeline.end[1] <= 3.0
+    assert timeline.end[0] == pytest.approx(8.5)
+
+
+def test_what_one_task_cannot_use_of_a_link_is_left_to_the_other() -> None:
+    # The first is held back elsewhere: it needs a quarter of the link while it runs, so the other has three quarters.
+    timeline = run([[1.0, 4.0], [3.0, 0.0]])
+    assert timeline.end.tolist() == pytest.approx([4.0, 4.0], abs=0.5)
+
+
+def test_tasks_that_go_the_same_way_keep_their_order() -> None:
+    timeline = run([[1.0], [1.0], [1.0]], line=[0, 0, 0])
+    assert timeline.end.tolist() == pytest.approx([1.0, 2.0, 3.0])
+
+
+def test_short_tasks_on_the_same_way_overlap_what_they_only_wait_for() -> None:
+    timeline = run([[0.1]] * 4 + [[8.0]], line=[0, 0, 0, 0, 1], chain=[1.0] * 4 + [0.0])
+    assert timeline.end[:4].max() < 1.6
+
+
+def test_a_task_begins_when_the_last_of_those_before_it_has_ended() -> None:
+    tasks = Tasks(
+        busy=np.array([[1.0, 0.0], [0.0, 3.0], [1.0, 1.0]]),
+        chain=np.zeros(3),
+        rank=[0, 1, 2],
+        line=[0, 1, 2],
+        successors=[[2], [2], []],
+        waits_for=[0, 0, 2],
+    )
+    timeline = replayed(tasks)
+    assert (timeline.ready[2], timeline.begin[2], timeline.end[2]) == (3.0, 3.0, 4.0)
+
+
+def test_no_resource_is_busy_with_two_portions_at_a_time() -> None:
+    generator = np.random.default_rng(0)
+    busy = generator.random((20, 5)) * (generator.random((20, 5)) < 0.4)
+    tasks = Tasks(busy, np.zeros(20), range(20), [each % 6 for each in range(20)], [[]] * 20, [0] * 20)
+    used: list[list[tuple[float, float]]] = [[] for _ in range(5)]
+
+    def observe(_: int, begin: np.ndarray, end: np.ndarray) -> None:
+        for resource, (first, last) in enumerate(zip(begin, end, strict=True)):
+            if last > first:
+                used[resource].append((float(first), float(last)))
+
+    replayed(tasks, observe)
+    for resource, spans in enumerate(used):
+        assert sum(last - first for first, last in spans) == pytest.approx(busy[:, resource].sum())
+        ordered = sorted(spans)
+        assert all(before[1] <= after[0] + 1e-12 for before, after in pairwise(ordered))
+
+
+def test_steps_without_any_load_take_no_time() -> None:
+    assert run([[0.0], [0.0]]).end.max() == 0.0
