@@ -28,11 +28,12 @@ def quiet_tensorflow() -> None:
 class WorkerProcess:
     """One worker process: a TensorFlow server that waits for work."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, cores: float) -> None:
+        """`cores`: how many of its node's it has to count on."""
         quiet_tensorflow()
         from autosync.engine.servers import start_server
 
-        self._server, self._address = start_server(address)
+        self._server, self._address = start_server(address, cores)
         self._offers: dict[int, Offer] = {}
 
     def address(self) -> str:
@@ -143,7 +144,10 @@ class ClientProcess:
         if not self._trials_left:
             self._connect_anew(self._stage)
         self._trials_left -= 1
-        record: RuntimeRecord = run_trial(self._session, TrialRequest.from_json(request), self._stage)
+        wanted = TrialRequest.from_json(request)
+        record: RuntimeRecord = run_trial(self._session, wanted, self._stage)
+        if record.outcome == "failed" and wanted.strategy.has_collectives:
+            self._trials_left = 0  # a step that fails in the middle leaves no collective usable on this connection
         gc.collect()  # a step is a cycle of functions and variables; the next trial needs the workers' memory
         return record.to_json()
 

@@ -71,7 +71,7 @@ class WorkerSet:
                 name=f"{name}-worker-{node.name}-{worker}",
                 num_cpus=settings.cpus_per_worker,
                 num_gpus=node.gpus,
-            ).remote(node.address)
+            ).remote(node.address, node.cores / node.workers)
             for index, (node, worker) in enumerate(workers)
         ]
         self._addresses: list[str] = []

@@ -10,10 +10,11 @@ those then take turns (A/B/C/A/B/C...). DDP and the mirrored strategy report the
 
 Beside each: the 95 % interval of the median over turns (the range, with under six); the ratio to the better of the
 two peers in the same turn; compute alone (all replicas at once, nothing reduced: `no_sync`, no strategy, or one replica
-to reduce over); the busiest link's bytes over the goodput of plain TCP in a ring; the overhead over the greater of
-those two; processor seconds a step of all processes; and the bytes a step counted on the busiest interface. Where a
-system's bytes are not known by arithmetic (sparse gradients), those counted stand in for them. Interrupted, it goes on
-after the last model that was done.
+to reduce over; the slowest process's mean); the busiest link's bytes over the goodput of plain TCP in a ring; the
+overhead over the greater of those two; processor seconds a step of all processes; and the bytes a step counted on the
+busiest interface. Where a system's bytes are not known by arithmetic (sparse gradients), those counted stand in for
+them. TensorFlow has as many threads an operation, in both systems, as a host has cores of this machine. Interrupted, it
+goes on after the last model that was done.
 """
 
 from __future__ import annotations

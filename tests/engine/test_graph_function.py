@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -40,3 +41,18 @@ def test_a_simplified_function_has_fewer_nodes_and_the_same_results():
     arguments = tf.constant([1.0, -2.0, 0.5]), tf.constant([3.0, 4.0, 5.0])
     for one, other in zip(traced.callable()(*arguments), short.callable()(*arguments), strict=True):
         assert one.numpy().tolist() == other.numpy().tolist()
+
+
+def test_a_simplified_third_power_is_a_product_on_no_device_of_its_own():
+    def cubes(a, b):
+        with tf.device("/device:CPU:0"):
+            pinned = tf.exp(b)
+        return [tf.pow(a, 3.0) + pinned, tf.pow(a, b)]
+
+    short = simplified(GraphFunction.trace(cubes, PAIR))
+    nodes = tf.compat.v1.GraphDef.FromString(short.graph).node
+    assert [node.op for node in nodes].count("Pow") == 1
+    assert {node.op: node.device for node in nodes if node.device} == {"Exp": "/device:CPU:0"}
+    cubed, power = short.callable()(tf.constant([1.5, -2.0, 0.0]), tf.constant([0.0, 2.0, 3.0]))
+    assert cubed.numpy() == pytest.approx([1.5**3 + 1, -8 + np.exp(2), np.exp(3)], rel=1e-6)
+    assert power.numpy().tolist() == [1.0, 4.0, 0.0]

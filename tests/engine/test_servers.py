@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import tensorflow as tf
 
-from autosync.engine.servers import use_logical_devices
+from autosync.engine.servers import start_server, use_logical_devices
 from autosync.errors import ClusterError
 
 
@@ -22,3 +22,12 @@ def test_more_devices_cannot_be_had_once_tensorflow_is_used():
         ClusterError, match=rf"{wanted} devices in one process must be asked for before TensorFlow is us"
     ):
         use_logical_devices(wanted)
+
+
+@pytest.mark.parametrize(("cores", "own", "threads"), [(3.5, None, 3), (0.4, None, 1), (None, None, 0), (4, "2", 0)])
+def test_a_server_has_a_thread_for_each_of_its_cores_unless_the_user_says_how_many(monkeypatch, cores, own, threads):
+    monkeypatch.delenv("TF_NUM_INTRAOP_THREADS", raising=False)
+    if own:
+        monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", own)
+    server, _ = start_server("127.0.0.1", cores)
+    assert server.server_def.default_session_config.intra_op_parallelism_threads == threads

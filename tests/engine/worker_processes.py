@@ -50,7 +50,7 @@ def _serve() -> None:
     """Print the server's address, then wait until the parent closes standard input or is gone."""
     from autosync.engine.servers import start_server
 
-    server, address = start_server("127.0.0.1")
+    server, address = start_server("127.0.0.1", cores=1)
     sys.stdout.write(f"{address}\n")
     sys.stdout.flush()
     sys.stdin.read()

@@ -32,6 +32,7 @@ class Host:
     """One emulated machine. `init` is its first process: every other one of the host ends with it.
 
     `folder` is the emulated cluster's; its `home`, `ray` and `tmp` are this host's own when seen from within.
+    `cores` are those of this machine that it has to count on, when all hosts compute at once.
     """
 
     node: str
@@ -40,6 +41,7 @@ class Host:
     namespace: str
     folder: Path
     head_address: str
+    cores: float = 1.0
     cores_quota_group: Path | None = None
     init: Process | None = None
 
@@ -95,7 +97,8 @@ def start_inside(
 ) -> subprocess.Popen[Any]:
     """Start `argv` in the host, in a session of its own, and return its `Popen`, whose pid is the outside's.
 
-    `popen` is what `subprocess.Popen` takes. The environment (`env`, or this process's) gets what Ray needs to join.
+    `popen` is what `subprocess.Popen` takes. The environment (`env`, or this process's) gets what Ray needs to join,
+    and TensorFlow a number of threads.
     Raises `ClusterError` when the host does not run, and `OSError` as Popen does.
     """
     if host.init is None or not host.init.runs():
@@ -125,8 +128,12 @@ def start_inside(
 
 
 def environment(host: Host, base: dict[str, str] | None = None) -> dict[str, str]:
-    """What a Ray driver or node in the host needs to be told, on top of `base` or of this process's environment."""
+    """What a Ray driver or node in the host needs to be told, on top of `base` or of this process's environment.
+
+    TensorFlow would take all cores that it sees, which are the machine's; a number of the user's own is kept.
+    """
     return {
+        "TF_NUM_INTRAOP_THREADS": str(max(1, int(host.cores))),
         **(os.environ if base is None else base),
         "RAY_AUTH_MODE": "token",
         "RAY_AUTH_TOKEN_PATH": str(host.folder / "token"),

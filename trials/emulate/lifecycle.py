@@ -141,6 +141,7 @@ def of_state(state: State) -> Emulated:
             namespace=wiring.node_namespace(index),
             folder=state.folder,
             head_address=head,
+            cores=min(node.cores, (os.cpu_count() or 1) / len(state.cluster.nodes)),
             cores_quota_group=quota_of(wiring, index),
             init=state.processes.get(f"host{index}"),
         )

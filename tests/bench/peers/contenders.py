@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import statistics
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, final
@@ -55,7 +56,7 @@ class Field:
         """By system, steps of all replicas at once that nobody reduces."""
         crew = self._crews["alone"]
         return {
-            "autosync": _contender("autosync alone", crew, {}, None),
+            "autosync": _contender("autosync alone", crew, {}, None, _seconds_apart),
             "mwms": self._of_crew("mwms alone", "mwms", alone=True),
             "ddp": self._of_crew("ddp alone", "ddp", alone=True),
         }
@@ -80,7 +81,8 @@ class Field:
     def _of_crew(self, name: str, crew: str, alone: bool, **options: Any) -> Contender:
         loaded = {"task": self._task, **({"sparse": False, "bucket_mb": None} | options if crew == "ddp" else {})}
         # Building a Keras model under the strategy takes seconds, so that is done once; DDP's buckets are made anew.
-        return _contender(name, self._crews[crew], {"alone": alone}, loaded if crew == "ddp" else None)
+        seconds = _seconds_apart if alone else _seconds_together
+        return _contender(name, self._crews[crew], {"alone": alone}, loaded if crew == "ddp" else None, seconds)
 
     def _of_strategy(self, name: str, strategy: Strategy) -> Entry:
         engine = self._engine
@@ -113,16 +115,36 @@ def _prepare_alone(crew: Crew, task: str, model: ModelSpec) -> None:
     crew.ask("realize", strategy=strategy.to_json())
 
 
-def _contender(name: str, crew: Crew, fields: dict[str, Any], loaded: dict[str, Any] | None) -> Contender:
+Seconds = list[list[float]]  # by process, of each of its steps
+
+
+def _seconds_together(of_processes: Seconds) -> list[float]:
+    """Seconds of each step; processes wait for each other in it."""
+    return [max(of_step) for of_step in zip(*of_processes, strict=True)]
+
+
+def _seconds_apart(of_processes: Seconds) -> list[float]:
+    """Mean seconds of a step of the slowest process.
+
+    Processes that do not wait for each other have cores in turns, so that a step takes very little or several turns.
+    """
+    return [max(statistics.fmean(each) for each in of_processes)]
+
+
+def _contender(
+    name: str,
+    crew: Crew,
+    fields: dict[str, Any],
+    loaded: dict[str, Any] | None,
+    seconds: Callable[[Seconds], list[float]],
+) -> Contender:
     def prepare() -> None:
         if loaded:
             crew.ask("load", **loaded)
         crew.ask("run", warmup=SETTLING_STEPS, steps=0, **fields)
 
     def run(steps: int) -> list[float]:
-        # Ranks wait for each other in every step; alone they do not, and the slowest is the one to wait for.
-        answers = [each["step_seconds"] for each in crew.ask("run", warmup=0, steps=steps, **fields)]
-        return [max(of_step) for of_step in zip(*answers, strict=True)]
+        return seconds([each["step_seconds"] for each in crew.ask("run", warmup=0, steps=steps, **fields)])
 
     return Contender(name, prepare, run, crew.cpu_seconds)
 
