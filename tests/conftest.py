@@ -10,22 +10,24 @@ import pytest
 LOGICAL_DEVICES = 8
 """As many as the largest cluster any test plays in one process."""
 
-WITH_RAY = ("contracts/test_backend_contract", "contracts/test_traffic", "dataset/test_ray_data", "ray_up")
-WITH_RAY += ("train/test_on_ray", "trials", "tune")
-"""Folders and files that start Ray, or hosts of their own: they look after the processes of the whole machine."""
+TOGETHER = {
+    "local Ray": ("contracts/test_backend_contract", "dataset/test_ray_data", "train/test_on_ray", "tune"),
+    "own hosts": ("contracts/test_traffic", "ray_up", "trials"),
+}
+"""Folders and files by what they start, and then look for on the whole machine: each kind runs in one process."""
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With several processes (`pytest -n 2`) a file's tests stay together, and all those with Ray do."""
+    """With several processes (`pytest -n 3`) a file's tests stay together, and all those of `TOGETHER` do."""
     from xdist.scheduler import LoadScopeScheduling
 
-    class TogetherWithRay(LoadScopeScheduling):
+    class Together(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file = nodeid.partition("::")[0].removeprefix("tests/")
-            return "with Ray" if file.startswith(WITH_RAY) else file
+            return next((kind for kind, files in TOGETHER.items() if file.startswith(files)), file)
 
-    return TogetherWithRay(config, log)
+    return Together(config, log)
 
 
 def pytest_collection_finish() -> None:

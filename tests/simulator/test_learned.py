@@ -60,13 +60,17 @@ def test_another_seed_gives_another_ensemble_and_the_global_seed_is_left_alone()
 
 
 def test_a_stopped_trial_counts_as_slow_as_it_was() -> None:
-    slow, *others = sampled(MODEL, CLUSTER, 41, seed=8)
-    known = [record(each, (0.1,) * 5) for each in others[:20]] + [record(slow, (0.3,) * 5, "stopped")]
-    learned = LearnedSimulator(AnalyticSimulator())
-    learned.fit(known)
-    without = LearnedSimulator(AnalyticSimulator())
-    without.fit(known[:-1])
-    assert learned.predict(MODEL, CLUSTER, [slow])[0] > without.predict(MODEL, CLUSTER, [slow])[0]
+    """On the whole: a few records in all, of which one disagrees with the others, may be explained otherwise too."""
+    gains = []
+    for seed in range(8, 13):
+        slow, *others = sampled(MODEL, CLUSTER, 21, seed=seed)
+        known = [record(each, (0.1,) * 5) for each in others] + [record(slow, (0.3,) * 5, "stopped")]
+        learned, without = LearnedSimulator(AnalyticSimulator()), LearnedSimulator(AnalyticSimulator())
+        learned.fit(known)
+        without.fit(known[:-1])
+        predicted, before = (each.predict(MODEL, CLUSTER, [slow])[0] for each in (learned, without))
+        gains.append(predicted - before)
+    assert np.mean(gains) > np.log(1.05)
 
 
 def test_neither_importing_nor_fitting_leaves_another_thread_count_behind() -> None:
