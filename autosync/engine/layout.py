@@ -19,7 +19,10 @@ from autosync.spec import (
     shard_sizes,
 )
 
-__all__ = ["Shard", "buckets", "on_servers", "parcels_of", "shards_of"]
+__all__ = ["Shard", "buckets", "bundles", "on_servers", "parcels_of", "shards_of"]
+
+BUNDLE_BYTES = 1 << 20
+"""Buckets are updated together until they are this large; what is that large already need not be copied for it."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,28 @@ def buckets(shards: Sequence[Shard]) -> tuple[tuple[Shard, ...], ...]:
             groups.setdefault(shard.synchronizer.group, []).append(shard)
     ordered = [sorted(group, key=lambda each: (each.variable.ready_order, each.index)) for group in groups.values()]
     return tuple(tuple(group) for group in sorted(ordered, key=lambda group: group[-1].variable.ready_order))
+
+
+def bundles(filled: Sequence[Sequence[Shard]]) -> tuple[tuple[int, ...], ...]:
+    """Which of `buckets`, by number, are updated together: small ones of one dtype, in the order they are ready.
+
+    They too are ordered by when they can start, which is when the last of their buckets has been reduced.
+    """
+    found: list[tuple[int, ...]] = []
+    under_way: dict[str, tuple[list[int], int]] = {}
+    for number, bucket in enumerate(filled):
+        dtype = bucket[0].variable.dtype
+        size = sum(shard.elements for shard in bucket) * DTYPE_BYTES[dtype]
+        if size >= BUNDLE_BYTES:
+            found.append((number,))
+            continue
+        members, held = under_way.pop(dtype, ([], 0))
+        if held + size < BUNDLE_BYTES:
+            under_way[dtype] = ([*members, number], held + size)
+        else:
+            found.append((*members, number))
+    found += [tuple(members) for members, _ in under_way.values()]
+    return tuple(sorted(found, key=lambda members: members[-1]))
 
 
 def on_servers(shards: Sequence[Shard]) -> tuple[Shard, ...]:

@@ -6,11 +6,11 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, final
 
-from autosync.engine.layout import Shard, buckets, on_servers, parcels_of, shards_of
+from autosync.engine.layout import Shard, buckets, bundles, on_servers, parcels_of, shards_of
 from autosync.engine.placement import Placement
 from autosync.engine.replica import CompiledModel, Lookups, Replica, Results
 from autosync.engine.state import Correction, Optimizer, Scalars
-from autosync.engine.sync.bucket import Bucket
+from autosync.engine.sync.bucket import Bucket, Bundle
 from autosync.engine.sync.exchange import BucketPlace, FactorPair, ServerPlace
 from autosync.engine.sync.gathered_rows import GatheredRows
 from autosync.engine.sync.member import Member
@@ -82,6 +82,7 @@ class Placed:
         ]
         self.servers: list[DenseServer] = []
         self.buckets: list[Bucket] = []
+        self.bundles: list[Bundle] = []
         self.sparse: dict[Key, SparseServer | GatheredRows] = {}
         self.scalars: dict[tuple[str, str], Scalars] = {}
         self._optimizers = optimizers
@@ -97,7 +98,7 @@ class Placed:
         numbers = range(len(self.members)) if replicas is None else replicas
         members = [self.members[number] for number in numbers]
         held: list[dict[Key, Any]] = [{} for _ in members]
-        holders: list[DenseServer | Bucket] = [*self.servers, *self.buckets]
+        holders: list[DenseServer | Bundle] = [*self.servers, *self.bundles]
         for holder in holders:
             for of_replica, number in zip(held, numbers, strict=True):
                 of_replica.update(zip(map(key_of, holder.shards), holder.pull(number), strict=True))
@@ -129,14 +130,19 @@ class Placed:
                     of_replica.update(split_gradient(shards, result, device))
         if at_once:
             stream(self.servers, [_of_holder(server.shards, parts) for server in self.servers])
-        for holder in (*(() if at_once else self.servers), *self.buckets):
-            updates += holder.push(_of_holder(holder.shards, parts))
+        for server in () if at_once else self.servers:
+            updates += server.push(_of_holder(server.shards, parts))
+        means = {bucket: bucket.exchange.means(_of_holder(bucket.shards, parts)) for bucket in self.buckets}
+        for bundle in self.bundles:
+            updates += bundle.updates([means[bucket] for bucket in bundle.buckets])
         return updates
 
     def begin(self) -> None:
-        """Begin a step; called while it is traced, before updates are made."""
+        """Begin a step; called while it is traced, before values are pulled and updates are made."""
         for scalars in self.scalars.values():
             scalars.begin()
+        for bundle in self.bundles:
+            bundle.begin()
 
     def apply(self, updates: Sequence[Update], correction: Correction) -> None:
         """Make the updates of a step, and remember what the next one needs."""
@@ -193,10 +199,13 @@ class Placed:
                 scalars = self._scalars_on(self._server_of(shard).device, shard.variable.dtype)
                 initial = self._initial(shard, scalars.device)
                 self.sparse[key_of(shard)] = SparseServer(shard, scalars, initial, self.devices)
-        for group in buckets(shards):
-            on_replicas = [self._scalars_on(device, group[0].variable.dtype) for device in self.devices]
-            initial = [[self._initial(shard, device) for shard in group] for device in self.devices]
-            self.buckets.append(Bucket(BucketPlace(group, self.members), on_replicas, initial))
+        filled = buckets(shards)
+        self.buckets = [Bucket(BucketPlace(group, self.members)) for group in filled]
+        for numbers in bundles(filled):
+            held = [shard for number in numbers for shard in filled[number]]
+            on_replicas = [self._scalars_on(device, held[0].variable.dtype) for device in self.devices]
+            initial = [self._initial_flat(held, device) for device in self.devices]
+            self.bundles.append(Bundle([self.buckets[number] for number in numbers], on_replicas, initial))
         for shard in shards:
             if shard.variable.sparse and isinstance(shard.synchronizer, AllReduce):
                 on_replicas = [self._scalars_on(device, shard.variable.dtype) for device in self.devices]

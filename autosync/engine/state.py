@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
+from autosync.engine.arrays import cut, end_to_end
 from autosync.engine.optimizer import CapturedOptimizer
 
 __all__ = ["AS_IT_IS", "Block", "Correction", "Optimizer", "RowGradient", "Rows", "Scalars"]
@@ -104,15 +105,23 @@ def _with_slots(scalars: Scalars, initial: Any) -> tuple[Any, list[Any]]:
     """A variable that starts with `initial`, and its optimizer slots beside it."""
     import tensorflow as tf
 
+    starts = scalars.optimizer.captured.slot_starts
     with tf.device(scalars.device):
-        value = tf.Variable(initial, trainable=False)
-        starts = [tf.cast(start, initial.dtype) for start in scalars.optimizer.captured.slot_starts]
-        return value, [tf.Variable(tf.fill(initial.shape, start), trainable=False) for start in starts]
+        filled = {start: _filled(initial, start) for start in starts}
+        # Those that start alike share an array until they are assigned to.
+        return tf.Variable(initial, trainable=False), [tf.Variable(filled[start], trainable=False) for start in starts]
+
+
+def _filled(array: Any, number: float) -> Any:
+    """`number` in place of all elements of `array`; zeros are one call to the device, others are several."""
+    import tensorflow as tf
+
+    return tf.fill(array.shape, tf.cast(number, array.dtype)) if number else tf.zeros_like(array)
 
 
 @final
 class Block:
-    """A flat array of values with its slots; a parameter server's shard, or one replica's bucket."""
+    """A flat array of values with its slots; a parameter server's parcel, or one replica's bundle of buckets."""
 
     def __init__(self, scalars: Scalars, initial: Any) -> None:
         self.scalars = scalars
@@ -128,10 +137,14 @@ class Block:
             return self.value.value()
 
     def apply(self, gradient: Any, correction: Correction = AS_IT_IS) -> None:
-        """Update value and slots with the mean gradient, flat."""
-        self.begin()
+        """Update value and slots, once they have been read, with the mean gradient, flat."""
         self.update(0, gradient, correction)
         self.store()
+
+    @property
+    def old_value(self) -> Any:
+        """The whole value as `begin` read it."""
+        return self._old[0][0]
 
     def begin(self, sizes: Sequence[int] = ()) -> None:
         """Read value and slots, as pieces of `sizes` if there are several, to update each by itself."""
@@ -139,8 +152,8 @@ class Block:
 
         with tf.device(self.device):
             old = [each.value() for each in (self.value, *self.slots)]
-            pieces = zip(*(tf.split(each, sizes) for each in old), strict=True) if len(sizes) > 1 else [old]
-            self._old, self._new = [list(each) for each in pieces], []
+        pieces = zip(*(cut(each, sizes, self.device) for each in old), strict=True) if len(sizes) > 1 else [old]
+        self._old, self._new = [list(each) for each in pieces], []
 
     def update(self, piece: int, gradient: Any, correction: Correction = AS_IT_IS) -> Any:
         """The new value of a piece after the mean gradient; pieces are updated in their order."""
@@ -158,9 +171,10 @@ class Block:
         """Keep what all pieces have become."""
         import tensorflow as tf
 
-        with tf.device(self.device):
-            for variable, parts in zip((self.value, *self.slots), zip(*self._new, strict=True), strict=True):
-                variable.assign(tf.concat(parts, 0) if len(parts) > 1 else parts[0])
+        for variable, parts in zip((self.value, *self.slots), zip(*self._new, strict=True), strict=True):
+            whole = end_to_end(parts, self.device)
+            with tf.device(self.device):
+                variable.assign(whole)
 
 
 @final

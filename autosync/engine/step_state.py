@@ -106,7 +106,7 @@ def _holders(placed: Placed, replica: int) -> dict[Key, tuple[Block | Rows, int]
     for key, sparse in placed.sparse.items():
         held[key] = (sparse.rows if isinstance(sparse, SparseServer) else sparse.tables[replica], 0)
     blocks = [(server.shards, server.block) for server in placed.servers]
-    blocks += [(bucket.shards, bucket.blocks[replica]) for bucket in placed.buckets]
+    blocks += [(bundle.shards, bundle.blocks[replica]) for bundle in placed.bundles]
     for shards, block in blocks:
         begin = 0
         for shard in shards:

@@ -165,14 +165,15 @@ class TestValuesLiveWhereTheStrategySays:
         for server in step.placed.servers:
             assert [_device(each) for each in server.copies.variables.values()] == [0, 1, 3]
 
-    def test_every_replica_holds_every_bucket_and_every_gathered_table(self):
+    def test_every_replica_holds_every_bundle_and_every_gathered_table(self):
         session = session_on("table", "momentum", FOUR_WORKERS)
         step = session.realize(ALONE["two rings"](session.model, FOUR_WORKERS))
         assert not step.placed.servers
-        groups = [bucket.blocks for bucket in step.placed.buckets] + [
+        groups = [bundle.blocks for bundle in step.placed.bundles] + [
             each.tables for each in step.placed.sparse.values()
         ]
-        assert len(groups) == 3
+        assert [len(bundle.buckets) for bundle in step.placed.bundles] == [2]  # small ones, so one array holds both
+        assert len(groups) == 2
         for copies in groups:
             assert [_device(each.value) for each in copies] == [0, 1, 2, 3]
             assert [_device(each.slots[0]) for each in copies] == [0, 1, 2, 3]
@@ -243,7 +244,7 @@ class TestTheContractRefuses:
         expected = reference("dense", "SGD", 4)
         for batches in expected.batches:
             step.on(batches)
-        block = step.placed.buckets[0].blocks[3].value
+        block = step.placed.bundles[0].blocks[3].value
         block.assign(np.nextafter(block.numpy(), np.float32(9)))
         with pytest.raises(AssertionError, match="Replica 3 holds other bytes of 'dense/kernel'"):
             trained_alike(step, replace(expected, batches=(), losses=()), 1.0)

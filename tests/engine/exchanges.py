@@ -48,7 +48,7 @@ class BucketSteps:
         return [variable.numpy() for memory in self.exchange.memories for variable in memory.variables]
 
     def _step(self, gradients: Any, allowed: Any, growth: Any) -> list[Any]:
-        means = self.exchange.means(gradients)
+        means = [tf.concat(pieces, 0) for pieces in self.exchange.means(gradients)]
         for memory in self.exchange.memories:
             memory.advance(Correction(None, allowed, growth))
         return means

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from autosync.engine.layout import buckets, on_servers, shards_of
-from autosync.spec import AllReduce, ModelSpec, ParameterServer, Partition, Strategy, VariableStrategy
+from autosync.engine.layout import Shard, buckets, bundles, on_servers, shards_of
+from autosync.spec import AllReduce, ModelSpec, ParameterServer, Partition, Strategy, Variable, VariableStrategy
 from tests.cases import mlp_model, prime_model, scalar_model
 
 
@@ -68,3 +68,20 @@ def test_a_sparse_all_reduce_is_in_no_bucket_and_servers_come_by_readiness():
         ("dense/kernel", 0),
         ("dense/kernel", 1),
     ]
+
+
+def _bucket(shape: tuple[int, ...], ready_order: int, dtype: str = "float32") -> tuple[Shard, ...]:
+    variable = Variable(f"variable_{ready_order}", shape, dtype, ready_order)
+    return (Shard(variable, ready_order, 0, 0, 0, shape[0], AllReduce(ready_order)),)
+
+
+def test_small_buckets_of_one_dtype_are_bundled_as_they_become_ready_and_large_ones_are_left_alone():
+    kilobytes = [700, 1024, 300, 100, 5000, 8]
+    filled = [_bucket((size * 256,), order) for order, size in enumerate(kilobytes)]
+    assert bundles(filled) == ((1,), (0, 2, 3), (4,), (5,))
+    assert bundles([]) == ()
+
+
+def test_buckets_of_different_dtypes_are_in_different_bundles():
+    filled = [_bucket((4,), order, dtype) for order, dtype in enumerate(("float32", "float64", "float32"))]
+    assert bundles(filled) == ((1,), (0, 2))

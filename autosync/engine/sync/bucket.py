@@ -1,55 +1,57 @@
-"""All-reduced buckets: dense shards that every replica holds side by side in one flat array."""
+"""All-reduced buckets: dense shards reduced together, and the flat arrays that replicas hold them in."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, final
 
+from autosync.engine.arrays import cut, end_to_end, shaped
 from autosync.engine.state import Block, Scalars
 from autosync.engine.sync.compressed import bucket_exchange
 from autosync.engine.sync.exchange import BucketPlace
 from autosync.engine.sync.update import Update
 
-__all__ = ["Bucket"]
+__all__ = ["Bucket", "Bundle"]
 
 
 @final
 class Bucket:
-    """Dense shards reduced and updated together, on every replica."""
+    """Dense shards reduced together, apart from all others."""
 
-    def __init__(self, place: BucketPlace, scalars: Sequence[Scalars], initial: Sequence[Sequence[Any]]) -> None:
-        """`scalars` are those of the replicas' devices; `initial[r][s]` is shard s as it starts on replica r."""
-        import tensorflow as tf
-
+    def __init__(self, place: BucketPlace) -> None:
         self.shards = place.shards
         self.exchange = bucket_exchange(place)
-        self.blocks = []
-        for each, values in zip(scalars, initial, strict=True):
-            with tf.device(each.device):
-                self.blocks.append(Block(each, tf.concat([tf.reshape(value, [-1]) for value in values], 0)))
+
+
+@final
+class Bundle:
+    """Buckets updated together: side by side in one flat array on every replica.
+
+    An update is the same work however small it is, and its ops are made on every replica; so small buckets share one.
+    It waits for the last of them.
+    """
+
+    def __init__(self, buckets: Sequence[Bucket], scalars: Sequence[Scalars], initial: Sequence[Any]) -> None:
+        """`scalars` are those of the replicas' devices; `initial[r]` is what replica r starts with, flat."""
+        self.buckets = tuple(buckets)
+        self.shards = tuple(shard for bucket in buckets for shard in bucket.shards)
+        self.blocks = [Block(each, values) for each, values in zip(scalars, initial, strict=True)]
+
+    def begin(self) -> None:
+        """Read what a step begins with; called while it is traced, before `pull`."""
+        for block in self.blocks:
+            block.begin()
 
     def pull(self, replica: int) -> list[Any]:
-        """The value of every shard, read from the replica's own block."""
-        import tensorflow as tf
-
+        """The value of every shard, out of the replica's own block."""
         block = self.blocks[replica]
-        with tf.device(block.device):
-            parts = [block.read()]
-            if len(self.shards) > 1:
-                parts = tf.split(parts[0], [shard.elements for shard in self.shards])
-            return [_shaped(part, shard.shape) for shard, part in zip(self.shards, parts, strict=True)]
+        parts = cut(block.old_value, [shard.elements for shard in self.shards], block.device)
+        return [shaped(part, shard.shape, block.device) for shard, part in zip(self.shards, parts, strict=True)]
 
-    def push(self, gradients: Sequence[Sequence[Any]]) -> list[Update]:
-        """All-reduce the replicas' shard gradients (`gradients[r][s]`); an update for every replica's block."""
-        means = self.exchange.means(gradients)
+    def updates(self, means: Sequence[Sequence[Sequence[Any]]]) -> list[Update]:
+        """An update for every replica's block. `means[b][r]`: what bucket b has become on replica r, in flat pieces."""
+        of_replicas = [[piece for pieces in parts for piece in pieces] for parts in zip(*means, strict=True)]
         return [
-            Update(block, mean, counts=replica == 0)
-            for replica, (block, mean) in enumerate(zip(self.blocks, means, strict=True))
+            Update(block, end_to_end(pieces, block.device), counts=replica == 0)
+            for replica, (block, pieces) in enumerate(zip(self.blocks, of_replicas, strict=True))
         ]
-
-
-def _shaped(part: Any, shape: tuple[int, ...]) -> Any:
-    """A flat tensor in `shape`; without an op where it is flat: a step has hundreds, and each takes time to trace."""
-    import tensorflow as tf
-
-    return part if len(shape) == 1 else tf.reshape(part, shape)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, final
 
+from autosync.engine.arrays import end_to_end
 from autosync.engine.sync.exchange import ServerPlace
 from autosync.engine.sync.member import Member
 
@@ -71,5 +72,6 @@ class Copies:
         import tensorflow as tf
 
         for device, parts in self._arrived.items():
+            whole = end_to_end(parts, device)
             with tf.device(device):
-                self.variables[device].assign(tf.concat(parts, 0) if len(parts) > 1 else parts[0])
+                self.variables[device].assign(whole)

@@ -26,10 +26,11 @@ class BucketExchange(Protocol):
 
     memories: Sequence[Memory]
 
-    def means(self, gradients: Sequence[Sequence[Any]]) -> list[Any]:
+    def means(self, gradients: Sequence[Sequence[Any]]) -> list[list[Any]]:
         """`gradients[r][s]`: replica r's gradient of shard s, on its device (a `FactorPair` with such a compressor).
 
-        Returns for every replica the flat mean of the bucket on its device, the same bits on all.
+        Returns for every replica the mean of the bucket on its device, in flat pieces to be put end to end; the same
+        bits on all.
         """
         ...
 

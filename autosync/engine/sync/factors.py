@@ -23,15 +23,9 @@ class FactorBucket:
     def __init__(self, place: BucketPlace) -> None:
         self._place = place
 
-    def means(self, gradients: Sequence[Sequence[FactorPair]]) -> list[Any]:
-        import tensorflow as tf
-
-        means = []
-        for member in self._place.members:
-            products = [_mean(member.device, pairs) for pairs in zip(*gradients, strict=True)]
-            with tf.device(member.device):
-                means.append(tf.concat(products, 0) if len(products) > 1 else products[0])
-        return means
+    def means(self, gradients: Sequence[Sequence[FactorPair]]) -> list[list[Any]]:
+        devices = [member.device for member in self._place.members]
+        return [[_mean(device, pairs) for pairs in zip(*gradients, strict=True)] for device in devices]
 
 
 @final

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
+from autosync.engine.arrays import cut, end_to_end, flat, shaped
 from autosync.engine.layout import Shard
 from autosync.engine.state import AS_IT_IS, Block, Correction, Rows, Scalars
 from autosync.engine.sync.compressed import server_exchange
@@ -46,13 +47,9 @@ class DenseServer:
 
     def pull(self, replica: int) -> list[Any]:
         """Every shard's value for a replica."""
-        import tensorflow as tf
-
         device = self._members[replica].device
-        value = self._value(self._members[replica])
-        with tf.device(device):
-            parts = tf.split(value, [shard.elements for shard in self.shards]) if len(self.shards) > 1 else [value]
-            return [tf.reshape(part, shard.shape) for part, shard in zip(parts, self.shards, strict=True)]
+        parts = cut(self._value(self._members[replica]), [shard.elements for shard in self.shards], device)
+        return [shaped(part, shard.shape, device) for part, shard in zip(parts, self.shards, strict=True)]
 
     def _value(self, member: Member) -> Any:
         """All shards' values, flat, where `member` can use them."""
@@ -68,20 +65,20 @@ class DenseServer:
 
     def joined(self, replica: int, gradients: Sequence[Any]) -> Any:
         """A replica's gradients of the shards as one: flat if they are several."""
-        import tensorflow as tf
-
         if len(gradients) == 1:
             return gradients[0]
-        with tf.device(self._members[replica].device):
-            return tf.concat([tf.reshape(each, [-1]) for each in gradients], 0)
+        device = self._members[replica].device
+        return end_to_end([flat(each, device) for each in gradients], device)
 
     def pieces(self, gradients: Sequence[Sequence[Any]]) -> list[list[Any]]:
         """`[p][r]`: of each piece, replica r's gradient on its device, from its gradients of all shards."""
         whole = [self.joined(replica, parts) for replica, parts in enumerate(gradients)]
         if len(self.piece_sizes) == 1:
             return [whole]
-        cut = [self._cut(device, each) for device, each in zip(self.sources, whole, strict=True)]
-        return [list(each) for each in zip(*cut, strict=True)]
+        pieces = [
+            cut(flat(each, device), self.piece_sizes, device) for device, each in zip(self.sources, whole, strict=True)
+        ]
+        return [list(each) for each in zip(*pieces, strict=True)]
 
     def push(self, gradients: Sequence[Sequence[Any]]) -> list[Update]:
         """The update by the mean of the replicas' gradients (`gradients[r][s]`)."""
@@ -110,12 +107,6 @@ class DenseServer:
 
     def _send(self, value: Any) -> dict[str, Any]:
         return {} if self.copies is None else self.copies.send(value)
-
-    def _cut(self, device: str, gradient: Any) -> list[Any]:
-        import tensorflow as tf
-
-        with tf.device(device):
-            return list(tf.split(tf.reshape(gradient, [-1]), self.piece_sizes))
 
 
 @final

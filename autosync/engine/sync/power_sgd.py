@@ -48,7 +48,7 @@ class PowerSGDBucket:
         self._right = Memory(place.members, first)
         self.memories: Sequence[Memory] = [self._feedback.memory, self._right]
 
-    def means(self, gradients: Sequence[Sequence[Any]]) -> list[Any]:
+    def means(self, gradients: Sequence[Sequence[Any]]) -> list[list[Any]]:
         members = self._place.members
         accumulated = self._feedback.added(self._flat(gradients, factored=True))
         wholes = self._flat(gradients, factored=False)
@@ -81,8 +81,8 @@ class PowerSGDBucket:
     def _mean(self, messages: Sequence[Any]) -> list[Any]:
         return all_reduced(self._place.members, messages, self._algorithm, PLAIN)
 
-    def _in_order(self, part: _Part, products: Sequence[Any]) -> Any:
-        """The whole bucket, flat, its shards in their order."""
+    def _in_order(self, part: _Part, products: Sequence[Any]) -> list[Any]:
+        """The whole bucket, its shards in their order, each flat."""
         import tensorflow as tf
 
         with tf.device(part.device):
@@ -93,7 +93,7 @@ class PowerSGDBucket:
             ]
             wholes = iter(tf.split(part.whole, whole_sizes) if whole_sizes else [])
             matrices = iter(products)
-            return tf.concat([next(matrices if each else wholes) for each in self._is_factored], 0)
+            return [next(matrices if each else wholes) for each in self._is_factored]
 
 
 @final

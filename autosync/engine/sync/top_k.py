@@ -42,10 +42,10 @@ class OwnTopKBucket:
         self._kept = compressor.kept(place.elements)
         self.memories: Sequence[Memory] = [self._feedback.memory]
 
-    def means(self, gradients: Sequence[Sequence[Any]]) -> list[Any]:
+    def means(self, gradients: Sequence[Sequence[Any]]) -> list[list[Any]]:
         members = self._place.members
         chosen = _own_chosen(members, self._feedback, flat_bucket(self._place, gradients), self._kept)
-        return [_mean(member.device, chosen, self._place.elements) for member in members]
+        return [[_mean(member.device, chosen, self._place.elements)] for member in members]
 
 
 @final
@@ -86,7 +86,7 @@ class SharedTopKBucket:
         self._turn = Memory(place.members, np.int32(0)) if compressor.indices == "star" else None
         self.memories: Sequence[Memory] = [self._feedback.memory, *([self._turn] if self._turn else [])]
 
-    def means(self, gradients: Sequence[Sequence[Any]]) -> list[Any]:
+    def means(self, gradients: Sequence[Sequence[Any]]) -> list[list[Any]]:
         import tensorflow as tf
 
         members, elements = self._place.members, self._place.elements
@@ -105,7 +105,7 @@ class SharedTopKBucket:
         mean_values, means = all_reduced(members, sent, self._algorithm, PLAIN), []
         for member, where, values in zip(members, places, mean_values, strict=True):
             with tf.device(member.device):
-                means.append(tf.scatter_nd(tf.expand_dims(where, 1), values, [elements]))
+                means.append([tf.scatter_nd(tf.expand_dims(where, 1), values, [elements])])
         return means
 
 

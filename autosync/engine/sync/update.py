@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from autosync.engine.arrays import end_to_end
 from autosync.engine.state import AS_IT_IS, Correction, RowGradient
 
 __all__ = ["Update"]
@@ -34,14 +35,9 @@ class Update:
     @property
     def values(self) -> Any:
         """The gradient's numbers; rows it does not name have none."""
-        import tensorflow as tf
-
         if isinstance(self.gradient, RowGradient):
             return self.gradient.values
-        if not isinstance(self.gradient, tuple):
-            return self.gradient
-        with tf.device(self.held.device):
-            return tf.concat(self.gradient, 0) if len(self.gradient) > 1 else self.gradient[0]
+        return end_to_end(self.gradient, self.held.device) if isinstance(self.gradient, tuple) else self.gradient
 
     def apply(self, correction: Correction = AS_IT_IS) -> None:
         self.held.apply(self.gradient, correction)

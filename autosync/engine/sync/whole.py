@@ -7,6 +7,7 @@ import operator
 from collections.abc import Sequence
 from typing import Any, final
 
+from autosync.engine.arrays import end_to_end, flat, scaled
 from autosync.engine.sync.all_reduce import ALL_REDUCE
 from autosync.engine.sync.exchange import BucketPlace, ServerPlace
 from autosync.engine.sync.member import Member
@@ -18,25 +19,16 @@ __all__ = ["WholeBucket", "WholeShard", "all_reduced", "flat_bucket"]
 
 def flat_bucket(place: BucketPlace, gradients: Sequence[Sequence[Any]]) -> list[Any]:
     """Every replica's gradients (`gradients[r][s]`) as one flat array on its device."""
-    import tensorflow as tf
-
-    flat = []
-    for member, parts in zip(place.members, gradients, strict=True):
-        with tf.device(member.device):
-            pieces = [part if part.shape.rank == 1 else tf.reshape(part, [-1]) for part in parts]
-            flat.append(tf.concat(pieces, 0) if len(pieces) > 1 else pieces[0])
-    return flat
+    return [
+        end_to_end([flat(part, member.device) for part in parts], member.device)
+        for member, parts in zip(place.members, gradients, strict=True)
+    ]
 
 
-def all_reduced(members: Sequence[Member], flat: Sequence[Any], algorithm: str, wire: Wire) -> list[Any]:
+def all_reduced(members: Sequence[Member], arrays: Sequence[Any], algorithm: str, wire: Wire) -> list[Any]:
     """The mean of one flat array a member, on every member."""
-    import tensorflow as tf
-
-    means = []
-    for member, chunks in zip(members, ALL_REDUCE[algorithm](members, flat, wire), strict=True):
-        with tf.device(member.device):
-            means.append(tf.concat(chunks, 0) if len(chunks) > 1 else chunks[0])
-    return means
+    means = ALL_REDUCE[algorithm](members, arrays, wire)
+    return [end_to_end(pieces, member.device) for member, pieces in zip(members, means, strict=True)]
 
 
 @final
@@ -50,8 +42,8 @@ class WholeBucket:
         self._algorithm = algorithm
         self._wire = wire
 
-    def means(self, gradients: Sequence[Sequence[Any]]) -> list[Any]:
-        return all_reduced(self._place.members, flat_bucket(self._place, gradients), self._algorithm, self._wire)
+    def means(self, gradients: Sequence[Sequence[Any]]) -> list[list[Any]]:
+        return ALL_REDUCE[self._algorithm](self._place.members, flat_bucket(self._place, gradients), self._wire)
 
 
 @final
@@ -81,7 +73,8 @@ class WholeShard:
                     parts = [(gateway, _sum(arrived))]
             arriving += [self._over(gradient, device, server.device) for device, gradient in parts]
         with tf.device(server.device):
-            return tf.reshape(_sum(arriving) * (1.0 / len(gradients)), [-1])
+            total = _sum(arriving)
+        return flat(scaled(total, 1.0 / len(gradients), server.device), server.device)
 
     def _over(self, gradient: Any, source: str, target: str) -> Any:
         """What stays where it is is neither sent nor rounded."""

@@ -19,9 +19,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from autosync.engine.arrays import end_to_end
 from autosync.spec import Cast
 
-__all__ = ["PLAIN", "Message", "Wire", "joined"]
+__all__ = ["PLAIN", "Message", "Wire", "joined", "read"]
 
 FLOAT32_BIAS, FLOAT32_MANTISSA_BITS = 127, 23
 LARGEST_EXPONENT = 14  # of float16's numbers in a message; its own largest is 15, of which rounding up must stay clear
@@ -41,19 +42,24 @@ class Message:
     scales: Any = None
     sizes: tuple[int, ...] = ()
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether the payload is what was sent."""
+        return bool(self.payload.dtype == self.dtype)
+
     def at(self, device: str) -> Message:
         """The message sent on to `device`, as it is."""
         import tensorflow as tf
 
         with tf.device(device):
-            scales = None if self.scales is None else tf.identity(self.scales)
-            return Message(tf.identity(self.payload), self.dtype, scales, self.sizes)
+            scales = None if self.scales is None else tf.raw_ops.Identity(input=self.scales)
+            return Message(tf.raw_ops.Identity(input=self.payload), self.dtype, scales, self.sizes)
 
     def read(self, device: str) -> Any:
         """What was sent, for ops on `device` to read: the same bits on every device."""
         import tensorflow as tf
 
-        if self.payload.dtype == self.dtype:
+        if self.is_plain:
             return self.payload
         with tf.device(device):
             tensor = tf.cast(self.payload, self.dtype)
@@ -69,12 +75,19 @@ def joined(messages: Sequence[Message], device: str) -> Message:
 
     if len(messages) == 1:
         return messages[0]
+    payload = end_to_end([each.payload for each in messages], device)
+    if messages[0].scales is None:
+        return Message(payload, messages[0].dtype)
     with tf.device(device):
-        payload = tf.concat([each.payload for each in messages], 0)
-        if messages[0].scales is None:
-            return Message(payload, messages[0].dtype)
         sizes = tuple(size for each in messages for size in each.sizes or (int(each.payload.shape[0]),))
         return Message(payload, messages[0].dtype, tf.concat([each.scales for each in messages], 0), sizes)
+
+
+def read(messages: Sequence[Message], device: str) -> list[Any]:
+    """What flat messages brought, in pieces for ops on `device`: as few as take no op that may be spared."""
+    if all(each.is_plain for each in messages):
+        return [each.payload for each in messages]
+    return [joined(messages, device).read(device)]
 
 
 @dataclass(frozen=True)
@@ -106,7 +119,7 @@ class Wire:
 
         arrived = self.over(tensor, source, target)
         with tf.device(target):
-            return arrived + own
+            return tf.raw_ops.AddV2(x=arrived, y=own)
 
     def settled(self, tensor: Any, device: str) -> Any:
         """What every receiver will get of `tensor`, which is on `device`: what its owner must keep itself."""

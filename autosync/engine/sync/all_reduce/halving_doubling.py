@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from autosync.engine.arrays import cut, scaled
 from autosync.engine.sync.member import Member
 from autosync.engine.sync.wire import Message, Wire, joined
 from autosync.spec import shard_sizes
@@ -24,8 +25,6 @@ __all__ = ["halving_doubling_mean"]
 
 def halving_doubling_mean(members: Sequence[Member], gradients: Sequence[Any], wire: Wire) -> list[list[Any]]:
     """The mean of one flat gradient a member, on every member."""
-    import tensorflow as tf
-
     count, devices = len(members), [member.device for member in members]
     if count == 1:
         return [[gradients[0]]]
@@ -36,8 +35,7 @@ def halving_doubling_mean(members: Sequence[Member], gradients: Sequence[Any], w
         sums[near] = wire.added(gradients[late], devices[late], sums[near], devices[near])
     messages: list[Message | None] = []
     for device, part in zip(devices, _halved(devices[:inner], sums, wire), strict=False):
-        with tf.device(device):
-            messages.append(None if part is None else wire.message(part * (1.0 / count), device))
+        messages.append(None if part is None else wire.message(scaled(part, 1.0 / count, device), device))
     messages = _doubled(devices[:inner], messages)
     messages += [messages[late - inner].at(devices[late]) for late in range(inner, count)]  # type: ignore[union-attr]
     return [[each.read(device)] for each, device in zip(messages, devices, strict=True)]  # type: ignore[union-attr]
@@ -73,13 +71,10 @@ def _doubled(devices: Sequence[str], messages: Sequence[Message | None]) -> list
 
 def _halves(part: Any, device: str) -> tuple[Any, Any]:
     """Both halves of a flat tensor, the first being the longer one; None for an empty one."""
-    import tensorflow as tf
-
     if part is None:
         return None, None
     elements = int(part.shape[0])
     if elements == 1:
         return part, None
-    with tf.device(device):
-        first, second = tf.split(part, shard_sizes(elements, 2))
-        return first, second
+    first, second = cut(part, shard_sizes(elements, 2), device)
+    return first, second

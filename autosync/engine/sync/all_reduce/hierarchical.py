@@ -13,9 +13,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from autosync.engine.arrays import scaled
 from autosync.engine.sync.all_reduce.ring import ring_messages
 from autosync.engine.sync.member import Member
-from autosync.engine.sync.wire import Message, Wire
+from autosync.engine.sync.wire import Message, Wire, joined
 
 __all__ = ["hierarchical_mean"]
 
@@ -50,9 +51,7 @@ def _by_node(members: Sequence[Member]) -> list[list[int]]:
 
 def _across(leaders: Sequence[str], sums: Sequence[Any], factor: float, wire: Wire) -> list[Message]:
     """The sum of the leaders' sums times `factor`, at every leader."""
-    import tensorflow as tf
-
     if len(leaders) > 1:
-        return ring_messages(leaders, sums, factor, wire)
-    with tf.device(leaders[0]):
-        return [wire.message(sums[0] * factor, leaders[0])]
+        arrived = ring_messages(leaders, sums, factor, wire)
+        return [joined(messages, leader) for messages, leader in zip(arrived, leaders, strict=True)]
+    return [wire.message(scaled(sums[0], factor, leaders[0]), leaders[0])]

@@ -15,8 +15,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from autosync.engine.arrays import cut, scaled
 from autosync.engine.sync.member import Member
-from autosync.engine.sync.wire import Message, Wire, joined
+from autosync.engine.sync.wire import Message, Wire, read
 from autosync.spec import shard_sizes
 
 __all__ = ["ring_mean", "ring_messages"]
@@ -30,20 +31,16 @@ def ring_mean(members: Sequence[Member], gradients: Sequence[Any], wire: Wire) -
     if len(members) == 1:
         return [[gradients[0]]]
     devices = [member.device for member in members]
-    messages = ring_messages(devices, gradients, 1.0 / len(members), wire)
-    return [[message.read(device)] for message, device in zip(messages, devices, strict=True)]
+    arrived = ring_messages(devices, gradients, 1.0 / len(members), wire)
+    return [read(messages, device) for messages, device in zip(arrived, devices, strict=True)]
 
 
-def ring_messages(devices: Sequence[str], gradients: Sequence[Any], factor: float, wire: Wire) -> list[Message]:
-    """The sum of two or more flat gradients, one a device, times `factor`, as it has come round to every device."""
-    import tensorflow as tf
-
+def ring_messages(devices: Sequence[str], gradients: Sequence[Any], factor: float, wire: Wire) -> list[list[Message]]:
+    """The sum of two or more flat gradients, one a device, times `factor`: the pieces that have come round to each."""
     count = len(devices)
     pieces = _pieces(int(gradients[0].shape[0]), gradients[0].dtype.size, count)
-    sums = []
-    for device, gradient in zip(devices, gradients, strict=True):
-        with tf.device(device):
-            sums.append(tf.split(gradient, [size for _, size in pieces]))
+    sizes = [size for _, size in pieces]
+    sums = [cut(gradient, sizes, device) for device, gradient in zip(devices, gradients, strict=True)]
     for step in range(count - 1):
         for piece, (chunk, _) in enumerate(pieces):
             sender, receiver = (chunk + step) % count, (chunk + step + 1) % count
@@ -53,14 +50,15 @@ def ring_messages(devices: Sequence[str], gradients: Sequence[Any], factor: floa
     held: list[dict[int, Message]] = [{} for _ in devices]
     for piece, (chunk, _) in enumerate(pieces):
         owner = (chunk - 1) % count
-        with tf.device(devices[owner]):
-            held[owner][piece] = wire.message(sums[owner][piece] * factor, devices[owner])
+        mean = scaled(sums[owner][piece], factor, devices[owner])
+        held[owner][piece] = wire.message(mean, devices[owner])
     for step in range(count - 1):
         for piece, (chunk, _) in enumerate(pieces):
             sender, receiver = (chunk - 1 + step) % count, (chunk + step) % count
-            held[receiver][piece] = held[sender][piece].at(devices[receiver])
-    numbers = range(len(pieces))
-    return [joined([each[piece] for piece in numbers], device) for each, device in zip(held, devices, strict=True)]
+            is_last = step == count - 2  # and only reads it
+            message = held[sender][piece]
+            held[receiver][piece] = message if is_last else message.at(devices[receiver])
+    return [[each[piece] for piece in range(len(pieces))] for each in held]
 
 
 def _pieces(elements: int, element_bytes: int, count: int) -> list[tuple[int, int]]:

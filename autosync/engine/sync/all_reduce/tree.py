@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from autosync.engine.arrays import scaled
 from autosync.engine.sync.member import Member
 from autosync.engine.sync.wire import Wire
 
@@ -21,16 +22,13 @@ __all__ = ["tree_mean"]
 
 def tree_mean(members: Sequence[Member], gradients: Sequence[Any], wire: Wire) -> list[list[Any]]:
     """The mean of one flat gradient a member, on every member."""
-    import tensorflow as tf
-
     count, devices = len(members), [member.device for member in members]
     if count == 1:
         return [[gradients[0]]]
     sums, edges = list(gradients), _edges(count)
     for child, parent in edges:
         sums[parent] = wire.added(sums[child], devices[child], sums[parent], devices[parent])
-    with tf.device(devices[0]):
-        messages = {0: wire.message(sums[0] * (1.0 / count), devices[0])}
+    messages = {0: wire.message(scaled(sums[0], 1.0 / count, devices[0]), devices[0])}
     for child, parent in reversed(edges):
         messages[child] = messages[parent].at(devices[child])
     return [[messages[number].read(device)] for number, device in enumerate(devices)]
