@@ -3,7 +3,8 @@
     python -m tests.bench.bench_memory --model mlp --trials 300
 
 Needs root. Four servers on emulated nodes with links as fast as the machine, and one client. Trials run the baselines
-in turn, two steps each. Every `--every` trials the memory that the client and the servers have written to is read;
+in turn, two steps each. As in a search, the client connects anew after every `--connection` trials, which frees what
+the servers keep of each. Every `--every` trials the memory that the client and the servers have written to is read;
 printed are those readings and, from the second half of them, the slope of a straight line.
 """
 
@@ -24,8 +25,9 @@ NODES, LATER_STEPS = 4, 2
 @click.option("--model", default="mlp", show_default=True)
 @click.option("--trials", default=300, show_default=True)
 @click.option("--every", default=20, show_default=True)
+@click.option("--connection", default=50, show_default=True, help="Trials a connection.")
 @click.option("--name", default="bench-memory", show_default=True, help="The emulated cluster's name.")
-def main(model: str, trials: int, every: int, name: str) -> None:
+def main(model: str, trials: int, every: int, connection: int, name: str) -> None:
     """Print the memory of client and servers over trials."""
     from autosync.baselines import BASELINES
     from trials.emulate import emulated
@@ -35,6 +37,8 @@ def main(model: str, trials: int, every: int, name: str) -> None:
         spec = engine.load(model)
         strategies = cycle({baseline(spec, made.cluster): None for baseline in BASELINES.values()})
         for trial in range(1, trials + 1):
+            if trial > 1 and trial % connection == 1:
+                engine.connect_anew(model)
             engine.realize(next(strategies))
             engine.run(0, LATER_STEPS)
             if trial % every == 0:

@@ -32,6 +32,10 @@ class Engine:
         self._model = ModelSpec.from_json(self._client.ask("load", task=task)[0]["spec"])
         return self._model
 
+    def connect_anew(self, task: str) -> None:
+        """Connect the client to the servers anew, and load `task` again."""
+        self._client.ask("connect_anew", task=task)
+
     @property
     def model(self) -> ModelSpec:
         assert self._model is not None, "load comes first"

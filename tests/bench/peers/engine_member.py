@@ -27,14 +27,26 @@ class Client:
         self._captured: dict[str, Any] = {}
         self._session: Any = None
         self._step: Any = None
+        self._connection: Question = {}
 
     def connect(self, question: Question) -> None:
         from autosync.engine.placement import Placement
         from autosync.engine.servers import connect
 
         connect(question["addresses"], question["host"])
+        self._connection = question
         self._cluster = ClusterSpec.from_json(question["cluster"])
         self._placement = Placement.on_workers(self._cluster)
+
+    def connect_anew(self, question: Question) -> None:
+        """Let go of all that belongs to the connection, and load `task` again on a new one."""
+        if self._step is not None:
+            self._step.close()
+        self._session = self._step = None
+        gc.unfreeze()
+        gc.collect()
+        self.connect(self._connection)
+        self.load(question)
 
     def devices(self, question: Question) -> dict[str, Any]:
         """Be the whole cluster: `workers` logical devices of this process."""
@@ -142,6 +154,7 @@ def _client() -> None:
     answer(
         {
             "connect": client.connect,
+            "connect_anew": client.connect_anew,
             "devices": client.devices,
             "load": client.load,
             "realize": client.realize,
