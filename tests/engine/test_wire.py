@@ -93,6 +93,11 @@ def test_a_float64_out_of_float32s_range_arrives_as_infinity():
         np.testing.assert_array_equal(_arrived(wire, np.array([-1e300, 1.0]))[0], -np.inf)
 
 
+def test_float16_numbers_are_fp16_already_and_arrive_bit_by_bit():
+    sent = np.array([6e-8, -1.5, 65504.0], np.float16)
+    np.testing.assert_array_equal(_arrived(FP16, sent), sent)
+
+
 def test_a_whole_message_arrives_bit_by_bit():
     sent = np.array([1.0, -1e-45, 3e38, np.nan, np.inf], np.float32)
     assert _arrived(PLAIN, sent).tobytes() == sent.tobytes()
