@@ -72,7 +72,7 @@ def on_ray(
         exclusive=False,
         trials_a_connection=2,  # so that trials go on over one connection after another
     )
-    settings = RaySettings(workers, clock or brisk(), probe=probe, grace_seconds=1.0)
+    settings = RaySettings(workers, clock or brisk(), probe=probe, grace_seconds=4.0)
     return RayBackend(Launch(model, cluster, settings))
 
 
@@ -252,7 +252,7 @@ class TestRay:
         record, pids = interrupted(set_of_workers, "worker-1", signal.SIGSTOP, protocol)
         assert record.outcome == "lost"
         assert record.reason == (
-            "Worker 1 on node0 does not answer. (The trial hung for 3 s, and its processes were ended.)"
+            "Worker 1 on node0 does not answer. (The trial hung for 6 s, and its processes were ended.)"
         )
         assert left_of(pids) == set()
         assert_it_still_works(set_of_workers)

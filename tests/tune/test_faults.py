@@ -88,7 +88,8 @@ def test_a_node_killed_in_mid_search_is_replaced_by_a_spare_one(start: Start, na
     assert lost
     assert "node1 has died" in lost[0].reason or "node1 at 10.77.0.2 has left the cluster" in lost[0].reason
     last = trials_of(tmp_path)[-1]
-    assert (last.outcome, [node.address for node in last.cluster.nodes]) == ("ok", ["10.77.0.1", "10.77.0.3"])
+    assert last.outcome in ("ok", "stopped"), "on the new nodes trials are timed"
+    assert [node.address for node in last.cluster.nodes] == ["10.77.0.1", "10.77.0.3"]
 
 
 def test_a_node_cut_off_costs_one_trial_and_the_search_waits_for_it(start: Start, name: str, tmp_path: Path) -> None:
