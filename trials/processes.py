@@ -62,7 +62,8 @@ class ClientProcess:
         """`import_paths` are added to the module search path, so that a user's model can be imported.
 
         After every `trials_a_connection` trials the workers are connected to anew: TensorFlow's workers keep what each
-        step has registered with them, 1 to 3 MB a trial, for as long as the connection lasts.
+        step has registered with them, about 1 MB a trial, for as long as the connection lasts. That is not free either:
+        see `connect`.
         """
         quiet_tensorflow()
         os.environ["CUDA_VISIBLE_DEVICES"] = ""  # this node's GPUs belong to its worker; TensorFlow would take them all
@@ -100,7 +101,7 @@ class ClientProcess:
         """Join the workers at `addresses`; `host` is the address of this node."""
         from autosync.engine.servers import connect
 
-        connect(addresses, host)
+        connect(addresses, host, again=bool(self._workers[0]))
         self._workers, self._trials_left = (addresses, host), self._trials_a_connection
 
     def probe(self, cluster: dict[str, Any]) -> dict[str, Any]:

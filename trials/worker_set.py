@@ -45,7 +45,7 @@ class SetSettings:
     answer_seconds: float = 10.0
     import_paths: tuple[str, ...] = ()
     exclusive: bool = True
-    trials_a_connection: int = 50
+    trials_a_connection: int = 150
 
 
 @final

@@ -32,11 +32,12 @@ def start_server(address: str, cores: float | None = None) -> tuple[Any, str]:
     return server, f"{address}:{port}"
 
 
-def connect(addresses: Sequence[str], host: str = "127.0.0.1") -> None:
+def connect(addresses: Sequence[str], host: str = "127.0.0.1", again: bool = False) -> None:
     """Make this process the client of the servers at `addresses`, which become tasks 0, 1, ... of job `worker`.
 
     `host` is this process' own address. It must be one that all of them reach: a worker fetches from the client what
-    it is given, and TensorFlow, left to itself, would tell each to look for the client on its own machine.
+    it is given, and TensorFlow, left to itself, would tell each to look for the client on its own machine. A process
+    that is connected already must say `again`; TensorFlow keeps 42 MB of each connection, and then there are two.
     """
     import tensorflow as tf
 
@@ -47,7 +48,7 @@ def connect(addresses: Sequence[str], host: str = "127.0.0.1") -> None:
     _without_graph_optimizer()
     # A worker makes ready for collectives when its first context begins. While that of an earlier connection still
     # lives it does not, but uses what belongs to that one, and crashes once it has gone; so all are left first.
-    for workers in ({}, {"worker": list(addresses)}):
+    for workers in ({}, {"worker": list(addresses)}) if again else ({"worker": list(addresses)},):
         cluster = tf.train.ClusterSpec({**workers, "client": [f"{host}:{_free_port(host)}"]})
         tf.config.experimental_connect_to_cluster(cluster, job_name="client", task_index=0, protocol="grpc")
 

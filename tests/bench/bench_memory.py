@@ -25,7 +25,7 @@ NODES, LATER_STEPS = 4, 2
 @click.option("--model", default="mlp", show_default=True)
 @click.option("--trials", default=300, show_default=True)
 @click.option("--every", default=20, show_default=True)
-@click.option("--connection", default=50, show_default=True, help="Trials a connection.")
+@click.option("--connection", default=150, show_default=True, help="Trials a connection.")
 @click.option("--name", default="bench-memory", show_default=True, help="The emulated cluster's name.")
 def main(model: str, trials: int, every: int, connection: int, name: str) -> None:
     """Print the memory of client and servers over trials."""

@@ -33,7 +33,7 @@ class Client:
         from autosync.engine.placement import Placement
         from autosync.engine.servers import connect
 
-        connect(question["addresses"], question["host"])
+        connect(question["addresses"], question["host"], again=bool(self._connection))
         self._connection = question
         self._cluster = ClusterSpec.from_json(question["cluster"])
         self._placement = Placement.on_workers(self._cluster)
