@@ -7,6 +7,11 @@ from typing import Any
 
 import pytest
 
+from tests.contracts.tables import pytest_terminal_summary
+
+__all__ = ["pytest_terminal_summary"]
+"""Here, since the process that prints reads this file only when others run the tests."""
+
 LOGICAL_DEVICES = 8
 """As many as the largest cluster any test plays in one process."""
 
