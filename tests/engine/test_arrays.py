@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
-tf = pytest.importorskip("tensorflow")
-
-from autosync.engine.arrays import cut, end_to_end, flat, scaled, shaped  # noqa: E402
+from autosync.engine.arrays import cut, end_to_end, flat, scaled, shaped
 
 
 def _in_a_function(function: Any, *given: Any) -> tuple[Any, list[str]]:
