@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from typing import Any
 
@@ -33,6 +34,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return next((kind for kind, files in TOGETHER.items() if file.startswith(files)), file)
 
     return Together(config, log)
+
+
+def pytest_configure() -> None:
+    """A shell that starts tests in the background has Ctrl-C ignored, which the programs under test would inherit."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_finish() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import threading
 from typing import Any, final
 
 from autosync.spec import ClusterSpec, RuntimeRecord, Strategy
@@ -52,6 +53,10 @@ class WorkerProcess:
 
     def pid(self) -> int:
         return os.getpid()
+
+    def live(self) -> None:
+        """Answers nothing as long as the process lives; what waits for the answer learns at once when it has died."""
+        threading.Event().wait()
 
 
 @final

@@ -14,7 +14,7 @@ from autosync.spec import Device, Strategy
 from trials.feeding import Reader, Spec
 from trials.reasons import reason_of
 from trials.seats import addresses_of, machines_of
-from trials.worker_set import WorkerSet
+from trials.worker_set import WorkerDiedError, WorkerSet
 
 if TYPE_CHECKING:
     from autosync.engine.step_state import StepState
@@ -84,10 +84,12 @@ class RayTraining:
         """What the client or a worker answers, however long that takes, as long as all nodes are there."""
         while True:
             try:
-                return ray.get(reference, timeout=LOOK_SECONDS)
+                return self._set.answer(reference, LOOK_SECONDS)
             except GetTimeoutError:
                 if left := self._left():
                     raise ClusterError(left) from None
+            except WorkerDiedError as died:
+                raise ClusterError(self._left() or str(died)) from None
             except RayActorError:
                 raise ClusterError(self._left() or self._set.missing() or "A process has died.") from None
             except RayTaskError as error:

@@ -16,7 +16,7 @@ from trials.reasons import reason_of
 from trials.request import TrialRequest
 from trials.run import Stage
 from trials.seats import alike, machines_of, seated_like
-from trials.worker_set import SetSettings, WorkerSet
+from trials.worker_set import SetSettings, WorkerDiedError, WorkerSet
 
 __all__ = ["RaySettings", "Supervisor"]
 
@@ -122,6 +122,9 @@ class Supervisor:
         except _NodeLeft as left:
             self.close()
             outcome, reason = "lost", str(left)
+        except WorkerDiedError as died:
+            outcome, reason = "lost", _because(self._left() or str(died), "The trial was under way.")
+            self.close()
         except GetTimeoutError:
             reason = f"The trial hung for {limit:g} s, and its processes were ended."
             missing = workers.missing(busy_client=True)
@@ -151,12 +154,12 @@ class Supervisor:
             self._set = None
 
     def _watched(self, workers: WorkerSet, request: dict[str, Any], limit: float) -> dict[str, Any]:
-        """The trial's record, or whatever ends it: the time limit, or a node that leaves (which may leave it hung)."""
+        """The trial's record, or whatever ends it: its time limit, or a process or node that is gone and hangs it."""
         answer, waited = workers.begin(request), 0.0
         while True:
             patience = min(LOOK_SECONDS, limit - waited)
             try:
-                return ray.get(answer, timeout=patience)
+                return workers.answer(answer, patience)
             except GetTimeoutError:
                 waited += patience
                 if left := self._left():

@@ -19,12 +19,15 @@ from trials.probe import Probing
 from trials.processes import ClientProcess, WorkerProcess
 from trials.seats import addresses_of, machines_of
 
-__all__ = ["SetSettings", "WorkerSet"]
+__all__ = ["SetSettings", "WorkerDiedError", "WorkerSet"]
 
 T = TypeVar("T")
 
 LOOK_SECONDS = 2.0
 """How often nodes are looked after while a place is waited for."""
+
+TELLING_SECONDS = 5.0
+"""How long the client may take to say itself that a worker has died, which it mostly does, with what it was doing."""
 
 NODE_SHARE, ANY_SHARE = 0.6, 0.001
 """Of a node's resource `node:ADDRESS`, which Ray sets to 1: more than half can be had once, a little by everyone."""
@@ -46,6 +49,10 @@ class SetSettings:
     import_paths: tuple[str, ...] = ()
     exclusive: bool = True
     trials_a_connection: int = 150
+
+
+class WorkerDiedError(Exception):
+    """A worker has died, and the client does not answer; the message is a sentence that names it."""
 
 
 @final
@@ -71,9 +78,11 @@ class WorkerSet:
                 name=f"{name}-worker-{node.name}-{worker}",
                 num_cpus=settings.cpus_per_worker,
                 num_gpus=node.gpus,
+                max_concurrency=2,  # one of them for `live`
             ).remote(node.address, node.cores / node.workers)
             for index, (node, worker) in enumerate(workers)
         ]
+        self._lives = [worker.live.remote() for worker in self.workers]
         self._addresses: list[str] = []
 
     def capture(self, model: str) -> bytes:
@@ -109,6 +118,21 @@ class WorkerSet:
     def begin(self, request: dict[str, Any]) -> Any:
         """Begin one trial in the client; a reference to its record in JSON."""
         return self.client.run.remote(request)
+
+    def answer(self, reference: Any, seconds: float) -> Any:
+        """What the client or a worker answers within `seconds`.
+
+        Raises `GetTimeoutError` when they are over, `WorkerDiedError`, and what Ray raises for a call that failed.
+        """
+        ready, _ = ray.wait([reference, *self._lives], num_returns=1, timeout=seconds)
+        if not ready:
+            raise GetTimeoutError(f"No answer within {seconds:g} s.")
+        if reference in ready:
+            return ray.get(reference)
+        try:
+            return ray.get(reference, timeout=TELLING_SECONDS)
+        except GetTimeoutError:
+            raise WorkerDiedError(self.missing(busy_client=True) or "A worker process has died.") from None
 
     def missing(self, busy_client: bool = False) -> str | None:
         """A sentence naming the processes that have died or hang, or None while all answer.

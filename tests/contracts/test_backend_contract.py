@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 import time
@@ -233,6 +234,16 @@ class TestRay:
         assert left_of(pids) == set()
         assert not pids & set(set_of_workers.pids().values())
 
+    def test_a_worker_that_dies_while_the_client_says_nothing_ends_the_trial_long_before_its_time_limit(
+        self, set_of_workers: RayBackend
+    ) -> None:
+        client = set_of_workers.pids()["client"]
+        stop_client = functools.partial(os.kill, client, signal.SIGSTOP)
+        record, pids = interrupted(set_of_workers, "worker-1", signal.SIGKILL, ENDLESS, first=stop_client)
+        assert (record.outcome, record.reason) == ("lost", "Worker 1 on node0 has died. (The trial was under way.)")
+        assert left_of(pids) == set()
+        assert_it_still_works(set_of_workers)
+
     def test_a_worker_killed_while_others_wait_in_a_collective_is_named_and_all_kinds_of_trials_run_next(
         self, set_of_workers: RayBackend
     ) -> None:
@@ -303,15 +314,21 @@ def interrupted(
     number: signal.Signals,
     protocol: TimingProtocol,
     request: TrialRequest | None = None,
+    first: Callable[[], None] = lambda: None,
 ) -> tuple[RuntimeRecord, set[int]]:
-    """The record of a trial during which process `role` got a signal, and the pids of the set it ran on."""
+    """The record of a trial in whose midst process `role` got a signal after `first`, and the pids of its set."""
     pids, asked = backend.pids(), request or wanted(backend, protocol=protocol)
     with ThreadPoolExecutor(1) as pool:
         record: Future[RuntimeRecord] = pool.submit(backend.run, asked)
         time.sleep(1.0)
         assert not record.done(), "The trial should still run."
+        first()
         os.kill(pids[role], number)
-        return record.result(timeout=120), set(pids.values())
+        try:
+            return record.result(timeout=120), set(pids.values())
+        except TimeoutError:
+            os.kill(pids["client"], signal.SIGKILL)  # or the pool would wait for the trial for good
+            raise
 
 
 SEARCHERS: dict[str, Callable[[SearchSpace, Any], Searcher]] = {

@@ -104,6 +104,7 @@ def _start(host: Host, node: Node, rack: str | None) -> subprocess.Popen[Any]:
     environment["RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"] = "0"
     # Four slots a node would otherwise be filled with idle Python processes as soon as a driver comes.
     environment |= {"RAY_enable_worker_prestart": "0", "RAY_prestart_worker_first_driver": "0"}
+    environment.setdefault("RAY_worker_niceness", "0")  # else trials give way to every other process here
     with _log(host).open("wb") as log:
         return start_inside(
             host, start_arguments(host, node, rack), env=environment,
