@@ -14,6 +14,7 @@ from autosync.baselines.all_reduce_per_variable import all_reduce_per_variable
 from autosync.baselines.balanced_parameter_server import balanced_parameter_server
 from autosync.baselines.byteps import byteps
 from autosync.baselines.decisions import Baseline
+from autosync.baselines.different import different_strategies
 from autosync.baselines.parallax import parallax
 from autosync.baselines.parameter_server import parameter_server
 from autosync.baselines.partitioned_all_reduce import partitioned_all_reduce
@@ -21,7 +22,7 @@ from autosync.baselines.partitioned_parameter_server import partitioned_paramete
 from autosync.baselines.poseidon import poseidon
 from autosync.baselines.uneven_parameter_server import uneven_parameter_server
 
-__all__ = ["BASELINES", "Baseline"]
+__all__ = ["BASELINES", "Baseline", "different_strategies"]
 
 BASELINES: Mapping[str, Baseline] = MappingProxyType(
     {

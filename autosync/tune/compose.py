@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import ray
 from rich.console import Console
 
-from autosync.baselines import BASELINES
+from autosync.baselines import BASELINES, different_strategies
 from autosync.cost import AnalyticSimulator, Replay
 from autosync.cost.protocol import Simulator
 from autosync.dataset import RecordStore
@@ -19,7 +19,7 @@ from autosync.engine.zoo import default_space
 from autosync.errors import DatasetError, NodesLostError
 from autosync.search import EvolutionSearch, GuidedSearch, RandomSearch, Searcher
 from autosync.space import SearchSpace
-from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy, TimingProtocol, strategy_faults
+from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy, TimingProtocol
 from autosync.tune.campaign import Campaign, Limits
 from autosync.tune.ending import command_to_go_on, finish, print_interrupted
 from autosync.tune.finals import seconds_for_finals
@@ -124,16 +124,6 @@ def _make_simulator(options: TuneOptions) -> Simulator:
     return LearnedSimulator(AnalyticSimulator(), seed=options.seed)
 
 
-def _seeds(model: ModelSpec, cluster: ClusterSpec) -> list[tuple[str, Strategy]]:
-    """Every hand-written strategy that fits; those that make the same decisions count once, under the first name."""
-    seeds: dict[str, tuple[str, Strategy]] = {}
-    for name, baseline in BASELINES.items():
-        strategy = baseline(model, cluster)
-        if not any(strategy_faults(strategy, model, cluster)):
-            seeds.setdefault(strategy.digest, (name, strategy))
-    return list(seeds.values())
-
-
 def _seeds_in_words(model: ModelSpec, cluster: ClusterSpec, different: int, trials: int) -> Iterator[str]:
     """Which hand-written strategies come to the same here, and whether all are timed."""
     yield f"{different} of {len(BASELINES)} hand-written strategies differ here and are timed first."
@@ -150,7 +140,7 @@ def _search(job: Job, go_on: bool) -> int:
     """The whole search, from the first trial, or where it stood, to the verdict; the exit status."""
     options, model, cluster = job.options, job.backend.model, job.backend.cluster
     space = load_space(options.space or default_space(model.name)).bind(model, cluster)
-    seeds = _seeds(model, cluster)
+    seeds = list(different_strategies(BASELINES, model, cluster).items())
     job.console.print(f"Space {space.name}: 10^{space.log10_size:.1f} strategies.")
     searcher = make_searcher(options, space, seeds)
     earlier, elsewhere = _restore(job, searcher, go_on)

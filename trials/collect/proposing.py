@@ -6,12 +6,12 @@ import random
 from collections.abc import Sequence
 from typing import final
 
-from autosync.baselines import BASELINES
+from autosync.baselines import BASELINES, different_strategies
 from autosync.search import Proposal
 from autosync.search.fresh import fresh_strategy
 from autosync.search.ledger import Ledger
 from autosync.space import SearchSpace
-from autosync.spec import RuntimeRecord, Strategy, strategy_faults
+from autosync.spec import RuntimeRecord, Strategy
 from trials.collect.plan import Cell, Plan
 from trials.collect.schedule import Slot
 
@@ -32,7 +32,7 @@ class Proposer:
         self._cell = cell
         self._space = space
         self._ledger = Ledger(space, ())
-        self._baselines = list(BASELINES.items())
+        self._baselines = different_strategies(BASELINES, space.model, space.cluster)
         self._original: dict[int, RuntimeRecord] = {}
 
     def tell(self, record: RuntimeRecord) -> None:
@@ -55,15 +55,10 @@ class Proposer:
 
     def _hand_written(self, slot: Slot) -> Proposal | None:
         """The baseline whose turn it is, if it fits and no earlier one makes the same decisions."""
-        if slot.ordinal >= len(self._baselines):
+        name = list(BASELINES)[slot.ordinal] if slot.ordinal < len(BASELINES) else ""
+        if name not in self._baselines:
             return None
-        model, cluster = self._space.model, self._space.cluster
-        name, baseline = self._baselines[slot.ordinal]
-        strategy = baseline(model, cluster)
-        earlier = (other(model, cluster).digest for _, other in self._baselines[: slot.ordinal])
-        if strategy.digest in earlier or any(strategy_faults(strategy, model, cluster)):
-            return None
-        return Proposal(strategy, name, purpose="baseline")
+        return Proposal(self._baselines[name], name, purpose="baseline")
 
     def _new(self, slot: Slot) -> Proposal | None:
         rng = slot.rng(self._plan, self._cell)
