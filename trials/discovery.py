@@ -12,7 +12,7 @@ from autosync.errors import ClusterError
 from autosync.spec import ClusterSpec, Node
 from trials.cluster.racks import ASSUMED_UPLINK, CORE, Attached, joined
 from trials.labels import RACK_LABEL
-from trials.seats import machines_of, part_of
+from trials.seats import machines_of, part_of, shared_cores_of
 
 __all__ = ["cluster_from_ray_nodes", "local_cluster", "matched"]
 
@@ -43,7 +43,14 @@ def cluster_from_ray_nodes(ray_nodes: Sequence[Mapping[str, Any]], workers: int 
     return _with_assumed_links(
         [
             Attached(
-                Node(f"node{index}", _address(node), cores, each + (index < more), gpus),
+                Node(
+                    f"node{index}",
+                    _address(node),
+                    cores,
+                    each + (index < more),
+                    gpus,
+                    shared_cores=shared_cores_of(node),
+                ),
                 ASSUMED_UPLINK,
                 _rack(node),
             )
@@ -53,7 +60,7 @@ def cluster_from_ray_nodes(ray_nodes: Sequence[Mapping[str, Any]], workers: int 
 
 
 def matched(stated: ClusterSpec, ray_nodes: Sequence[Mapping[str, Any]], missing_ok: bool = False) -> ClusterSpec:
-    """`stated` with the cores and GPUs that Ray's living nodes at its addresses have, in its own order.
+    """`stated`, in its own order, with the cores and GPUs that Ray's living nodes at its addresses have.
 
     Ray nodes it does not state are not used. Stated nodes that do not live are an error, or left out if `missing_ok`.
     Raises `ClusterError`.
@@ -72,7 +79,9 @@ def matched(stated: ClusterSpec, ray_nodes: Sequence[Mapping[str, Any]], missing
     if not there:
         raise ClusterError(f"None of the stated nodes is alive; start Ray on them. {living}")
     part = stated if len(there) == len(stated.nodes) else part_of(stated, there)
-    return replace(part, nodes=tuple(_as_found(node, *machines[node.address]) for node in part.nodes))
+    shared = {_address(node): shared_cores_of(node) for node in _alive(ray_nodes)}
+    found = [_as_found(node, *machines[node.address]) for node in part.nodes]
+    return replace(part, nodes=tuple(replace(node, shared_cores=shared[node.address]) for node in found))
 
 
 def local_cluster(workers: int = WORKERS_OF_A_SINGLE_NODE) -> ClusterSpec:

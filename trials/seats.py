@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from autosync.errors import ClusterError
-from autosync.spec import ClusterSpec, Node
-from trials.labels import CORES_LABEL, CORES_RESOURCE
+from autosync.spec import ClusterSpec, Node, SharedCores
+from trials.labels import CORES_LABEL, CORES_RESOURCE, MACHINE_CORES_LABEL, MACHINE_LABEL
 
 __all__ = [
     "Machine",
@@ -21,6 +21,7 @@ __all__ = [
     "reseated",
     "seated_like",
     "seats",
+    "shared_cores_of",
     "unlike_machines",
 ]
 
@@ -48,6 +49,14 @@ def cores_of(ray_node: Mapping[str, Any]) -> float:
     resources = ray_node["Resources"]
     stated = ray_node.get("Labels", {}).get(CORES_LABEL) or resources.get(CORES_RESOURCE)
     return float(stated or resources.get("CPU", 1.0))
+
+
+def shared_cores_of(ray_node: Mapping[str, Any]) -> SharedCores | None:
+    """The processors it shares with other nodes, if its labels say that it does."""
+    labels = ray_node.get("Labels", {})
+    if MACHINE_LABEL not in labels or MACHINE_CORES_LABEL not in labels:
+        return None
+    return SharedCores(labels[MACHINE_LABEL], float(labels[MACHINE_CORES_LABEL]))
 
 
 def addresses_of(cluster: ClusterSpec) -> tuple[str, ...]:

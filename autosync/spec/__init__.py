@@ -1,6 +1,6 @@
 """The nouns of autosync: frozen, validated, standard library only."""
 
-from autosync.spec.cluster import ClusterSpec, Device, Figure, Link, Node
+from autosync.spec.cluster import ClusterSpec, Device, Figure, Link, Node, SharedCores
 from autosync.spec.codec import canonical_json, digest, parse_json
 from autosync.spec.compressor import Cast, Compressor, PowerSGD, SufficientFactors, TopK
 from autosync.spec.model import DTYPE_BYTES, ModelSpec, Operator, Variable
@@ -35,6 +35,7 @@ __all__ = [
     "Partition",
     "PowerSGD",
     "RuntimeRecord",
+    "SharedCores",
     "Strategy",
     "SufficientFactors",
     "Synchronizer",

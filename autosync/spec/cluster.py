@@ -13,7 +13,7 @@ from autosync.errors import SpecError
 from autosync.spec.codec import digest
 from autosync.spec.fields import known_fields, optional, required
 
-__all__ = ["SOURCES", "ClusterSpec", "Device", "Figure", "Link", "Node"]
+__all__ = ["SOURCES", "ClusterSpec", "Device", "Figure", "Link", "Node", "SharedCores"]
 
 SOURCES = ("measured", "stated", "assumed")
 
@@ -62,8 +62,34 @@ class Device:
 
 
 @dataclass(frozen=True)
+class SharedCores:
+    """The processors of one real machine, `count` of them, that nodes share which only play machines."""
+
+    machine: str
+    count: float
+
+    def __post_init__(self) -> None:
+        if not self.machine or not (math.isfinite(self.count) and self.count > 0):
+            raise SpecError(
+                f"Nodes share a positive number of cores of a machine with a name, not {self.count!r} of "
+                f"{self.machine!r}."
+            )
+
+    def to_json(self) -> dict[str, Any]:
+        return {"machine": self.machine, "count": float(self.count)}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> SharedCores:
+        what = "Shared cores"
+        known_fields(document, ("machine", "count"), what)
+        return cls(required(document, "machine", str, what), required(document, "count", float, what))
+
+
+@dataclass(frozen=True)
 class Node:
     """A machine: `workers` worker processes (one, or several on a CPU machine that plays a cluster) and its GPUs.
+
+    `shared_cores` are set where other nodes use the same processors: then all of them together have no more than those.
 
     Known once probed: `copy_gbit_per_s`, at which a worker copies arrays in memory, and `message_us`, what one more
     message between two processes takes when many are under way.
@@ -76,6 +102,7 @@ class Node:
     gpus: int = 0
     copy_gbit_per_s: Figure | None = None
     message_us: Figure | None = None
+    shared_cores: SharedCores | None = None
 
     def __post_init__(self) -> None:
         if self.workers < 1 or self.gpus < 0 or not self.cores > 0:
@@ -101,14 +128,19 @@ class Node:
             "workers": self.workers,
             "gpus": self.gpus,
         }
-        known = {"copy_gbit_per_s": self.copy_gbit_per_s, "message_us": self.message_us}
-        return document | {field: figure.to_json() for field, figure in known.items() if figure}
+        known = {
+            "copy_gbit_per_s": self.copy_gbit_per_s,
+            "message_us": self.message_us,
+            "shared_cores": self.shared_cores,
+        }
+        return document | {field: each.to_json() for field, each in known.items() if each}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Node:
         what = "A node"
-        known_fields(document, ("name", "address", "cores", "workers", "gpus", "copy_gbit_per_s", "message_us"), what)
-        copy, message = (optional(document, field, dict, what) for field in ("copy_gbit_per_s", "message_us"))
+        later = ("copy_gbit_per_s", "message_us", "shared_cores")
+        known_fields(document, ("name", "address", "cores", "workers", "gpus", *later), what)
+        copy, message, shared = (optional(document, field, dict, what) for field in later)
         return cls(
             name=required(document, "name", str, what),
             address=required(document, "address", str, what),
@@ -117,6 +149,7 @@ class Node:
             gpus=required(document, "gpus", int, what),
             copy_gbit_per_s=None if copy is None else Figure.from_json(copy),
             message_us=None if message is None else Figure.from_json(message),
+            shared_cores=None if shared is None else SharedCores.from_json(shared),
         )
 
 

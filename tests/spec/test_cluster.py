@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from autosync.errors import SpecError
-from autosync.spec import ClusterSpec, Device, Figure, Link, Node, canonical_json, parse_json
+from autosync.spec import ClusterSpec, Device, Figure, Link, Node, SharedCores, canonical_json, parse_json
 from tests import cases
 
 CLUSTERS = [
@@ -43,6 +43,20 @@ def test_a_host_of_which_nothing_was_measured_is_written_as_ever():
     document = cases.star_cluster().nodes[0].to_json()
     assert sorted(document) == ["address", "cores", "gpus", "name", "workers"]
     assert Node.from_json(document).copy_gbit_per_s is None
+
+
+def test_cores_that_nodes_share_are_part_of_what_a_cluster_is():
+    cluster = cases.star_cluster()
+    shared = tuple(replace(node, shared_cores=SharedCores("one", 2)) for node in cluster.nodes)
+    playing = replace(cluster, nodes=shared)
+    assert ClusterSpec.from_json(parse_json(canonical_json(playing.to_json()), "The cluster")).nodes == shared
+    assert playing.digest != cluster.digest
+
+
+@pytest.mark.parametrize(("machine", "count"), [("", 2.0), ("one", 0.0), ("one", math.inf)])
+def test_shared_cores_need_a_machine_and_a_number(machine: str, count: float):
+    with pytest.raises(SpecError, match=re.escape(f"not {count!r} of {machine!r}.")):
+        SharedCores(machine, count)
 
 
 def test_a_cluster_given_whole_numbers_keeps_its_digest_through_json():

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from autosync.errors import ClusterError
-from autosync.spec import ClusterSpec, Figure, Link, Node
+from autosync.spec import ClusterSpec, Figure, Link, Node, SharedCores
 from tests import cases
 from trials.discovery import cluster_from_ray_nodes, local_cluster, matched
 
@@ -34,6 +34,17 @@ def test_each_of_several_nodes_has_one_worker_and_the_head_comes_first() -> None
     assert [each.address for each in cluster.nodes] == ["10.0.0.9", "10.0.0.1", "10.0.0.3"]
     assert [each.name for each in cluster.nodes] == ["node0", "node1", "node2"]
     assert [each.workers for each in cluster.nodes] == [1, 1, 1]
+
+
+def test_nodes_that_play_machines_tell_of_the_real_one_that_they_share() -> None:
+    ray_nodes = [node("10.0.0.1", head=True), node("10.0.0.2")]
+    for each in ray_nodes:
+        each["Labels"] |= {"autosync-machine": "one", "autosync-machine-cores": "2"}
+    found = cluster_from_ray_nodes(ray_nodes)
+    assert [each.shared_cores for each in found.nodes] == [SharedCores("one", 2.0)] * 2
+    stated = cluster_from_ray_nodes([node("10.0.0.1", head=True), node("10.0.0.2")])
+    assert [each.shared_cores for each in stated.nodes] == [None, None]
+    assert matched(stated, ray_nodes) == found
 
 
 def test_more_workers_than_nodes_are_spread_evenly() -> None:

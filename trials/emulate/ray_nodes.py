@@ -17,7 +17,7 @@ import trials
 from autosync.errors import ClusterError
 from autosync.spec import Node
 from trials.emulate.hosts import HEAD_PORT, Host, start_inside
-from trials.labels import CORES_LABEL, CORES_RESOURCE, RACK_LABEL
+from trials.labels import CORES_LABEL, CORES_RESOURCE, MACHINE_CORES_LABEL, MACHINE_LABEL, RACK_LABEL
 
 __all__ = ["CORES_LABEL", "DASHBOARD_PORT", "join_rays", "ray_nodes_of", "start_arguments", "start_head"]
 
@@ -42,6 +42,7 @@ def start_arguments(host: Host, node: Node, rack: str | None) -> list[str]:
         "--disable-usage-stats",
     ]
     labels = {CORES_LABEL: f"{node.cores:g}", **({RACK_LABEL: rack} if rack else {})}
+    labels |= {MACHINE_LABEL: "emulating", MACHINE_CORES_LABEL: str(os.cpu_count() or 1)}
     options.append(f"--labels={','.join(f'{key}={value}' for key, value in labels.items())}")
     if host.index == 0:
         options += ["--head", f"--port={HEAD_PORT}", f"--temp-dir={host.folder / 'ray'}"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import urllib.error
@@ -61,6 +62,7 @@ def test_nodes_have_their_addresses_racks_cores_and_homes(cluster: Emulated) -> 
     assert labels["10.77.0.1"]["rack"] == "left"  # type: ignore[index]
     assert labels["10.77.0.2"]["rack"] == "right"  # type: ignore[index]
     assert labels["10.77.0.1"]["autosync-cores"] == "1.5"  # type: ignore[index]
+    assert labels["10.77.0.2"]["autosync-machine-cores"] == str(os.cpu_count())  # type: ignore[index]
     assert [line.split()[-1] for line in status_lines(cluster)[1:3]] == ["alive", "alive"]
 
 
@@ -101,7 +103,7 @@ def test_ray_is_told_of_slots_for_workers_and_of_true_cores(cluster: Emulated) -
     assert {
         "--num-cpus=8",
         '--resources={"autosync_cores": 1}',
-        "--labels=autosync-cores=0.5",
+        f"--labels=autosync-cores=0.5,autosync-machine=emulating,autosync-machine-cores={os.cpu_count()}",
         "--address=10.77.0.1:6379",
         "--num-gpus=0",
     } <= set(arguments)
