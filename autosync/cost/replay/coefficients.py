@@ -12,7 +12,7 @@ from autosync.spec.fields import known_fields, required
 
 __all__ = ["ReplayCoefficients"]
 
-SHARES = ("overlap", "shared_cores")
+SHARES = ("overlap",)
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,7 @@ class ReplayCoefficients:
     profile's times are multiplied with `profile_scale`.
 
     `overlap` says how early a gradient that is ready at a fraction p of the backward pass sets out: at
-    1 - overlap (1 - p), so 0 is after the pass. `shared_cores` says how far the nodes' cores are the same processors:
-    0 where each node is a machine of its own, 1 where all are on one machine with as many cores as the largest node.
+    1 - overlap (1 - p), so 0 is after the pass.
     """
 
     step_overhead_seconds: float = 5e-3
@@ -39,7 +38,6 @@ class ReplayCoefficients:
     core_seconds_per_shard: float = 1e-4
     profile_scale: float = 1.0
     overlap: float = 0.5
-    shared_cores: float = 0.0
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():

@@ -128,7 +128,7 @@ class PartMaker:
             ]
         )
         busy = np.tensordot(rates, part.loads, axes=1)
-        self.resources.add_shared(busy, coefficients.shared_cores)
+        self.resources.add_shared(busy)
         return Costed(busy, rates @ part.chain)
 
     def flow_like(self, transfer: Transfer, source: str, target: str, through_cores: bool) -> Flow:

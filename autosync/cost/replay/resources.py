@@ -1,4 +1,4 @@
-"""What a step keeps busy: links, each node's cores, servers, and processors that nodes share."""
+"""What a step keeps busy: links, each node's cores, servers, and the cores of machines that nodes share."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from autosync.spec import ClusterSpec
+from autosync.spec import ClusterSpec, SharedCores
 
 __all__ = ["Resources"]
 
@@ -17,7 +17,7 @@ FloatArray = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Resources:
-    """Where each resource of a cluster has its column: links, nodes' cores, servers, then the shared processors.
+    """Where each resource of a cluster has its column: links, nodes' cores, servers, then shared machines' cores.
 
     A server's column is the one thread that adds and updates there; the same work also counts for its node's cores.
     """
@@ -36,13 +36,23 @@ class Resources:
     def servers(self) -> slice:
         return slice(self.nodes.stop, self.nodes.stop + len(self.cluster.server_devices))
 
-    @property
-    def shared(self) -> int:
-        return int(self.servers.stop)
+    @cached_property
+    def shared(self) -> slice:
+        return slice(self.servers.stop, self.servers.stop + len(self.machines))
 
     @property
     def count(self) -> int:
-        return self.shared + 1
+        return int(self.shared.stop)
+
+    @cached_property
+    def machines(self) -> dict[SharedCores, FloatArray]:
+        """Real machines that nodes share, and which nodes do: 1 or 0 (nodes,)."""
+        shared = [node.shared_cores for node in self.cluster.nodes]
+        return {
+            machine: np.array([float(machine == each) for each in shared])
+            for machine in dict.fromkeys(shared)
+            if machine is not None
+        }
 
     @cached_property
     def link_column(self) -> dict[int, int]:
@@ -80,9 +90,11 @@ class Resources:
         links = (f"link {link.source} > {link.target}" for link in self.cluster.links)
         nodes = (f"cores of {node.name}" for node in self.cluster.nodes)
         servers = (f"server {device}" for device in self.cluster.server_devices)
-        return (*links, *nodes, *servers, "shared processors")
+        shared = (f"cores of machine {machine.machine}" for machine in self.machines)
+        return (*links, *nodes, *servers, *shared)
 
-    def add_shared(self, busy: FloatArray, shared_cores: float) -> None:
-        """Fill in the shared processors' column of `busy` (..., columns), in seconds, from the nodes' columns."""
-        core_seconds = busy[..., self.nodes] @ self.cores
-        busy[..., self.shared] = shared_cores * core_seconds / self.cores.max()
+    def add_shared(self, busy: FloatArray) -> None:
+        """Fill in the shared machines' columns of `busy` (..., columns), in seconds, from the nodes' columns."""
+        core_seconds = busy[..., self.nodes] * self.cores
+        for column, (machine, nodes) in enumerate(self.machines.items(), self.shared.start):
+            busy[..., column] = core_seconds @ nodes / machine.count

@@ -52,8 +52,6 @@ class Search:
             left_out.add("profile_scale")
         if all(step.passes.profile for step in steps):
             left_out |= {"core_seconds_per_flop", "gpu_seconds_per_flop"}
-        if all(len(step.resources.cluster.nodes) == 1 for step in steps):
-            left_out.add("shared_cores")
         names = tuple(name for name in asdict(prior) if name not in left_out)
         spread = [PRIOR_LOG] + [PRIOR_SHARE if name in SHARES else PRIOR_LOG_RATIO for name in names]
         return cls(prior, names, 1 / np.array(spread) ** 2)

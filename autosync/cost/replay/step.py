@@ -49,7 +49,7 @@ class Step:
             chain[first + rows] = graph.chained[rows] @ costed[part].chain + self.catalogue.parts[part].latency_seconds
         of_shard = np.zeros(self.resources.count)
         of_shard[self.resources.nodes] = self._replicas_a_core() * coefficients.core_seconds_per_shard
-        self.resources.add_shared(of_shard, coefficients.shared_cores)
+        self.resources.add_shared(of_shard)
         busy[first:] += np.outer(graph.shards, of_shard)
         # What is ready goes first; the passes go on beside it.
         rank = [*range(len(busy), len(busy) + first), *range(first, len(busy))]
@@ -75,7 +75,7 @@ class Step:
         core_seconds[0] = forward
         busy = np.zeros((len(shares), resources.count))
         busy[:, resources.nodes] = np.outer(core_seconds, self._replicas_a_core())
-        resources.add_shared(busy, coefficients.shared_cores)
+        resources.add_shared(busy)
         if not self.catalogue.has_gpus:
             return busy, np.zeros(len(shares))
         forward, backward = self.passes.gpu_seconds(coefficients)

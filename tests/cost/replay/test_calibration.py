@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cache
 
 import numpy as np
@@ -14,12 +14,20 @@ import pytest
 from autosync.cost import Restorable, Simulator
 from autosync.cost.replay import ModelProfile, Replay, ReplayCoefficients
 from autosync.errors import SpecError
-from autosync.spec import RuntimeRecord, Strategy, TimingProtocol
+from autosync.spec import ClusterSpec, RuntimeRecord, SharedCores, Strategy, TimingProtocol
 from search_spaces.default import SPACE
 from tests import cases
 
-MODEL, CLUSTER = cases.bert_like_model(2), cases.star_cluster()
-LAW = ReplayCoefficients(0.02, 1.5e-10, 2e-13, 6e-4, 4e-9, 1e-9, 2e-9, 2e-4, overlap=0.2, shared_cores=0.6)
+def emulated(cores: float) -> ClusterSpec:
+    """Four nodes that share one machine with so many cores."""
+    cluster = cases.star_cluster()
+    return replace(
+        cluster, nodes=tuple(replace(node, shared_cores=SharedCores("one", cores)) for node in cluster.nodes)
+    )
+
+
+MODEL, CLUSTER = cases.bert_like_model(2), emulated(3.0)
+LAW = ReplayCoefficients(0.02, 1.5e-10, 2e-13, 6e-4, 4e-9, 1e-9, 2e-9, 2e-4, overlap=0.2)
 
 
 @cache
@@ -105,7 +113,6 @@ def test_coefficients_stay_positive_and_shares_between_0_and_1(factor: float) ->
     values = asdict(simulator.coefficients)
     assert all(np.isfinite(value) and value >= 0 for value in values.values())
     assert 0 <= values["overlap"] <= 1
-    assert 0 <= values["shared_cores"] <= 1
 
 
 def test_fitting_starts_from_the_prior_every_time() -> None:
@@ -146,8 +153,8 @@ def test_a_state_that_is_none_says_what_is_missing() -> None:
 def test_a_coefficient_that_is_none_is_refused() -> None:
     with pytest.raises(SpecError, match="core_seconds_per_byte must be a number of at least 0, not -1"):
         ReplayCoefficients(core_seconds_per_byte=-1.0)
-    with pytest.raises(SpecError, match=r"shared_cores is a share between 0 and 1, not 1.5"):
-        ReplayCoefficients(shared_cores=1.5)
+    with pytest.raises(SpecError, match=r"overlap is a share between 0 and 1, not 1.5"):
+        ReplayCoefficients(overlap=1.5)
 
 
 def test_a_profile_that_is_none_is_refused() -> None:

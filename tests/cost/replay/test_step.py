@@ -23,6 +23,7 @@ from autosync.spec import (
     Operator,
     ParameterServer,
     PowerSGD,
+    SharedCores,
     Strategy,
     SufficientFactors,
     Synchronizer,
@@ -162,12 +163,22 @@ def test_one_bucket_of_all_gradients_overlaps_nothing() -> None:
 def test_nodes_that_share_processors_compute_in_turn() -> None:
     model, cluster = _one_after_the_other(), cases.star_cluster(4)
     strategy = all_by(model, cluster, AllReduce(0))
-    compute = replace(FREE, core_seconds_per_flop=1e-10)
-    apart, shared = (
-        Replay(replace(compute, shared_cores=share)).figures(model, cluster, strategy).compute_seconds
-        for share in (0.0, 1.0)
-    )
-    assert shared == pytest.approx(4 * apart)
+    replay = Replay(replace(FREE, core_seconds_per_flop=1e-10))
+    cores = cluster.nodes[0].cores
+
+    def sharing(*machines: SharedCores | None) -> ClusterSpec:
+        nodes = zip(cluster.nodes, machines, strict=True)
+        return replace(cluster, nodes=tuple(replace(node, shared_cores=each) for node, each in nodes))
+
+    def compute_seconds(on: ClusterSpec) -> float:
+        return replay.figures(model, on, strategy).compute_seconds
+
+    apart = compute_seconds(cluster)
+    assert compute_seconds(sharing(*[SharedCores("one", cores)] * 4)) == pytest.approx(4 * apart)
+    assert compute_seconds(sharing(*[SharedCores("one", 2 * cores)] * 4)) == pytest.approx(2 * apart)
+    two = SharedCores("one", cores), SharedCores("other", cores)
+    assert compute_seconds(sharing(*two, *two)) == pytest.approx(2 * apart)
+    assert compute_seconds(sharing(SharedCores("one", cores), None, None, None)) == pytest.approx(apart)
 
 
 def test_workers_of_one_machine_share_its_cores() -> None:
