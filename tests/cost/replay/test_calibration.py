@@ -18,6 +18,7 @@ from autosync.spec import ClusterSpec, RuntimeRecord, SharedCores, Strategy, Tim
 from search_spaces.default import SPACE
 from tests import cases
 
+
 def emulated(cores: float) -> ClusterSpec:
     """Four nodes that share one machine with so many cores."""
     cluster = cases.star_cluster()
