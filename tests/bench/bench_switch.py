@@ -108,9 +108,9 @@ def _table(model: ModelSpec, what: What, found: Seconds) -> str:
     lines = [
         f"{model.name}: {len(model.variables)} variables, {megabytes:.1f} MB; {what.workers} workers; median seconds"
     ]
-    lines.append(f"{'':26}" + "".join(f"{part:>22}" for part in PARTS))
+    lines.append(f"{'':26}" + "".join(f"{part:>24}" for part in PARTS))
     for way in what.ways:
-        lines.append(f"{way:26}" + "".join(f"{_median(found[way, part]):>22}" for part in PARTS))
+        lines.append(f"{way:26}" + "".join(f"{_median(found[way, part]):>24}" for part in PARTS))
     return "\n".join(lines)
 
 
