@@ -6,13 +6,14 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 from scipy.stats import kendalltau
 
 from autosync.cost import FEATURES, AnalyticSimulator, Coefficients, Simulator, feature_table
+from autosync.cost.replay import Replay, ReplayCoefficients
 from autosync.errors import SpecError
 from autosync.simulator import LearnedSimulator
 from autosync.spec import (
@@ -45,13 +46,32 @@ def learned_again(simulator: LearnedSimulator, directory: Path) -> Simulator:
     return LearnedSimulator.load(directory)
 
 
-SIMULATORS: dict[str, tuple[Maker, Restorer]] = {
-    "closed form": (AnalyticSimulator, analytic_again),
-    "learned": (lambda: LearnedSimulator(AnalyticSimulator(), seed=3), learned_again),
-}
+def replay_again(simulator: Replay, _: Path) -> Simulator:
+    restored = Replay()
+    restored.restore(simulator.state())
+    return restored
+
 
 MODEL, CLUSTER = factored_model(cases.bert_like_model(layers=2)), cases.star_cluster()
 LAW = Coefficients(0.02, 3e-10, 2e-13, 4e-4, 4e-9, 1e-9, overlap=0.1)
+CLOSED_FORM = AnalyticSimulator(LAW)
+
+
+class Kind(NamedTuple):
+    """How a simulator is made and restored; and what is `known` of the law by its kind, once it has learned."""
+
+    maker: Maker
+    again: Restorer
+    known: Simulator = CLOSED_FORM
+
+
+SIMULATORS = {
+    "closed form": Kind(AnalyticSimulator, analytic_again),
+    "learned": Kind(lambda: LearnedSimulator(AnalyticSimulator(), seed=3), learned_again),
+    "replay": Kind(
+        Replay, replay_again, Replay(ReplayCoefficients(0.02, 1.5e-10, 2e-13, 6e-4, 4e-9, 1e-9, overlap=0.1))
+    ),
+}
 
 
 def sampled(model: ModelSpec, cluster: ClusterSpec, count: int, seed: int = 0) -> list[Strategy]:
@@ -60,10 +80,10 @@ def sampled(model: ModelSpec, cluster: ClusterSpec, count: int, seed: int = 0) -
     return [spaces[number % 2].sample(rng) for number in range(count)]
 
 
-def law(strategies: list[Strategy]) -> np.ndarray:
-    """Log seconds under a law that the closed form knows in part only: its own, and a toll on late gradients."""
+def law(strategies: list[Strategy], known: Simulator = CLOSED_FORM) -> np.ndarray:
+    """Log seconds under a law of which a kind of simulator knows a part: that, and a toll on late gradients."""
     late = feature_table(MODEL, CLUSTER, strategies, LAW)[:, FEATURES.index("late_payload_share")]
-    return AnalyticSimulator(LAW).predict(MODEL, CLUSTER, strategies) + 0.2 * late
+    return known.predict(MODEL, CLUSTER, strategies) + 0.2 * late
 
 
 def record(strategy: Strategy, step_seconds: tuple[float, ...], outcome: str = "ok") -> RuntimeRecord:
@@ -74,16 +94,21 @@ def record(strategy: Strategy, step_seconds: tuple[float, ...], outcome: str = "
     )  # fmt: skip
 
 
-def records(count: int = 40, seed: int = 1) -> list[RuntimeRecord]:
+def records(count: int = 40, seed: int = 1, known: Simulator = CLOSED_FORM) -> list[RuntimeRecord]:
     """Records of `law`, ten steps each, with 2 % noise a step."""
     strategies, rng = sampled(MODEL, CLUSTER, count, seed), np.random.default_rng(seed)
-    times = np.exp(law(strategies)[:, None] + rng.normal(0, 0.02, (count, 10)))
+    times = np.exp(law(strategies, known)[:, None] + rng.normal(0, 0.02, (count, 10)))
     return [record(each, tuple(row)) for each, row in zip(strategies, times.tolist(), strict=True)]
 
 
 @pytest.fixture(params=SIMULATORS)
-def maker(request: pytest.FixtureRequest) -> Maker:
-    return SIMULATORS[request.param][0]
+def kind(request: pytest.FixtureRequest) -> Kind:
+    return SIMULATORS[request.param]
+
+
+@pytest.fixture
+def maker(kind: Kind) -> Maker:
+    return kind.maker
 
 
 @pytest.fixture(params=["fresh", "fitted"])
@@ -220,12 +245,12 @@ class TestInvariance:
 
 
 class TestLearning:
-    def test_records_of_a_law_improve_the_ranking_of_other_strategies(self, maker: Maker) -> None:
+    def test_records_of_a_law_improve_the_ranking_of_other_strategies(self, kind: Kind) -> None:
         others = sampled(MODEL, CLUSTER, 150, seed=2)
-        truth = law(others)
-        made = maker()
+        truth = law(others, kind.known)
+        made = kind.maker()
         before = made.predict(MODEL, CLUSTER, others)
-        made.fit(records(60))
+        made.fit(records(60, known=kind.known))
         after = made.predict(MODEL, CLUSTER, others)
         assert kendalltau(after, truth)[0] > kendalltau(before, truth)[0]
         assert np.abs(after - truth).mean() < 0.05
@@ -266,7 +291,7 @@ class TestLearning:
 @pytest.mark.parametrize("name", SIMULATORS)
 @pytest.mark.parametrize("count", [0, 30])
 def test_saved_and_restored_it_gives_the_same_numbers(name: str, count: int, tmp_path: Path) -> None:
-    maker, again = SIMULATORS[name]
+    maker, again, _ = SIMULATORS[name]
     made, others = maker(), sampled(MODEL, CLUSTER, 20, seed=4)
     made.fit(records(count))
     restored = again(made, tmp_path)
