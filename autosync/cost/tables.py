@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from autosync.cost.channels import Channel, Exchanges
 from autosync.cost.exchange import Quantities
+from autosync.cost.fair_cores import fair_cores
 from autosync.cost.processes import Processes
 from autosync.cost.projection import Columns, Projected, Projection
 from autosync.cost.readiness import ready_fractions
@@ -143,7 +144,7 @@ def cost_tables(model: ModelSpec, cluster: ClusterSpec, replicas: tuple[str, ...
     """The tables of `model` on `cluster`, kept for the models and clusters met last."""
     projection = Projection(cluster)
     fractions = ready_fractions(model)
-    cores = np.array([node.cores for node in cluster.nodes])
+    cores = fair_cores(cluster)
     on_cpu = [sum(str(device) in replicas for device in node.cpu_devices) for node in cluster.nodes]
     return CostTables(
         cluster=cluster,
