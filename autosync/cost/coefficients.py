@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from autosync.errors import SpecError
-from autosync.spec.fields import known_fields, required
+from autosync.cost.coefficient_checks import check_coefficients, numbers_of
 
 __all__ = ["Coefficients"]
 
@@ -31,17 +29,11 @@ class Coefficients:
     overlap: float = 0.5
 
     def __post_init__(self) -> None:
-        for name, value in asdict(self).items():
-            if not (math.isfinite(value) and value >= 0):
-                raise SpecError(f"Coefficient {name} must be a number of at least 0, not {value!r}.")
-        if self.overlap > 1:
-            raise SpecError(f"Coefficient overlap is a share between 0 and 1, not {self.overlap!r}.")
+        check_coefficients(self, shares=("overlap",))
 
     def to_json(self) -> dict[str, float]:
         return asdict(self)
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Coefficients:
-        names = tuple(each.name for each in fields(cls))
-        known_fields(document, names, "Coefficients")
-        return cls(**{name: required(document, name, float, "Coefficients") for name in names})
+        return cls(**numbers_of(cls, document, "Coefficients"))

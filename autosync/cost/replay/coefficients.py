@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from autosync.errors import SpecError
-from autosync.spec.fields import known_fields, required
+from autosync.cost.coefficient_checks import check_coefficients, numbers_of
 
 __all__ = ["ReplayCoefficients"]
 
@@ -40,17 +38,11 @@ class ReplayCoefficients:
     overlap: float = 0.5
 
     def __post_init__(self) -> None:
-        for name, value in asdict(self).items():
-            if not (math.isfinite(value) and value >= 0):
-                raise SpecError(f"Coefficient {name} must be a number of at least 0, not {value!r}.")
-            if name in SHARES and value > 1:
-                raise SpecError(f"Coefficient {name} is a share between 0 and 1, not {value!r}.")
+        check_coefficients(self, SHARES)
 
     def to_json(self) -> dict[str, float]:
         return asdict(self)
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> ReplayCoefficients:
-        names = tuple(each.name for each in fields(cls))
-        known_fields(document, names, "Replay coefficients")
-        return cls(**{name: required(document, name, float, "Replay coefficients") for name in names})
+        return cls(**numbers_of(cls, document, "Replay coefficients"))
