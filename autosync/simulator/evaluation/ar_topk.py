@@ -1,0 +1,118 @@
+"""The communication times that AR-Topk's authors measured, and what the replay makes of them.
+
+Tyagi and Swany, "Flexible Communication for Optimal Distributed Learning over Unpredictable Networks", Big Data 2023,
+Table VI: eight workers, 1 ms of latency; an all-gather of top-k's values and indices, and a broadcast of the indices
+with a ring or a tree all-reduce of the values. Their collectives: a recursive-doubling all-gather, a binomial
+broadcast, a ring, a binomial tree up and down. The replay's own messages and cores cost nothing here.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from autosync.cost.exchange import Stage, Transfer
+from autosync.cost.processes import Processes
+from autosync.cost.replay import ReplayCoefficients, exchange_seconds
+from autosync.cost.ring import ring_exchange
+from autosync.cost.tree import tree_exchange
+from autosync.spec import ClusterSpec, Figure, Node
+
+__all__ = ["COLLECTIVES", "PUBLISHED", "Case", "median_error", "predicted_milliseconds", "winners_right"]
+
+COLLECTIVES = ("all-gather", "ring", "tree")
+WORKERS = 8
+LATENCY_MICROSECONDS = 1000.0
+NETWORK_ALONE = ReplayCoefficients(
+    core_seconds_per_message=0.0,
+    core_seconds_per_byte=0.0,
+    core_seconds_per_reduced_byte=0.0,
+    core_seconds_per_updated_byte=0.0,
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """`ratio` of a model's float32 gradients is sent; `milliseconds` are as published, in order of `COLLECTIVES`."""
+
+    model: str
+    parameters: int
+    gbit_per_s: float
+    ratio: float
+    milliseconds: tuple[float, float, float]
+
+
+PUBLISHED = tuple(
+    Case(model, parameters, gbit_per_s, ratio, milliseconds)
+    for model, parameters, gbit_per_s, ratio, milliseconds in (
+        ("ResNet18", 11_689_512, 10.0, 0.1, (54.0, 35.0, 43.2)),
+        ("ResNet18", 11_689_512, 10.0, 0.01, (7.66, 18.1, 12.2)),
+        ("ResNet18", 11_689_512, 10.0, 0.001, (3.28, 16.7, 9.0)),
+        ("ResNet18", 11_689_512, 1.0, 0.1, (526.3, 194.7, 345.6)),
+        ("ResNet18", 11_689_512, 1.0, 0.01, (51.93, 34.1, 41.9)),
+        ("ResNet18", 11_689_512, 1.0, 0.001, (8.86, 19.5, 12.8)),
+        ("ResNet50", 25_557_032, 10.0, 0.1, (115.1, 52.9, 83.4)),
+        ("ResNet50", 25_557_032, 10.0, 0.01, (14.35, 20.3, 15.9)),
+        ("ResNet50", 25_557_032, 10.0, 0.001, (4.65, 18.1, 10.0)),
+    )
+)
+
+
+def predicted_milliseconds(case: Case) -> tuple[float, float, float]:
+    """Of each of `COLLECTIVES`, on an idle cluster of the published rate and latency."""
+    spec = _cluster(case.gbit_per_s)
+    workers, processes = [str(device) for device in spec.replica_devices], Processes.of_cluster(spec)
+    sent = case.ratio * case.parameters * 4
+
+    def milliseconds(stages: Sequence[Stage], size: float) -> float:
+        return 1e3 * exchange_seconds(spec, stages, size, NETWORK_ALONE)
+
+    broadcast = milliseconds(_binomial_broadcast(workers), sent)
+    ring, tree = (exchange(workers, processes, 0).push for exchange in (ring_exchange, tree_exchange))
+    return (
+        milliseconds(_recursive_doubling(workers), 2 * sent),
+        broadcast + milliseconds(ring, sent),
+        broadcast + milliseconds(tree, sent),
+    )
+
+
+def winners_right(cases: Sequence[Case] = PUBLISHED) -> int:
+    """In how many cases the collective that was fastest is predicted to be."""
+    return sum(_fastest(predicted_milliseconds(case)) == _fastest(case.milliseconds) for case in cases)
+
+
+def median_error(cases: Sequence[Case] = PUBLISHED) -> float:
+    """Median of |predicted / published - 1| over all times."""
+    errors = [
+        abs(found / published - 1)
+        for case in cases
+        for found, published in zip(predicted_milliseconds(case), case.milliseconds, strict=True)
+    ]
+    return statistics.median(errors)
+
+
+def _fastest(milliseconds: Sequence[float]) -> int:
+    return milliseconds.index(min(milliseconds))
+
+
+def _cluster(gbit_per_s: float) -> ClusterSpec:
+    nodes = tuple(Node(f"node{index}", f"10.0.0.{index + 1}", 8.0) for index in range(WORKERS))
+    rate, latency, inside = Figure(gbit_per_s, "stated"), Figure(LATENCY_MICROSECONDS, "stated"), Figure(100, "assumed")
+    return ClusterSpec.star(nodes, rate, latency, inside, inside)
+
+
+def _recursive_doubling(workers: Sequence[str]) -> list[Stage]:
+    """In round k each exchanges with its partner at distance 2^k all that both have so far."""
+    return [
+        Stage(tuple(Transfer(each, workers[place ^ far], payload=far) for place, each in enumerate(workers)))
+        for far in (1, 2, 4)
+    ]
+
+
+def _binomial_broadcast(workers: Sequence[str]) -> list[Stage]:
+    """In round k the first 2^k each send to one that has nothing yet."""
+    return [
+        Stage(tuple(Transfer(workers[place], workers[place + far], payload=1.0) for place in range(far)))
+        for far in (1, 2, 4)
+    ]

@@ -1,0 +1,148 @@
+"""What all results there are say: forecasts by experiment, size, simulator and ablation, and their scores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, final
+
+import numpy as np
+import numpy.typing as npt
+
+from autosync.simulator.evaluation.cells import Cell, Measurement
+from autosync.simulator.evaluation.jobs import Job, Result, jobs_of
+from autosync.simulator.evaluation.metrics import Forecasts
+from autosync.simulator.evaluation.noise import second_look
+from autosync.simulator.evaluation.scores import BySeed, Scores, scores_of
+from autosync.simulator.evaluation.settings import AS_IT_IS, EXPERIMENTS, EvaluationSettings
+from autosync.simulator.evaluation.simulators import Builder
+from autosync.simulator.evaluation.tasks import targets_of
+
+__all__ = ["Findings", "Point", "Subject"]
+
+FloatArray = npt.NDArray[np.float64]
+
+
+class Subject(NamedTuple):
+    """What forecasts are put together: all seeds and all tasks of these."""
+
+    experiment: str
+    simulator: str
+    ablation: str = AS_IT_IS
+    size: int | None = None
+
+
+class Point(NamedTuple):
+    """A tested strategy, and the log seconds predicted for it, mean over seeds."""
+
+    cell: Cell
+    measurement: Measurement
+    predicted: float
+
+
+@final
+@dataclass(eq=False)
+class Findings:
+    """The results of `cells` that are in `results`, by the keys of their jobs."""
+
+    cells: Sequence[Cell]
+    settings: EvaluationSettings
+    builders: Mapping[str, Builder]
+    results: Mapping[str, Result]
+    _jobs: dict[Subject, list[Job]] = field(default_factory=dict, init=False)
+    _scores: dict[tuple[Subject, bool], Scores | None] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        for experiment in EXPERIMENTS:
+            for job in jobs_of(experiment, self.cells, self.settings, self.builders):
+                subject = Subject(experiment, job.simulator, job.ablation, job.task.size)
+                self._jobs.setdefault(subject, []).append(job)
+
+    @property
+    def simulators(self) -> tuple[str, ...]:
+        return tuple(self.builders)
+
+    @property
+    def targets(self) -> list[Cell]:
+        return targets_of(self.cells, self.settings.most_targets)
+
+    def sizes(self, experiment: str) -> list[int]:
+        """What the experiment varies, where there is any cell for it."""
+        return sorted({each.size for each in self._jobs if each.experiment == experiment and each.size is not None})
+
+    def done(self) -> tuple[int, int]:
+        """How many different jobs have a result, and how many there are."""
+        keys = {job.key for jobs in self._jobs.values() for job in jobs}
+        return sum(key in self.results for key in keys), len(keys)
+
+    def scores(self, subject: Subject, targets_only: bool = False) -> Scores | None:
+        """Over all cells that are tested, or the target cells among them; None before all of one seed are done."""
+        asked = (subject, targets_only)
+        if asked not in self._scores:
+            by_seed = self.forecasts(subject)
+            if targets_only:
+                names = {cell.name for cell in self.targets}
+                by_seed = {name: each for name, each in by_seed.items() if name in names}
+            self._scores[asked] = scores_of(by_seed, self.settings.resamples) if by_seed else None
+        return self._scores[asked]
+
+    def seeds(self, subject: Subject) -> int:
+        """How many seeds' results are all there."""
+        return min((len(each) for each in self.forecasts(subject).values()), default=0)
+
+    def forecasts(self, subject: Subject) -> BySeed:
+        """Of the first seeds of which every task is done; empty when that is none."""
+        by_seed: dict[int, list[Job]] = {}
+        for job in self._jobs.get(subject, []):
+            by_seed.setdefault(job.task.seed, []).append(job)
+        found: dict[str, list[Forecasts]] = {}
+        for seed in sorted(by_seed):
+            if not all(job.key in self.results for job in by_seed[seed]):
+                break
+            for job in by_seed[seed]:
+                for cell in job.task.test:
+                    found.setdefault(cell.name, []).append(_forecasts(cell, self.results[job.key]))
+        return found
+
+    def second_look(self) -> Scores | None:
+        """Scores of second trials as predictions of the first, on cells with two repeats or more; None without any."""
+        looks = {}
+        for cell in self.cells:
+            first, second = cell.repeats
+            if len(first) > 1:
+                looks[cell.name] = [second_look(first, second, cell.deviation)]
+        return scores_of(looks, self.settings.resamples) if looks else None
+
+    def points(self, subject: Subject) -> list[Point]:
+        """Every tested strategy of every cell."""
+        points = []
+        by_name = {cell.name: cell for cell in self.cells}
+        for name, by_seed in self.forecasts(subject).items():
+            predicted = np.mean([each.predicted for each in by_seed], axis=0).tolist()
+            tested = by_name[name].tested
+            points += [Point(by_name[name], each, log) for each, log in zip(tested, predicted, strict=True)]
+        return points
+
+    def best(self) -> str | None:
+        """The simulator of the highest pairwise accuracy on known cells."""
+        found = {name: self.scores(Subject("accuracy", name)) for name in self.simulators}
+        known = {name: each["pairwise"].value for name, each in found.items() if each is not None}
+        return max(known, key=lambda name: known[name]) if known else None
+
+    def speed(self, simulator: str) -> list[Result]:
+        """Results about the simulator's speed."""
+        jobs = [job for subject, jobs in self._jobs.items() if subject.experiment == "speed" for job in jobs]
+        keys = {job.key for job in jobs if job.simulator == simulator}
+        return [result for key, result in self.results.items() if key in keys]
+
+
+def _forecasts(cell: Cell, result: Result) -> Forecasts:
+    """In the order of the cell's tested strategies, which the result's own order is, too."""
+    tested, prediction = cell.tested, result.predictions[cell.name]
+    assert prediction.strategies == tuple(each.digest for each in tested)  # the result's key is of these records
+    return Forecasts(
+        np.array(prediction.log_seconds),
+        np.log([each.seconds for each in tested]),
+        cell.errors(tested),
+        None if prediction.spread is None else np.array(prediction.spread),
+    )

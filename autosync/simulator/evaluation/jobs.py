@@ -1,0 +1,156 @@
+"""One simulator fitted and tested once: the job, its result, and carrying it out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from autosync.cost import positions_by_family
+from autosync.errors import SpecError
+from autosync.simulator.evaluation.cells import Cell
+from autosync.simulator.evaluation.settings import ABLATIONS, AS_IT_IS, EvaluationSettings
+from autosync.simulator.evaluation.simulators import Builder, Evaluated
+from autosync.simulator.evaluation.tasks import Task, tasks_of
+from autosync.spec import RuntimeRecord
+from autosync.spec.codec import digest
+
+__all__ = ["Job", "Prediction", "Result", "carried_out", "jobs_of"]
+
+FloatArray = npt.NDArray[np.float64]
+Clock = Callable[[], float]
+DIGITS = 6
+"""Of log seconds that are kept: a millionth of a step's time."""
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """A task for a simulator. Jobs with one `key` have one result: of a simulator that is not random, for all seeds."""
+
+    task: Task
+    simulator: str
+    ablation: str
+    random: bool
+
+    @cached_property
+    def key(self) -> str:
+        kind = "speed" if self.task.experiment == "speed" else "predictions"
+        seed = self.task.seed if self.random or kind == "speed" else None
+        return digest([kind, self.task.data_digest, self.simulator, self.ablation, seed])
+
+    @property
+    def label(self) -> str:
+        size = "" if self.task.size is None else f", {self.task.size} records"
+        ablation = "" if self.ablation == AS_IT_IS else f" {self.ablation}"
+        return f"{self.task.experiment}, {self.task.target}{size}: {self.simulator}{ablation}, seed {self.task.seed}"
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Log seconds predicted for the strategies with these digests, and how sure the simulator is, if it says so."""
+
+    strategies: tuple[str, ...]
+    log_seconds: tuple[float, ...]
+    spread: tuple[float, ...] | None
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of a job: predictions by the name of their cell, and how long it took.
+
+    `candidates_per_second` is only for jobs about speed, which keep no predictions.
+    """
+
+    key: str
+    label: str
+    fit_records: int
+    fit_seconds: float
+    predictions: Mapping[str, Prediction]
+    candidates_per_second: float | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Result:
+        """Raises `SpecError` when the document is no result."""
+        try:
+            predictions = {
+                name: Prediction(
+                    tuple(each["strategies"]),
+                    tuple(each["log_seconds"]),
+                    None if each["spread"] is None else tuple(each["spread"]),
+                )
+                for name, each in document["predictions"].items()
+            }
+            return cls(**{**document, "predictions": predictions})
+        except (KeyError, TypeError, AttributeError) as error:
+            raise SpecError(f"A result has the fields of this version, but: {error!r}.") from None
+
+
+def jobs_of(
+    experiment: str, cells: Sequence[Cell], settings: EvaluationSettings, builders: Mapping[str, Builder]
+) -> Iterator[Job]:
+    """All jobs of an experiment, seed by seed, so that what is there when it is interrupted is balanced."""
+    for seed in range(settings.seeds):
+        for task in tasks_of(experiment, cells, settings, seed):
+            for name, builder in builders.items():
+                yield from (Job(task, name, each, builder.random) for each in _ablations(experiment, builder))
+
+
+def _ablations(experiment: str, builder: Builder) -> tuple[str, ...]:
+    """Ablations are told from the simulator as it is, for which the accuracy's own result is taken."""
+    if experiment != "ablations":
+        return (AS_IT_IS,)
+    known = tuple(each for each in ABLATIONS if each in builder.ablations)
+    return (AS_IT_IS, *known) if known else ()
+
+
+def carried_out(job: Job, builder: Builder, clock: Clock, settings: EvaluationSettings) -> Result:
+    """Fit the job's simulator, and predict what is tested; `clock` gives seconds."""
+    simulator = builder(job.task.seed, job.ablation)
+    begin = clock()
+    simulator.fit(job.task.fit, job.task.validation)
+    fitted = Result(job.key, job.label, len(job.task.fit), clock() - begin, {})
+    if job.task.experiment == "speed":
+        return replace(fitted, candidates_per_second=_speed(simulator, job.task.test[0], clock, settings))
+    return replace(fitted, predictions={cell.name: _predicted(simulator, cell) for cell in job.task.test})
+
+
+def _predicted(simulator: Evaluated, cell: Cell) -> Prediction:
+    tested = cell.tested
+    log_seconds, spread = _log_seconds(simulator, [each.trials[0] for each in tested])
+    return Prediction(
+        tuple(each.digest for each in tested), _rounded(log_seconds), None if spread is None else _rounded(spread)
+    )
+
+
+def _log_seconds(
+    simulator: Evaluated, records: Sequence[RuntimeRecord]
+) -> tuple[Sequence[float], Sequence[float] | None]:
+    """In the records' order: one cell's clusters may differ a little in their figures, and in their addresses."""
+    found, spreads = np.empty(len(records)), np.full(len(records), np.nan)
+    for (model, cluster), positions in positions_by_family(records).items():
+        found[positions], spread = simulator.predict(model, cluster, [records[each].strategy for each in positions])
+        if spread is not None:
+            spreads[positions] = spread
+    return found.tolist(), None if np.isnan(spreads).any() else spreads.tolist()
+
+
+def _speed(simulator: Evaluated, cell: Cell, clock: Clock, settings: EvaluationSettings) -> float:
+    """Strategies scored a second, in one batch of the cell's own, over and over, as new objects each time."""
+    record = cell.measurements[0].trials[0]
+    alike = [each.trials[0] for each in cell.measurements if each.trials[0].cluster == record.cluster]
+    strategies = [replace(alike[index % len(alike)].strategy) for index in range(settings.speed_candidates)]
+    simulator.predict(record.model, record.cluster, strategies[:1])  # what is made once for a cell is not counted
+    begin = clock()
+    simulator.predict(record.model, record.cluster, strategies)
+    return len(strategies) / max(clock() - begin, 1e-9)
+
+
+def _rounded(values: Sequence[float]) -> tuple[float, ...]:
+    return tuple(round(value, DIGITS) for value in values)

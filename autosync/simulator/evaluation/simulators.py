@@ -1,0 +1,103 @@
+"""The simulators that are evaluated, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, TypeAlias, final
+
+import numpy as np
+import numpy.typing as npt
+
+from autosync.cost import AnalyticSimulator, Replay, Simulator
+from autosync.simulator.evaluation.settings import ABLATIONS, AS_IT_IS
+from autosync.simulator.learned import LearnedSimulator
+from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
+
+__all__ = ["BUILDERS", "Builder", "ClosedForm", "Evaluated", "Learned"]
+
+FloatArray = npt.NDArray[np.float64]
+Records = Sequence[RuntimeRecord]
+NETWORKS = ("linear",)
+
+
+class Evaluated(Protocol):
+    """A simulator as an evaluation sees it."""
+
+    def fit(self, records: Records, validation: Records) -> None:
+        """Learn from `records`; `validation` may choose when to stop, and be empty."""
+        ...
+
+    def predict(
+        self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy]
+    ) -> tuple[FloatArray, FloatArray | None]:
+        """Log step seconds (n,), and their standard deviations (n,) where the simulator knows them."""
+        ...
+
+
+@final
+class ClosedForm:
+    """A simulator with coefficients to fit and no opinion on how sure it is."""
+
+    def __init__(self, simulator: Simulator) -> None:
+        self.simulator = simulator
+
+    def fit(self, records: Records, validation: Records) -> None:
+        del validation
+        self.simulator.fit(records)
+
+    def predict(
+        self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy]
+    ) -> tuple[FloatArray, FloatArray | None]:
+        return self.simulator.predict(model, cluster, strategies), None
+
+
+@final
+class Learned:
+    """A learned simulator over a replay."""
+
+    def __init__(self, simulator: LearnedSimulator) -> None:
+        self.simulator = simulator
+
+    def fit(self, records: Records, validation: Records) -> None:
+        del validation
+        self.simulator.fit(records)
+
+    def predict(
+        self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy]
+    ) -> tuple[FloatArray, FloatArray | None]:
+        return self.simulator.predict_with_spread(model, cluster, strategies)
+
+
+@final
+class Builder:
+    """Makes a simulator from a seed and one of `ablations`; one that is not `random` is the same for every seed."""
+
+    def __init__(
+        self, build: Callable[[int, str], Evaluated], random: bool = False, ablations: Sequence[str] = ()
+    ) -> None:
+        self._build, self.random, self.ablations = build, random, tuple(ablations)
+
+    def __call__(self, seed: int, ablation: str = AS_IT_IS) -> Evaluated:
+        if ablation not in (AS_IT_IS, *self.ablations):
+            raise ValueError(f"An ablation is one of {', '.join((AS_IT_IS, *self.ablations))}, not {ablation!r}.")
+        return self._build(seed, ablation)
+
+
+Builders: TypeAlias = Mapping[str, Builder]
+
+
+def _learned(network: str) -> Builder:
+    def build(seed: int, ablation: str) -> Evaluated:
+        assert network == "linear"
+        del ablation
+        return Learned(LearnedSimulator(Replay(), seed=seed))
+
+    return Builder(build, random=True, ablations=ABLATIONS)
+
+
+BUILDERS: Builders = {
+    **{network: _learned(network) for network in NETWORKS},
+    "replay": Builder(lambda _seed, _ablation: ClosedForm(Replay())),
+    "analytic": Builder(lambda _seed, _ablation: ClosedForm(AnalyticSimulator())),
+}
+"""All simulators, in the order of tables' rows."""

@@ -1,0 +1,104 @@
+"""What the simulators should reach, and what they do."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from autosync.simulator.evaluation import ar_topk
+from autosync.simulator.evaluation.findings import Findings, Subject
+from autosync.simulator.evaluation.noise import best_possible_error
+from autosync.simulator.evaluation.scores import Estimate, Scores, estimate_of
+from autosync.simulator.evaluation.tables import NOTHING, Table, percent
+
+__all__ = ["Target", "targets", "targets_table"]
+
+PAIRWISE, FROM_CEILING, PEAK, ERROR_BEYOND_NOISE = 0.90, 0.02, 0.92, 0.05
+REPLAY_PAIRWISE = 0.85
+UNSEEN = (("unseen-cluster", 0, 0.85), ("unseen-cluster", 10, 0.88), ("unseen-model", 0, 0.80))
+AR_TOPK_ERROR = 0.03
+
+
+@dataclass(frozen=True)
+class Target:
+    """`met` is None while there is no result."""
+
+    what: str
+    wanted: str
+    found: str
+    met: bool | None
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def targets(findings: Findings) -> Iterator[Target]:
+    """Each target, held against the simulator that is best on known cells, where it does not name another."""
+    best, look = findings.best(), findings.second_look()
+    scores = findings.scores(Subject("accuracy", best)) if best else None
+    yield _pairwise(best, scores, look)
+    yield _at_least(f"peak@1 of {best}, unseen strategies", PEAK, estimate_of(scores, "peak_at_1"))
+    yield _error(best, scores, look)
+    replay = findings.scores(Subject("accuracy", "replay")) if "replay" in findings.simulators else None
+    yield _at_least("pairwise accuracy of the replay alone", REPLAY_PAIRWISE, estimate_of(replay, "pairwise"))
+    for experiment, shots, wanted in UNSEEN:
+        name, scores = _best_of(findings, experiment, shots)
+        what = f"pairwise accuracy, {experiment.replace('-', ' ')}, {shots}-shot ({name})"
+        yield _at_least(what, wanted, estimate_of(scores, "pairwise"))
+    right, error = ar_topk.winners_right(), ar_topk.median_error()
+    yield Target(
+        "AR-Topk's cost table by the replay",
+        f"every winner, median error at most {percent(AR_TOPK_ERROR)}",
+        f"{right} of {len(ar_topk.PUBLISHED)} winners, {percent(error)}",
+        right == len(ar_topk.PUBLISHED) and error <= AR_TOPK_ERROR,
+    )
+
+
+def targets_table(findings: Findings) -> Table:
+    answer = {True: "yes", False: "no", None: NOTHING}
+    rows = [(each.what, each.wanted, each.found, answer[each.met]) for each in targets(findings)]
+    about = "Point estimates are held against the targets; the intervals are in the tables below."
+    return Table("targets", "Targets", about, ("what", "wanted", "found", "met"), rows)
+
+
+def _pairwise(best: str | None, scores: Scores | None, look: Scores | None) -> Target:
+    what = f"pairwise accuracy of {best}, unseen strategies"
+    ceiling, wanted = math.inf, f"at least {PAIRWISE:.2f}"
+    if look is not None and math.isfinite(look["pairwise"].value):
+        ceiling = look["pairwise"].value
+        wanted += f", or at most {FROM_CEILING} under a second trial's {ceiling:.3f}"
+    if scores is None:
+        return Target(what, wanted, NOTHING, None)
+    value = scores["pairwise"].value
+    return Target(what, wanted, f"{value:.3f}", value >= PAIRWISE or value >= ceiling - FROM_CEILING)
+
+
+def _error(best: str | None, scores: Scores | None, look: Scores | None) -> Target:
+    what = f"MAPE of {best}, unseen strategies"
+    noise = best_possible_error(look["mape"].value) if look else 0.0
+    known = f"the noise of {percent(noise)}" if look else "the noise, which no repeats tell of"
+    wanted = f"at most {percent(ERROR_BEYOND_NOISE)} beyond {known}"
+    if scores is None:
+        return Target(what, wanted, NOTHING, None)
+    value = scores["mape"].value
+    return Target(what, wanted, percent(value), value <= noise + ERROR_BEYOND_NOISE)
+
+
+def _at_least(what: str, wanted: float, found: Estimate | None) -> Target:
+    if found is None or not math.isfinite(found.value):
+        return Target(what, f"at least {wanted:.2f}", NOTHING, None)
+    return Target(what, f"at least {wanted:.2f}", f"{found.value:.3f}", found.value >= wanted)
+
+
+def _best_of(findings: Findings, experiment: str, shots: int) -> tuple[str, Scores | None]:
+    found = {
+        name: findings.scores(Subject(experiment, name, size=shots), targets_only=shots > 0)
+        for name in findings.simulators
+    }
+    known = {name: scores for name, scores in found.items() if scores is not None}
+    if not known:
+        return "none", None
+    best = max(known, key=lambda name: known[name]["pairwise"].value)
+    return best, known[best]

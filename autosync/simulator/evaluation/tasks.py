@@ -1,0 +1,174 @@
+"""What is fitted and what is tested, for each experiment: splits by strategy, cluster and model."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import final
+
+from autosync.simulator.evaluation.cells import Cell, identity_of
+from autosync.simulator.evaluation.settings import EvaluationSettings
+from autosync.spec import RuntimeRecord
+from autosync.spec.codec import digest
+
+__all__ = ["Task", "passed_over", "targets_of", "tasks_of"]
+
+Records = tuple[RuntimeRecord, ...]
+
+ALIKE: dict[str, Callable[[Cell, Cell], bool]] = {
+    "unseen-cluster": lambda cell, other: cell.cluster == other.cluster,
+    "unseen-model": lambda cell, other: cell.model == other.model,
+    "unseen-both": lambda cell, other: cell.cluster == other.cluster or cell.model == other.model,
+}
+"""For each experiment on the unseen, which cells tell of each other too much."""
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """Fit on `fit`, choose when to stop on `validation`, test on the test strategies of the cells in `test`.
+
+    No strategy that is tested is fitted or validated on, on any cell: parts are by strategy. `size` counts the records
+    that the experiment varies: shots, or points of a learning curve.
+    """
+
+    experiment: str
+    target: str
+    seed: int
+    fit: Records
+    validation: Records
+    test: tuple[Cell, ...]
+    size: int | None = None
+
+    @cached_property
+    def data_digest(self) -> str:
+        """Of all records that the task's result follows from."""
+        tested = tuple(trial for cell in self.test for each in cell.tested for trial in each.trials)
+        return digest([[identity_of(record) for record in part] for part in (self.fit, self.validation, tested)])
+
+
+def tasks_of(experiment: str, cells: Sequence[Cell], settings: EvaluationSettings, seed: int) -> Iterator[Task]:
+    """The tasks of one of `EXPERIMENTS` for a seed, which draws the records where not all are fitted."""
+    making = _Making(cells, settings, seed)
+    if experiment in ALIKE:
+        return making.unseen(experiment)
+    if experiment == "learning-curve":
+        return making.learning_curve()
+    if experiment == "speed":
+        return making.speed()
+    return making.all_cells(experiment)
+
+
+def passed_over(cells: Sequence[Cell], settings: EvaluationSettings) -> Iterator[str]:
+    """A sentence for each experiment, or part of one, that there are not the cells or records for."""
+    models, clusters = {cell.model for cell in cells}, {cell.cluster for cell in cells}
+    if len(clusters) < 2:
+        yield f"Unseen clusters need records of two clusters or more, but all are of {min(clusters)}."
+    if len(models) < 2:
+        yield f"Unseen models need records of two models or more, but all are of {min(models)}."
+    for cell in targets_of(cells, settings.most_targets):
+        there = len(cell.trials("train", "validation"))
+        short = [str(size) for size in sorted({*settings.shots, *settings.curve}) if size > there]
+        if short:
+            yield f"{cell.name} has {there} trials that are not for testing, so {', '.join(short)} cannot be drawn."
+
+
+def targets_of(cells: Sequence[Cell], most: int | None = None) -> list[Cell]:
+    """A few cells in which every model and every cluster comes at least once: the biggest first."""
+    models, clusters = {cell.model for cell in cells}, {cell.cluster for cell in cells}
+    chosen: list[Cell] = []
+    while models or clusters:
+        best = min(
+            (cell for cell in cells if cell not in chosen),
+            key=lambda cell: (-(cell.model in models) - (cell.cluster in clusters), -_count(cell), cell.name),
+        )
+        chosen.append(best)
+        models.discard(best.model)
+        clusters.discard(best.cluster)
+    return chosen[:most]
+
+
+def _count(cell: Cell) -> int:
+    return len(cell.measurements)
+
+
+@final
+@dataclass(frozen=True)
+class _Making:
+    cells: Sequence[Cell]
+    settings: EvaluationSettings
+    seed: int
+
+    def all_cells(self, experiment: str) -> Iterator[Task]:
+        yield self._task(experiment, "all cells", self.cells, self.cells)
+
+    def unseen(self, experiment: str) -> Iterator[Task]:
+        """Nothing of what is left out at first, then, for each target cell, some records of it."""
+        for name, own in self._left_out(experiment):
+            if known := self._known(experiment, own):
+                yield self._task(experiment, name, known, own, 0)
+        for target in self._targets():
+            known, own_trials = self._known(experiment, [target]), target.trials("train", "validation")
+            for shots in self.settings.shots:
+                if known and 0 < shots <= len(own_trials):
+                    base = self._task(experiment, target.name, known, [target])
+                    fit = (*base.fit, *self._drawn(own_trials, shots, target.name))
+                    yield Task(experiment, target.name, self.seed, fit, base.validation, base.test, shots)
+
+    def learning_curve(self) -> Iterator[Task]:
+        """Of one cell alone, as many records as a search would have timed by then; the fewer are among the more."""
+        for target in self._targets():
+            own = target.trials("train", "validation")
+            for size in self.settings.curve:
+                if size <= len(own):
+                    fit = self._drawn(own, size, target.name)
+                    yield Task("learning-curve", target.name, self.seed, fit, (), (target,), size)
+
+    def speed(self) -> Iterator[Task]:
+        """Fit so many records of all cells, and score strategies of the largest."""
+        largest = max(self.cells, key=_count)
+        fit = self._evenly("train", self.cells, self.settings.speed_records)
+        yield Task("speed", largest.name, self.seed, fit, (), (largest,), len(fit))
+
+    def _targets(self) -> list[Cell]:
+        return targets_of(self.cells, self.settings.most_targets)
+
+    def _left_out(self, experiment: str) -> list[tuple[str, list[Cell]]]:
+        """Each cluster, each model, or each target cell, and its cells."""
+        if experiment == "unseen-both":
+            return [(target.name, [target]) for target in self._targets()]
+        names = {cell: cell.cluster if experiment == "unseen-cluster" else cell.model for cell in self.cells}
+        return [(name, [cell for cell in names if names[cell] == name]) for name in sorted({*names.values()})]
+
+    def _known(self, experiment: str, left_out: Sequence[Cell]) -> list[Cell]:
+        return [cell for cell in self.cells if not any(ALIKE[experiment](cell, other) for other in left_out)]
+
+    def _task(
+        self, experiment: str, target: str, known: Sequence[Cell], test: Sequence[Cell], size: int | None = None
+    ) -> Task:
+        """Fit and validate on the known cells' own parts."""
+        most = self.settings.most_records
+        fit = self._evenly("train", known, most)
+        validation = self._evenly("validation", known, None if most is None else most // 3)
+        return Task(experiment, target, self.seed, fit, validation, tuple(test), size)
+
+    def _rng(self, purpose: str) -> random.Random:
+        return random.Random(f"{self.seed} {purpose}")
+
+    def _drawn(self, records: Sequence[RuntimeRecord], count: int, purpose: str) -> Records:
+        return tuple(self._rng(purpose).sample(list(records), len(records))[:count])
+
+    def _evenly(self, part: str, cells: Sequence[Cell], most: int | None) -> Records:
+        """All records of a part, or `most` of them, drawn from the cells in turns."""
+        by_cell = [cell.trials(part) for cell in cells]
+        if most is None or sum(map(len, by_cell)) <= most:
+            return tuple(record for records in by_cell for record in records)
+        rng = self._rng(part)
+        piles = [rng.sample(records, len(records)) for records in by_cell]
+        chosen: list[RuntimeRecord] = []
+        while len(chosen) < most:
+            for pile in piles:
+                if pile and len(chosen) < most:
+                    chosen.append(pile.pop())
+        return tuple(chosen)
