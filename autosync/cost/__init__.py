@@ -4,7 +4,7 @@ from autosync.cost.analytic import AnalyticSimulator
 from autosync.cost.breakdown import Breakdown, breakdown
 from autosync.cost.coefficients import Coefficients
 from autosync.cost.families import positions_by_family
-from autosync.cost.features import FEATURES, FEATURES_VERSION, feature_table
+from autosync.cost.features import FEATURES, FEATURES_VERSION, feature_table, features_and_seconds
 from autosync.cost.protocol import Restorable, Simulator
 from autosync.cost.replay import ModelProfile, Replay, ReplayCoefficients, StepFigures, VariableFigures, side_by_side
 from autosync.cost.traffic import Traffic, traffic
@@ -25,6 +25,7 @@ __all__ = [
     "VariableFigures",
     "breakdown",
     "feature_table",
+    "features_and_seconds",
     "positions_by_family",
     "side_by_side",
     "traffic",

@@ -19,7 +19,7 @@ from autosync.cost.step_time import StepTerms, step_seconds, step_terms
 from autosync.cost.tables import PHASES
 from autosync.spec import ALGORITHMS, ClusterSpec, ModelSpec, Strategy
 
-__all__ = ["FEATURES", "FEATURES_VERSION", "feature_table"]
+__all__ = ["FEATURES", "FEATURES_VERSION", "feature_table", "features_and_seconds"]
 
 FEATURES_VERSION = 3
 
@@ -77,16 +77,25 @@ def feature_table(
 
     Raises `SpecError` when a strategy does not fit the model and the cluster.
     """
-    table = np.empty((len(strategies), len(FEATURES)))
+    return features_and_seconds(model, cluster, strategies, coefficients)[0]
+
+
+def features_and_seconds(
+    model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy], coefficients: Coefficients
+) -> tuple[FloatArray, FloatArray]:
+    """`feature_table`, and the closed form's step seconds, float64 (n,), which come of the same loads."""
+    table, seconds = np.empty((len(strategies), len(FEATURES))), np.empty(len(strategies))
     for positions, used, loads in loads_by_replicas(model, cluster, strategies):
-        columns = _time_columns(loads, coefficients) | _byte_columns(used, loads)
+        terms = step_terms(loads, coefficients)
+        seconds[positions] = found = step_seconds(loads, coefficients)
+        columns = _time_columns(loads, terms, found) | _byte_columns(used, loads)
         columns |= _count_columns(used, loads) | _message_columns(loads, coefficients)
         table[positions] = np.stack([columns[name] for name in FEATURES], axis=1)
-    return table
+    return table, seconds
 
 
-def _time_columns(loads: Loads, coefficients: Coefficients) -> dict[str, FloatArray]:
-    terms, seconds, at = step_terms(loads, coefficients), step_seconds(loads, coefficients), loads.tables.columns
+def _time_columns(loads: Loads, terms: StepTerms, seconds: FloatArray) -> dict[str, FloatArray]:
+    at = loads.tables.columns
     shares = _second_columns(terms)
     columns = {f"{name}_share": np.asarray(value / seconds) for name, value in shares.items()}
     link_seconds = loads.total(at.link_bytes) / [link.bytes_per_second for link in loads.tables.cluster.links]

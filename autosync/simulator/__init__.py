@@ -1,6 +1,8 @@
-"""The torch room: simulators that learn what the closed form misses."""
+"""The torch room: simulators that learn what the base simulator misses."""
 
 from autosync.simulator.checkpoint import CheckpointError
 from autosync.simulator.learned import LearnedSimulator
+from autosync.simulator.networks import NETWORKS
+from autosync.simulator.settings import Ablation, TrainingSettings
 
-__all__ = ["CheckpointError", "LearnedSimulator"]
+__all__ = ["NETWORKS", "Ablation", "CheckpointError", "LearnedSimulator", "TrainingSettings"]

@@ -18,7 +18,7 @@ from autosync.spec import canonical_json, parse_json
 
 __all__ = ["CheckpointError", "read_checkpoint", "write_checkpoint"]
 
-FORMAT = "autosync.simulator/1"
+FORMAT = "autosync.simulator/2"
 TENSORS, DOCUMENT = "simulator.safetensors", "simulator.json"
 
 

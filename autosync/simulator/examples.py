@@ -1,82 +1,120 @@
-"""Records as tensors: features, what the base simulator says, what was measured, how sure that is.
+"""Records as examples: inputs, what the base simulator says, what was measured, how sure that is.
 
-Notation: n records, f features. A record's family is its model and cluster; only records of one family are ranked
-against each other.
+Notation: n records. A record's family is its model and cluster; only records of one family are ranked against each
+other.
 """
 
 from __future__ import annotations
 
+import hashlib
 import statistics
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 
-from autosync.cost import FEATURES, Coefficients, Simulator, feature_table, positions_by_family
-from autosync.spec import RuntimeRecord
+from autosync.cost import positions_by_family
+from autosync.simulator.inputs import Inputs
+from autosync.simulator.view import View
+from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord
 
-__all__ = ["Examples", "Normalization", "examples_of"]
+__all__ = ["Examples", "Targets", "data_digest", "examples_of", "family_counts", "family_key"]
 
 LEAST_ERROR = 0.01
 """Between two trials of one strategy, log medians differ by this much even if each trial's steps agree."""
 ERROR_OF_ONE_STEP = 0.05
 MEDIAN_OVER_MEAN_ERROR = 1.2533
 """The standard error of a median over that of a mean, for normal errors: sqrt(pi / 2)."""
-LARGEST_NORMALIZED = 3.0
-LEAST_SCALE = 0.05
 
 
 @dataclass(frozen=True, eq=False)
-class Examples:
-    """`features` (n, f), `base`, `measured`, `errors` (standard errors) in log seconds (n,), all float64.
+class Targets:
+    """`base`, `measured`, `errors` (standard errors) in log seconds, float64 (n,); `families` int64 (n,).
 
-    `families` int64 (n,).
+    `strategies` int64 (n,) numbers what was timed: records of one strategy in one family share a number.
     """
 
-    features: torch.Tensor
     base: torch.Tensor
     measured: torch.Tensor
     errors: torch.Tensor
     families: torch.Tensor
+    strategies: torch.Tensor
 
-    def with_features(self, features: torch.Tensor) -> Examples:
-        return replace(self, features=features)
+    def __len__(self) -> int:
+        return len(self.base)
+
+    def take(self, places: Sequence[int]) -> Targets:
+        chosen = torch.as_tensor(places, dtype=torch.int64)
+        columns = (self.base, self.measured, self.errors, self.families, self.strategies)
+        return Targets(*(column[chosen] for column in columns))
 
 
 @dataclass(frozen=True, eq=False)
-class Normalization:
-    """Features minus `mean`, over `scale`, both float64 (f,), kept within `LARGEST_NORMALIZED`."""
+class Examples:
+    """Inputs of n records, and what is to be learned of them."""
 
-    mean: torch.Tensor
-    scale: torch.Tensor
+    inputs: Inputs
+    targets: Targets
 
-    @classmethod
-    def of_features(cls, features: torch.Tensor) -> Normalization:
-        """Zero mean and unit deviation on `features` (n, f); a column that hardly changes is not blown up to that."""
-        return cls(features.mean(dim=0), features.std(dim=0, correction=0).clamp(min=LEAST_SCALE))
+    def __len__(self) -> int:
+        return len(self.targets)
 
-    def __call__(self, features: torch.Tensor) -> torch.Tensor:
-        normalized = (features - self.mean) / self.scale
-        return normalized.clamp(-LARGEST_NORMALIZED, LARGEST_NORMALIZED)
+    def take(self, places: Sequence[int]) -> Examples:
+        return Examples(self.inputs.take(places), self.targets.take(places))
 
 
-def examples_of(records: Sequence[RuntimeRecord], base: Simulator, coefficients: Coefficients) -> Examples:
-    """One example a record, in order. All must hold a step time."""
-    families = positions_by_family(records)
-    features, predicted = np.empty((len(records), len(FEATURES))), np.empty(len(records))
-    numbers = np.empty(len(records), dtype=np.int64)
-    for number, ((model, cluster), positions) in enumerate(families.items()):
-        strategies = [records[position].strategy for position in positions]
-        features[positions] = feature_table(model, cluster, strategies, coefficients)
-        predicted[positions] = base.predict(model, cluster, strategies)
-        numbers[positions] = number
-    return Examples(
-        torch.from_numpy(features),
-        torch.from_numpy(predicted),
+def examples_of(records: Sequence[RuntimeRecord], view: View) -> Examples:
+    """One example a record, in order; a strategy that was timed often is encoded once. All must hold a step time."""
+    numbers = np.empty((2, len(records)), dtype=np.int64)
+    encoded: list[Inputs] = []
+    predicted: list[np.ndarray] = []
+    known = 0
+    for family, ((model, cluster), positions) in enumerate(positions_by_family(records).items()):
+        first: dict[str, int] = {}
+        for position in positions:
+            number = first.setdefault(records[position].strategy.digest, len(first))
+            numbers[:, position] = family, known + number
+        by_digest = {records[position].strategy.digest: records[position].strategy for position in reversed(positions)}
+        inputs, base = view.of(model, cluster, [by_digest[digest] for digest in first])
+        encoded.append(inputs)
+        predicted.append(base)
+        known += len(first)
+    families, strategies = torch.from_numpy(numbers)
+    targets = Targets(
+        torch.from_numpy(np.concatenate(predicted))[strategies],
         torch.tensor([np.log(record.median_seconds or np.nan) for record in records], dtype=torch.float64),
         torch.tensor([_standard_error(record.step_seconds) for record in records], dtype=torch.float64),
-        torch.from_numpy(numbers),
+        families,
+        strategies,
+    )
+    return Examples(_joined(encoded).take(strategies.tolist()), targets)
+
+
+def family_key(model: ModelSpec, cluster: ClusterSpec) -> str:
+    """A name of the family, the same for a cluster probed twice."""
+    return f"{model.digest}/{cluster.digest}"
+
+
+def family_counts(records: Sequence[RuntimeRecord]) -> dict[str, int]:
+    """How many records there are of each family."""
+    return dict(Counter(family_key(record.model, record.cluster) for record in records))
+
+
+def data_digest(records: Sequence[RuntimeRecord]) -> str:
+    """Identity of what was learned from, whatever its order: what was timed, and what that took."""
+    lines = sorted(
+        f"{family_key(each.model, each.cluster)}/{each.strategy.digest}/{each.step_seconds!r}" for each in records
+    )
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
+
+
+def _joined(parts: Sequence[Inputs]) -> Inputs:
+    return Inputs(
+        torch.cat([each.pooled for each in parts]),
+        tuple(one for each in parts for one in each.variables),
+        tuple(one for each in parts for one in each.graphs),
     )
 
 

@@ -1,55 +1,70 @@
-"""The simulator that learns: a base simulator plus an ensemble that predicts what the base misses."""
+"""The simulator that learns: a base simulator plus an ensemble of networks that predict what the base misses."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, final
+from typing import final
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from autosync.cost import (
-    FEATURES,
-    FEATURES_VERSION,
-    AnalyticSimulator,
-    Coefficients,
-    Restorable,
-    Simulator,
-    feature_table,
-)
-from autosync.errors import SpecError
-from autosync.simulator.checkpoint import CheckpointError, read_checkpoint, write_checkpoint
-from autosync.simulator.examples import Normalization, examples_of
-from autosync.simulator.model import LinearResidual
-from autosync.simulator.train import TrainingSettings, bootstrap_weights, one_thread, train, training_pairs
+from autosync.cost import Replay, Simulator
+from autosync.simulator.ensemble import Ensemble, Teaching, taught
+from autosync.simulator.examples import data_digest, examples_of, family_counts, family_key
+from autosync.simulator.networks import network_called
+from autosync.simulator.saved import Saved, read_saved, write_saved
+from autosync.simulator.settings import NOTHING_WITHHELD, Ablation, TrainingSettings
+from autosync.simulator.spread import Spread, calibrated_spread, family_error
+from autosync.simulator.view import View
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
 
 __all__ = ["LearnedSimulator"]
 
-PRIOR_SPREAD = 0.3
-"""Standard deviation of log seconds expected of the base simulator before anything was measured."""
-
 FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class _Knowledge:
+    """What was learned, and from what. Without an ensemble, nothing was."""
+
+    ensemble: Ensemble | None = None
+    spread: Spread = field(default_factory=Spread)
+    record_count: int = 0
+    data_digest: str = ""
 
 
 @final
 class LearnedSimulator:
-    """Predicts `base` plus a linear residual; without records, exactly `base`.
+    """Predicts `base` plus what a network adds; without records, exactly `base`.
 
-    `fit` also fits `base`, on the same records, and then learns the residual. Same seed and records, same numbers.
+    `network` is one of `NETWORKS`. With a `Replay` as the base, networks also read what the replay says of the step and
+    its variables. `fit` also fits `base`. Same seed and records, same numbers: each `fit` starts anew, or from the
+    checkpoint if the simulator was loaded, so that what was learned there is kept and adjusted.
     Times of stopped trials are lower bounds, but are learned as they are: that they are slow is what matters.
     """
 
-    def __init__(self, base: Simulator, seed: int = 0, settings: TrainingSettings | None = None) -> None:
-        self.base = base
+    def __init__(
+        self,
+        base: Simulator | None = None,
+        network: str = "linear",
+        seed: int = 0,
+        settings: TrainingSettings | None = None,
+        ablation: Ablation = NOTHING_WITHHELD,
+    ) -> None:
+        """`base` is a `Replay` unless given, and `settings` the network's own.
+
+        Raises `SpecError` for an unknown network.
+        """
+        self.base = base if base is not None else Replay()
+        self.network = network
         self.seed = seed
-        self.settings = settings or TrainingSettings()
-        self._members: list[LinearResidual] = []
-        self._normalization = _no_normalization()
-        self._coefficients = Coefficients()
-        self._record_count = 0
+        self._network = network_called(network)
+        self.settings = settings or self._network.settings
+        self.ablation = ablation
+        self._start = self._known = _Knowledge()
 
     def predict(self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy]) -> FloatArray:
         """Log step seconds (n,). Raises `SpecError` when a strategy does not fit the model and the cluster."""
@@ -60,98 +75,87 @@ class LearnedSimulator:
     ) -> tuple[FloatArray, FloatArray]:
         """Mean and standard deviation of log step seconds, float64 (n,) each.
 
-        The deviation is the ensemble's, and what is left of the prior's after that many records.
+        The measured time of 90 % of strategies like those learned from is within 1.645 deviations.
         """
-        base = self.base.predict(model, cluster, strategies)
-        prior = PRIOR_SPREAD / (1 + self._record_count) ** 0.5
-        if not self._members or not strategies:
-            return base, np.full(len(strategies), prior)
-        features = self._normalization(torch.from_numpy(feature_table(model, cluster, strategies, self._coefficients)))
-        with torch.no_grad():
-            residuals = np.stack([member(features).numpy() for member in self._members])
-        return base + residuals.mean(axis=0), np.hypot(residuals.std(axis=0), prior)
+        family, ensemble = family_key(model, cluster), self._known.ensemble
+        if ensemble is None or not strategies:
+            base = self.base.predict(model, cluster, strategies)
+            return base, self._known.spread.of(np.zeros(len(strategies)), family)
+        inputs, base = self._view.of(model, cluster, strategies)
+        residuals = ensemble.residuals(inputs)
+        return base + residuals.mean(axis=0), self._known.spread.of(residuals.std(axis=0), family)
 
-    def fit(self, records: Sequence[RuntimeRecord]) -> None:
-        self.base.fit(records)
+    def fit(self, records: Sequence[RuntimeRecord], validation: Sequence[RuntimeRecord] | None = None) -> None:
+        """Learn from `records`; `validation` only says when a network has learned enough, and how sure to be of it.
+
+        Without it, each member of the ensemble leaves out some of the records for that.
+        """
         timed = [record for record in records if record.timed]
-        self._record_count = len(timed)
-        self._members = []
+        judges = [record for record in validation or () if record.timed]
+        self.base.fit(self._left_to_base(timed))
+        self._known = self._start
         if not timed:
             return
-        if isinstance(self.base, AnalyticSimulator):
-            self._coefficients = self.base.coefficients
-        raw = examples_of(timed, self.base, self._coefficients)
-        self._normalization = Normalization.of_features(raw.features)
-        examples = raw.with_features(self._normalization(raw.features))
-        generator = torch.Generator().manual_seed(self.seed)
-        pairs = training_pairs(examples, self.settings, generator)
-        with one_thread():
-            for _ in range(self.settings.members):
-                member = LinearResidual(len(FEATURES))
-                train(member, examples, pairs, bootstrap_weights(len(timed), generator), self.settings)
-                self._members.append(member)
+        view, earlier = self._view, self._start.ensemble
+        examples = examples_of(timed, view)
+        judged = examples_of(judges, view) if judges else None
+        teaching = Teaching(self._network, self.settings, examples, judged, earlier)
+        ensemble, held = taught(teaching, torch.Generator().manual_seed(self.seed))
+        level = None
+        if earlier is None:
+            targets = examples.targets
+            level = family_error((targets.measured - targets.base).numpy(), targets.families.numpy())
+        before = self._start.spread if earlier else None
+        self._known = _Knowledge(
+            ensemble,
+            calibrated_spread(held, family_counts(timed), level, before),
+            self._start.record_count + len(timed),
+            data_digest(timed),
+        )
 
     def save(self, directory: str | Path) -> None:
         """Write everything learned to `directory`, the base's state too when it is `Restorable`."""
-        tensors = {"mean": self._normalization.mean, "scale": self._normalization.scale}
-        for number, member in enumerate(self._members):
-            tensors |= {f"member.{number}.{name}": tensor for name, tensor in member.state_dict().items()}
-        document = {
-            "model": "linear",
-            "features": list(FEATURES),
-            "features_version": FEATURES_VERSION,
-            "coefficients": self._coefficients.to_json(),
-            "members": len(self._members),
-            "record_count": self._record_count,
-            "seed": self.seed,
-            "settings": self.settings.to_json(),
-            "base": self.base.state() if isinstance(self.base, Restorable) else None,
-        }
-        write_checkpoint(Path(directory), tensors, document)
+        write_saved(Path(directory), self._saved())
 
     @classmethod
     def load(cls, directory: str | Path, base: Simulator | None = None) -> LearnedSimulator:
-        """A simulator that predicts as the saved one did. `base` is one of the saved one's kind, restored here.
+        """A simulator that predicts as the saved one did, and starts from there when it is fitted.
 
-        Without `base`, an `AnalyticSimulator`. Raises `CheckpointError`.
+        `base` is one of the saved one's kind, restored here; it may be left out for a `Replay` or an
+        `AnalyticSimulator`. Raises `CheckpointError`.
         """
-        tensors, document = read_checkpoint(Path(directory))
-        if document.get("features_version") != FEATURES_VERSION or document.get("features") != list(FEATURES):
-            raise CheckpointError(
-                f"The checkpoint knows features of version {document.get('features_version')}, but this program makes "
-                f"version {FEATURES_VERSION}; fit the simulator anew."
-            )
-        try:
-            learned = cls(_restored(base, document), document["seed"], TrainingSettings(**document["settings"]))
-            learned._take(tensors, document)
-        except (KeyError, TypeError, RuntimeError, SpecError) as error:
-            raise CheckpointError(f"The checkpoint is damaged ({error}); fit the simulator anew.") from error
+        saved = read_saved(Path(directory), base)
+        learned = cls(saved.base, saved.network, saved.seed, saved.settings, saved.ablation)
+        learned._start = _Knowledge(saved.ensemble, saved.spread, saved.record_count, saved.data_digest)
+        learned._known = learned._start
         return learned
 
-    def _take(self, tensors: dict[str, torch.Tensor], document: dict[str, Any]) -> None:
-        self._normalization = Normalization(tensors["mean"], tensors["scale"])
-        self._coefficients = Coefficients.from_json(document["coefficients"])
-        self._record_count = document["record_count"]
-        for number in range(document["members"]):
-            member = LinearResidual(len(FEATURES))
-            member.load_state_dict({name: tensors[f"member.{number}.{name}"] for name in member.state_dict()})
-            self._members.append(member)
+    @property
+    def _view(self) -> View:
+        return View(self.base, self._network.detail, self.ablation)
 
+    def _saved(self) -> Saved:
+        known = self._known
+        return Saved(
+            self.network,
+            self.seed,
+            self.settings,
+            self.ablation,
+            self.base,
+            known.ensemble,
+            known.spread,
+            known.record_count,
+            known.data_digest,
+        )
 
-def _restored(base: Simulator | None, document: dict[str, Any]) -> Simulator:
-    state = document["base"]
-    if base is None:
-        if state is None:
-            raise CheckpointError(
-                "The checkpoint's base simulator keeps no state of its own; hand that simulator over as base."
-            )
-        base = AnalyticSimulator()
-    if state is not None and isinstance(base, Restorable):
-        base.restore(state)
-    return base
-
-
-def _no_normalization() -> Normalization:
-    return Normalization(
-        torch.zeros(len(FEATURES), dtype=torch.float64), torch.ones(len(FEATURES), dtype=torch.float64)
-    )
+    def _left_to_base(self, records: Sequence[RuntimeRecord]) -> Sequence[RuntimeRecord]:
+        """The records without what the checkpoint's networks account for already, which the base must not learn too."""
+        earlier = self._start.ensemble
+        if earlier is None or not records:
+            return records
+        self.base.fit([])  # as it was when the checkpoint was written
+        residuals = earlier.residuals(examples_of(records, self._view).inputs).mean(axis=0)
+        return [
+            replace(record, step_seconds=tuple(seconds / np.exp(each) for seconds in record.step_seconds))
+            for record, each in zip(records, residuals.tolist(), strict=True)
+        ]

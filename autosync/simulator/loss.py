@@ -1,17 +1,27 @@
 """How wrong predicted log seconds are: as a ranking, and as numbers.
 
-Notation: s predicted and y measured log seconds, w weights of records. The ranking loss is RankNet's (Burges et al.
-2005): for every pair (i, j) with y_i < y_j, log(1 + exp(-(s_j - s_i) / TEMPERATURE)). Pairs that the measurement
-cannot tell apart are left out.
+Notation: s predicted and y measured log seconds. The ranking loss is RankNet's (Burges et al. 2005): for every pair
+(i, j) with y_i < y_j, log(1 + exp(-(s_j - s_i) / TEMPERATURE)). Pairs that the measurement cannot tell apart are left
+out.
 """
 
 from __future__ import annotations
 
 import torch
 
-from autosync.simulator.examples import Examples
+from autosync.simulator.examples import Targets
 
-__all__ = ["Pairs", "ranking_loss", "regression_loss", "told_apart"]
+__all__ = [
+    "ERROR",
+    "OUTLIER",
+    "TEMPERATURE",
+    "Pairs",
+    "chosen_pairs",
+    "loss",
+    "ranking_loss",
+    "regression_loss",
+    "told_apart",
+]
 
 TEMPERATURE = 0.05
 """Log seconds (about 5 %) over which a wrong order stops being a near miss."""
@@ -23,24 +33,36 @@ Pairs = tuple[torch.Tensor, torch.Tensor]
 """Positions of the faster and of the slower record, int64 (p,) each."""
 
 
-def told_apart(examples: Examples) -> Pairs:
+def told_apart(targets: Targets) -> Pairs:
     """Pairs of one family whose measured times differ by more than `SURE` standard errors of the difference."""
-    difference = examples.measured[None, :] - examples.measured[:, None]
-    error = (examples.errors[None, :] ** 2 + examples.errors[:, None] ** 2).sqrt()
-    same_family = examples.families[None, :] == examples.families[:, None]
+    difference = targets.measured[None, :] - targets.measured[:, None]
+    error = (targets.errors[None, :] ** 2 + targets.errors[:, None] ** 2).sqrt()
+    same_family = targets.families[None, :] == targets.families[:, None]
     faster, slower = torch.nonzero(same_family & (difference > SURE * error), as_tuple=True)
     return faster, slower
 
 
-def ranking_loss(predicted: torch.Tensor, pairs: Pairs, weights: torch.Tensor) -> torch.Tensor:
-    """Mean over `pairs`, a pair weighing the product of its records' weights; 0 without pairs. Scalar."""
+def chosen_pairs(targets: Targets, most: int, generator: torch.Generator) -> Pairs:
+    """The pairs to rank, at most so many of them."""
+    faster, slower = told_apart(targets)
+    if len(faster) > most:
+        chosen = torch.randperm(len(faster), generator=generator)[:most]
+        faster, slower = faster[chosen], slower[chosen]
+    return faster, slower
+
+
+def loss(predicted: torch.Tensor, measured: torch.Tensor, pairs: Pairs, ranking_weight: float) -> torch.Tensor:
+    """What training makes small. Scalar."""
+    return regression_loss(predicted, measured) + ranking_weight * ranking_loss(predicted, pairs)
+
+
+def ranking_loss(predicted: torch.Tensor, pairs: Pairs) -> torch.Tensor:
+    """Mean over `pairs`; 0 without any. Scalar."""
     faster, slower = pairs
-    pair_weights = weights[faster] * weights[slower]
     losses = torch.nn.functional.softplus((predicted[faster] - predicted[slower]) / TEMPERATURE)
-    return (pair_weights * losses).sum() / pair_weights.sum().clamp(min=1.0)
+    return losses.sum() / max(len(faster), 1)
 
 
-def regression_loss(predicted: torch.Tensor, measured: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-    """Weighted mean of Huber's loss of the errors, counted in `ERROR`s. Scalar."""
-    losses = torch.nn.functional.huber_loss(predicted / ERROR, measured / ERROR, reduction="none", delta=OUTLIER)
-    return (weights * losses).sum() / weights.sum()
+def regression_loss(predicted: torch.Tensor, measured: torch.Tensor) -> torch.Tensor:
+    """Mean of Huber's loss of the errors, counted in `ERROR`s. Scalar."""
+    return torch.nn.functional.huber_loss(predicted / ERROR, measured / ERROR, delta=OUTLIER)

@@ -1,17 +1,28 @@
-"""Training one model on weighted examples."""
+"""Training one member of an ensemble: a torch module that predicts residuals over the base simulator."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import torch
 
 from autosync.simulator.examples import Examples
-from autosync.simulator.loss import Pairs, ranking_loss, regression_loss, told_apart
+from autosync.simulator.loss import chosen_pairs, loss
+from autosync.simulator.settings import TrainingSettings
 
-__all__ = ["TrainingSettings", "bootstrap_weights", "one_thread", "train", "training_pairs"]
+__all__ = ["LEVEL", "SKIP", "Lesson", "batches", "one_thread", "seeded", "train"]
+
+SKIP, LEVEL = "skip.", "level"
+"""Names of the parameters that weigh pooled inputs, and of the one that shifts all predictions."""
+LEVEL_DEVIATION = 0.1
+CHECKS = 12
+"""So many times in training is the loss on held-out records looked at."""
+FEWEST_HELD = 6
+"""Fewer held-out records cannot say when to stop."""
+FAMILY_SHARE = 16
+"""So many records of a family at a time are in a batch, as far as there are: only those are ranked."""
 
 
 @contextmanager
@@ -25,58 +36,107 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-@dataclass(frozen=True)
-class TrainingSettings:
-    """How an ensemble of `members` models is trained, each for `steps` steps of Adam.
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Let torch's layers start from `seed` meanwhile; the process's own generator is left as it is."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
 
-    `prior_deviation` is how big a parameter may well be, for weight decay; records outweigh it as they get many.
-    `ranking_weight` is the ranking loss' over the regression loss'; `pairs` bounds the ranked pairs, drawn at random
-    when there are more.
+
+@dataclass(frozen=True, eq=False)
+class Lesson:
+    """What a member learns from, with normalized inputs, and other records that say when it has learned enough."""
+
+    taught: Examples
+    held: Examples
+    settings: TrainingSettings
+    generator: torch.Generator
+
+
+def train(module: torch.nn.Module, lesson: Lesson) -> None:
+    """Train `module` with Adam from where it stands, in float32; it ends with the parameters best on what was held out.
+
+    Its parameters are pulled to where they started: a Gaussian prior, as in anchored ensembles (Pearce et al. 2020).
+    Same module, lesson and generator, same parameters.
     """
-
-    members: int = 5
-    steps: int = 200
-    learning_rate: float = 0.03
-    ranking_weight: float = 0.3
-    prior_deviation: float = 0.015
-    pairs: int = 20_000
-
-    def to_json(self) -> dict[str, float]:
-        return asdict(self)
-
-
-def training_pairs(examples: Examples, settings: TrainingSettings, generator: torch.Generator) -> Pairs:
-    """The pairs to rank, at most `settings.pairs` of them."""
-    faster, slower = told_apart(examples)
-    if len(faster) > settings.pairs:
-        chosen = torch.randperm(len(faster), generator=generator)[: settings.pairs]
-        faster, slower = faster[chosen], slower[chosen]
-    return faster, slower
-
-
-def bootstrap_weights(count: int, generator: torch.Generator) -> torch.Tensor:
-    """How often each of `count` records is drawn in `count` draws with replacement, float64 (count,)."""
-    drawn = torch.randint(count, (count,), generator=generator)
-    return torch.bincount(drawn, minlength=count).to(torch.float64)
-
-
-def train(
-    model: torch.nn.Module, examples: Examples, pairs: Pairs, weights: torch.Tensor, settings: TrainingSettings
-) -> None:
-    """Fit `model`, which maps the examples' features to residuals over their base, with Adam on all examples at once.
-
-    Nothing here is random: same arguments, same parameters.
-    """
-    optimizer = torch.optim.Adam(model.parameters(), lr=settings.learning_rate)
-    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.01, total_iters=settings.steps)
-    count = len(examples.measured)
-    for _ in range(settings.steps):
+    settings, taught, held = lesson.settings, _in_single(lesson.taught), _in_single(lesson.held)
+    anchors = {name: parameter.detach().clone() for name, parameter in module.named_parameters()}
+    optimizer = torch.optim.Adam(module.parameters(), lr=settings.learning_rate)
+    steps = max(settings.steps, -(-settings.epochs * len(taught) // settings.batch))
+    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.01, total_iters=steps)
+    watch = _Watch(module, held, lesson)
+    for step, places in zip(range(steps), batches(lesson), strict=False):
+        batch = taught if len(places) == len(taught) else taught.take(places)
         optimizer.zero_grad()
-        predicted = examples.base + model(examples.features)
-        fit = regression_loss(predicted, examples.measured, weights)
-        ranking = ranking_loss(predicted, pairs, weights)
-        parameters = torch.stack([(each**2).sum() for each in model.parameters()]).sum()
-        prior = parameters / (2 * settings.prior_deviation**2 * count)
-        torch.autograd.backward(fit + settings.ranking_weight * ranking + prior)
+        found = _loss(module, batch, lesson) + _prior(module, anchors, settings, len(taught))
+        torch.autograd.backward(found)
         optimizer.step()
         schedule.step()
+        if (step + 1) % max(1, steps // CHECKS) == 0 or step + 1 == steps:
+            watch.look()
+    watch.take_best()
+
+
+def _in_single(examples: Examples) -> Examples:
+    return Examples(examples.inputs.to(torch.float32), examples.targets)
+
+
+def _loss(module: torch.nn.Module, examples: Examples, lesson: Lesson) -> torch.Tensor:
+    targets = examples.targets
+    pairs = chosen_pairs(targets, lesson.settings.pairs, lesson.generator)
+    predicted = targets.base.float() + module(examples.inputs)
+    return loss(predicted, targets.measured.float(), pairs, lesson.settings.ranking_weight)
+
+
+def _prior(
+    module: torch.nn.Module, anchors: dict[str, torch.Tensor], settings: TrainingSettings, count: int
+) -> torch.Tensor:
+    total = torch.zeros(())
+    for name, parameter in module.named_parameters():
+        deviation = settings.weight_deviation
+        if name.startswith(SKIP):
+            deviation = settings.prior_deviation
+        elif name == LEVEL:
+            deviation = LEVEL_DEVIATION
+        total = total + ((parameter - anchors[name]) ** 2).sum() / (2 * deviation**2 * count)
+    return total
+
+
+def batches(lesson: Lesson) -> Iterator[Sequence[int]]:
+    """Places of records, pass after pass; a batch is made of runs of one family."""
+    families, batch = lesson.taught.targets.families, lesson.settings.batch
+    count = len(families)
+    while count <= batch:
+        yield range(count)
+    while True:
+        order = torch.randperm(count, generator=lesson.generator)
+        runs = []
+        for family in torch.unique(families).tolist():
+            runs += list(order[families[order] == family].split(FAMILY_SHARE))
+        mixed = torch.cat([runs[place] for place in torch.randperm(len(runs), generator=lesson.generator).tolist()])
+        for places in mixed.split(batch):
+            yield places.tolist()
+
+
+class _Watch:
+    """Keeps the parameters that did best on held-out records; the last ones where too few are held out."""
+
+    def __init__(self, module: torch.nn.Module, held: Examples, lesson: Lesson) -> None:
+        self._module, self._held, self._lesson = module, held, lesson
+        self._useful = len(held) >= FEWEST_HELD
+        self._least, self._best = float("inf"), dict[str, torch.Tensor]()
+        self.look()
+
+    def look(self) -> None:
+        if not self._useful:
+            return
+        with torch.no_grad():
+            found = float(_loss(self._module, self._held, self._lesson))
+        if found < self._least:
+            self._least = found
+            self._best = {name: each.detach().clone() for name, each in self._module.state_dict().items()}
+
+    def take_best(self) -> None:
+        if self._useful:
+            self._module.load_state_dict(self._best)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from scipy.stats import kendalltau
 
-from autosync.cost import FEATURES, AnalyticSimulator, Coefficients, Simulator, feature_table
-from autosync.cost.replay import Replay, ReplayCoefficients
+from autosync.cost import FEATURES, AnalyticSimulator, Coefficients, Replay, Simulator, feature_table
+from autosync.cost.replay import ReplayCoefficients
 from autosync.errors import SpecError
-from autosync.simulator import LearnedSimulator
+from autosync.simulator import NETWORKS, LearnedSimulator, TrainingSettings
 from autosync.spec import (
     AllReduce,
     ClusterSpec,
@@ -27,9 +27,9 @@ from autosync.spec import (
     Synchronizer,
     TimingProtocol,
 )
-from search_spaces.default import SPACE
 from tests import cases
-from tests.space.wide import WIDE, factored_model
+from tests.space.samples import sampled
+from tests.space.wide import factored_model
 
 Maker = Callable[[], Simulator]
 Restorer = Callable[[Any, Path], Simulator]
@@ -55,6 +55,8 @@ def replay_again(simulator: Replay, _: Path) -> Simulator:
 MODEL, CLUSTER = factored_model(cases.bert_like_model(layers=2)), cases.star_cluster()
 LAW = Coefficients(0.02, 3e-10, 2e-13, 4e-4, 4e-9, 1e-9, overlap=0.1)
 CLOSED_FORM = AnalyticSimulator(LAW)
+REPLAY = Replay(ReplayCoefficients(0.02, 1.5e-10, 2e-13, 6e-4, 4e-9, 1e-9, overlap=0.1))
+SHORT = TrainingSettings(members=2, steps=40, batch=32, learning_rate=0.02)
 
 
 class Kind(NamedTuple):
@@ -65,19 +67,17 @@ class Kind(NamedTuple):
     known: Simulator = CLOSED_FORM
 
 
+def on_replay(network: str) -> Kind:
+    """A network that reads the replay's figures, trained no longer than it takes to be of use."""
+    return Kind(lambda: LearnedSimulator(Replay(), network, seed=3, settings=SHORT), learned_again, REPLAY)
+
+
 SIMULATORS = {
     "closed form": Kind(AnalyticSimulator, analytic_again),
     "learned": Kind(lambda: LearnedSimulator(AnalyticSimulator(), seed=3), learned_again),
-    "replay": Kind(
-        Replay, replay_again, Replay(ReplayCoefficients(0.02, 1.5e-10, 2e-13, 6e-4, 4e-9, 1e-9, overlap=0.1))
-    ),
+    "replay": Kind(Replay, replay_again, REPLAY),
+    **{f"{network} on replay": on_replay(network) for network in NETWORKS},
 }
-
-
-def sampled(model: ModelSpec, cluster: ClusterSpec, count: int, seed: int = 0) -> list[Strategy]:
-    """From the default space and from one of every algorithm and compressor, in turns."""
-    spaces, rng = [space.bind(model, cluster) for space in (SPACE, WIDE)], random.Random(seed)
-    return [spaces[number % 2].sample(rng) for number in range(count)]
 
 
 def law(strategies: list[Strategy], known: Simulator = CLOSED_FORM) -> np.ndarray:
@@ -111,12 +111,17 @@ def maker(kind: Kind) -> Maker:
     return kind.maker
 
 
+@cache
+def fitted(maker: Maker) -> Simulator:
+    """Kept, since predicting changes nothing and fitting takes long."""
+    made = maker()
+    made.fit(records())
+    return made
+
+
 @pytest.fixture(params=["fresh", "fitted"])
 def simulator(request: pytest.FixtureRequest, maker: Maker) -> Simulator:
-    made = maker()
-    if request.param == "fitted":
-        made.fit(records())
-    return made
+    return fitted(maker) if request.param == "fitted" else maker()
 
 
 class TestPredictions:

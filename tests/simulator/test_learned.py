@@ -10,7 +10,8 @@ import torch
 
 from autosync.cost import AnalyticSimulator
 from autosync.simulator import LearnedSimulator
-from tests.contracts.test_simulator_contract import CLUSTER, MODEL, law, record, records, sampled
+from tests.contracts.test_simulator_contract import CLUSTER, MODEL, law, record, records
+from tests.space.samples import sampled
 
 
 def test_before_any_record_it_is_its_base() -> None:

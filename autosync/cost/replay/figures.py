@@ -37,8 +37,8 @@ class StepFigures:
     beside the passes.
 
     `utilization` float64 (resources,) is the share of the step in which each resource is busy, and `resources` says
-    what they are: each link's direction, each node's cores, each server, processors that nodes share. `busiest_link`
-    and `busiest_server` are the largest shares of each kind.
+    what they are: each link's direction, each node's cores, each server, the cores of machines that nodes share.
+    `busiest_link` and `busiest_server` are the largest shares of each kind.
     """
 
     step_seconds: float

@@ -52,7 +52,13 @@ class Replay:
 
     def figures(self, model: ModelSpec, cluster: ClusterSpec, strategy: Strategy) -> StepFigures:
         """What else the replay of one step says. Raises `SpecError` as `predict` does."""
-        return step_figures(self.step(model, cluster, strategy), self.coefficients)
+        return next(self.all_figures(model, cluster, [strategy]))
+
+    def all_figures(
+        self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy]
+    ) -> Iterator[StepFigures]:
+        """`figures` of each strategy, in order; what they share is worked out once."""
+        return (step_figures(step, self.coefficients) for step in self._steps(model, cluster, strategies))
 
     def trace(self, model: ModelSpec, cluster: ClusterSpec, strategy: Strategy) -> dict[str, Any]:
         """The step as a Chrome trace. Raises `SpecError` as `predict` does."""

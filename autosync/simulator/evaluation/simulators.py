@@ -11,13 +11,22 @@ import numpy.typing as npt
 from autosync.cost import AnalyticSimulator, Replay, Simulator
 from autosync.simulator.evaluation.settings import ABLATIONS, AS_IT_IS
 from autosync.simulator.learned import LearnedSimulator
+from autosync.simulator.networks import NETWORKS
+from autosync.simulator.settings import Ablation
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
 
 __all__ = ["BUILDERS", "Builder", "ClosedForm", "Evaluated", "Learned"]
 
 FloatArray = npt.NDArray[np.float64]
 Records = Sequence[RuntimeRecord]
-NETWORKS = ("linear",)
+
+WITHHELD = dict(
+    zip(
+        (AS_IT_IS, *ABLATIONS),
+        (Ablation(), Ablation(shuffle_variables=True), Ablation(without_replay=True), Ablation(without_topology=True)),
+        strict=True,
+    )
+)
 
 
 class Evaluated(Protocol):
@@ -59,8 +68,7 @@ class Learned:
         self.simulator = simulator
 
     def fit(self, records: Records, validation: Records) -> None:
-        del validation
-        self.simulator.fit(records)
+        self.simulator.fit(records, validation or None)
 
     def predict(
         self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy]
@@ -88,9 +96,7 @@ Builders: TypeAlias = Mapping[str, Builder]
 
 def _learned(network: str) -> Builder:
     def build(seed: int, ablation: str) -> Evaluated:
-        assert network == "linear"
-        del ablation
-        return Learned(LearnedSimulator(Replay(), seed=seed))
+        return Learned(LearnedSimulator(Replay(), network, seed, ablation=WITHHELD[ablation]))
 
     return Builder(build, random=True, ablations=ABLATIONS)
 

@@ -1,0 +1,30 @@
+"""Strategies as arrays of dimensionless inputs, pooled or for each variable, server, bucket and link, to learn from.
+
+Every input is a share, the logarithm of a ratio or of a count, or says yes or no, so that what is learned on one model
+and cluster speaks about others. None depends on names or on how devices and groups are numbered.
+"""
+
+from autosync.cost.encoding.encoder import Encoder
+from autosync.cost.encoding.graph import BUCKET_INPUTS, EDGE_INPUTS, LINK_INPUTS, SERVER_INPUTS, GraphEncoding
+from autosync.cost.encoding.pooled import POOLED_INPUTS, REPLAY_POOLED, TOPOLOGY_POOLED, closed_form_coefficients
+from autosync.cost.encoding.variables import REPLAY_VARIABLE_INPUTS, TOPOLOGY_VARIABLE_INPUTS, VARIABLE_INPUTS
+
+__all__ = [
+    "BUCKET_INPUTS",
+    "EDGE_INPUTS",
+    "ENCODING_VERSION",
+    "LINK_INPUTS",
+    "POOLED_INPUTS",
+    "REPLAY_POOLED",
+    "REPLAY_VARIABLE_INPUTS",
+    "SERVER_INPUTS",
+    "TOPOLOGY_POOLED",
+    "TOPOLOGY_VARIABLE_INPUTS",
+    "VARIABLE_INPUTS",
+    "Encoder",
+    "GraphEncoding",
+    "closed_form_coefficients",
+]
+
+ENCODING_VERSION = 1
+"""Goes up whenever an input comes to mean something else."""

@@ -1,0 +1,147 @@
+"""Inputs of each variable: what it weighs, how it is synchronized, whom it shares with, and its part in the replay.
+
+Of what its shards have each, a variable has the mean by their bytes. Notation: v variables, s shards.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from autosync.cost.encoding.places import Places
+from autosync.cost.encoding.shards import WAYS, ShardColumns
+from autosync.cost.replay.figures import StepFigures
+
+__all__ = [
+    "REPLAY_VARIABLE_INPUTS",
+    "TOPOLOGY_VARIABLE_INPUTS",
+    "VARIABLE_INPUTS",
+    "VariableWeights",
+    "variable_inputs",
+]
+
+FloatArray = npt.NDArray[np.float64]
+
+OWN = ("log_bytes_over_mean", "bytes_share", "sparse", "log_touched_share", "ready_fraction")
+DECIDED = (
+    "log_shards",
+    *(f"{way}_share" for way in WAYS),
+    "log_coded_ratio",
+    "log_staleness",
+    "log_bucket_over_own_bytes",
+    "bucket_bytes_share",
+    "bucket_delay",
+    "log_server_bytes_over_mean",
+    "servers_share",
+)
+TOPOLOGY_VARIABLE_INPUTS = ("log_server_rate", "log_server_cores")
+REPLAY_VARIABLE_INPUTS = (
+    "ready_share",
+    "first_sent_share",
+    "arrived_share",
+    "slack_share",
+    "wait_share",
+    "travel_share",
+    "server_utilization",
+    "server_cores_utilization",
+    "server_links_utilization",
+)
+VARIABLE_INPUTS = (*OWN, *DECIDED, *TOPOLOGY_VARIABLE_INPUTS, *REPLAY_VARIABLE_INPUTS)
+
+
+@dataclass(frozen=True, eq=False)
+class VariableWeights:
+    """What a model's variables weigh, (v,) each: bytes of a replica's gradient, whether it is sparse, the share of the
+    variable it touches, and the fraction of the backward pass after which it is ready."""
+
+    gradient_bytes: FloatArray
+    sparse: FloatArray
+    touched_share: FloatArray
+    ready: FloatArray
+
+    def own(self) -> FloatArray:
+        """The inputs `OWN`, (v, 5)."""
+        mean = self.gradient_bytes.mean()
+        columns = (
+            np.log(self.gradient_bytes / mean),
+            self.gradient_bytes / self.gradient_bytes.sum(),
+            self.sparse,
+            np.log(self.touched_share),
+            self.ready,
+        )
+        return np.stack(columns, axis=1)
+
+
+def variable_inputs(
+    weights: VariableWeights, shards: ShardColumns, places: Places, figures: StepFigures | None
+) -> FloatArray:
+    """Float64 (v, inputs) in the model's order; what the replay says is 0 without `figures`."""
+    own = weights.own()
+    table = np.zeros((len(own), len(VARIABLE_INPUTS)))
+    decided = _decided(weights, shards, places)
+    table[:, : len(OWN)] = own
+    table[:, len(OWN) : len(OWN) + decided.shape[1]] = decided
+    if figures is not None:
+        table[:, -len(REPLAY_VARIABLE_INPUTS) :] = _replayed(len(own), shards, places, figures)
+    return table
+
+
+def _decided(weights: VariableWeights, shards: ShardColumns, places: Places) -> FloatArray:
+    """`DECIDED`, then what is of topology."""
+    count, place = len(weights.ready), shards.variable
+    own_bytes = shards.gradient_bytes
+    total = own_bytes.sum()
+    share = own_bytes / np.bincount(place, own_bytes, count)[place]
+    ways = np.bincount(place * len(WAYS) + shards.way, share, count * len(WAYS)).reshape(count, len(WAYS))
+    in_bucket, on_server = shards.bucket >= 0, shards.server >= 0
+    bucket_bytes = np.bincount(shards.bucket[in_bucket], own_bytes[in_bucket], shards.buckets)
+    bucket_ready = np.zeros(shards.buckets)
+    np.maximum.at(bucket_ready, shards.bucket[in_bucket], weights.ready[place[in_bucket]])
+    of_bucket = np.zeros((len(place), 3))
+    joined = bucket_bytes[shards.bucket[in_bucket]]
+    of_bucket[in_bucket, 0] = np.log(joined / own_bytes[in_bucket])
+    of_bucket[in_bucket, 1] = joined / total
+    of_bucket[in_bucket, 2] = bucket_ready[shards.bucket[in_bucket]] - weights.ready[place[in_bucket]]
+    of_server, server = np.zeros((len(place), 3)), shards.server[on_server]
+    server_bytes = np.bincount(server, own_bytes[on_server], places.servers)
+    node = places.node_of_server[server]
+    of_server[on_server, 0] = np.log1p(server_bytes[server] * places.servers / total)
+    of_server[on_server, 1], of_server[on_server, 2] = places.log_rate[node], places.log_cores[node]
+    used = np.zeros((count, places.servers), dtype=np.bool_)
+    used[place[on_server], server] = True
+    return np.column_stack(
+        [
+            np.log(np.bincount(place, minlength=count)),
+            ways,
+            _mean(share * shards.log_coded_ratio, place, count),
+            _mean(share * np.log1p(shards.staleness), place, count),
+            *(_mean(share * column, place, count) for column in of_bucket.T),
+            _mean(share * of_server[:, 0], place, count),
+            used.mean(axis=1),
+            _mean(share * of_server[:, 1], place, count),
+            _mean(share * of_server[:, 2], place, count),
+        ]
+    )
+
+
+def _mean(weighted: FloatArray, place: npt.NDArray[np.intp], count: int) -> FloatArray:
+    return np.asarray(np.bincount(place, weighted, count))
+
+
+def _replayed(count: int, shards: ShardColumns, places: Places, figures: StepFigures) -> FloatArray:
+    """`REPLAY_VARIABLE_INPUTS`, as shares of the step."""
+    each, step = figures.variables, figures.step_seconds
+    times = [each.ready, each.first_sent, each.arrived, each.slack]
+    times += [np.maximum(each.first_sent - each.ready, 0.0), np.maximum(each.arrived - each.first_sent, 0.0)]
+    resources, on_server = places.resources, shards.server >= 0
+    place, server = shards.variable[on_server], shards.server[on_server]
+    own = np.bincount(shards.variable, shards.gradient_bytes, count)
+    share = shards.gradient_bytes[on_server] / own[place]
+    busy, node = figures.utilization, places.node_of_server[server]
+    at_node = np.where(places.attached, busy[resources.links], 0.0).max(axis=1)
+    of_server = (busy[resources.servers][server], busy[resources.nodes][node], at_node[node])
+    return np.column_stack(
+        [*(seconds / step for seconds in times), *(_mean(share * b, place, count) for b in of_server)]
+    )

@@ -1,0 +1,95 @@
+"""An ensemble: members that each learned from most of the records, and how they do on those that they left out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from autosync.simulator.examples import Examples
+from autosync.simulator.inputs import Inputs, Normalization
+from autosync.simulator.networks import Member, Network
+from autosync.simulator.settings import TrainingSettings
+from autosync.simulator.train import Lesson, one_thread
+
+__all__ = ["Ensemble", "HeldOut", "Teaching", "taught"]
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Ensemble:
+    members: tuple[Member, ...]
+    normalization: Normalization
+
+    def residuals(self, inputs: Inputs) -> FloatArray:
+        """What each member adds to the base's log seconds, float64 (members, n)."""
+        normalized = self.normalization(inputs)
+        with one_thread():
+            return np.stack([member.residuals(normalized) for member in self.members])
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Records that whoever predicted them had not learned from: errors in log seconds and the members' spread, (n,)."""
+
+    errors: FloatArray
+    spread: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Teaching:
+    """What an ensemble is made of. `start` is one to go on from, with its normalization; `validation` decides when to
+    stop and how sure to be, in place of what each member leaves out."""
+
+    network: Network
+    settings: TrainingSettings
+    examples: Examples
+    validation: Examples | None
+    start: Ensemble | None
+
+
+def taught(teaching: Teaching, generator: torch.Generator) -> tuple[Ensemble, HeldOut]:
+    """Members leave out a share of the strategies each, one after the other all of them, and start from other seeds."""
+    examples, settings, start = teaching.examples, teaching.settings, teaching.start
+    normalization = start.normalization if start else Normalization.of(examples.inputs)
+    known = Examples(normalization(examples.inputs), examples.targets)
+    judged = teaching.validation and Examples(normalization(teaching.validation.inputs), teaching.validation.targets)
+    folds = _folds(examples.targets.strategies, settings.members, generator)
+    members, held_places = list[Member](), list[list[int]]()
+    with one_thread():
+        for number in range(settings.members):
+            left_out = torch.nonzero(folds == number)[:, 0].tolist()
+            rest = torch.nonzero(folds != number)[:, 0].tolist()
+            if not rest:
+                left_out, rest = [], left_out
+            lesson = Lesson(known.take(rest), judged or known.take(left_out), settings, generator)
+            first = start.members[number % len(start.members)] if start else None
+            members.append(teaching.network.train(lesson, first))
+            held_places.append(left_out)
+    ensemble = Ensemble(tuple(members), normalization)
+    if teaching.validation is not None:
+        residuals = ensemble.residuals(teaching.validation.inputs)
+        targets = teaching.validation.targets
+        return ensemble, HeldOut(
+            (targets.measured - targets.base).numpy() - residuals.mean(axis=0), residuals.std(axis=0)
+        )
+    return ensemble, _left_out(ensemble, examples, held_places)
+
+
+def _left_out(ensemble: Ensemble, examples: Examples, places: list[list[int]]) -> HeldOut:
+    """Each record by the member that left it out."""
+    residuals, targets = ensemble.residuals(examples.inputs), examples.targets
+    missed = (targets.measured - targets.base).numpy() - residuals
+    errors = [missed[number, chosen] for number, chosen in enumerate(places)]
+    spread = [residuals.std(axis=0)[chosen] for chosen in places]
+    return HeldOut(np.concatenate(errors), np.concatenate(spread))
+
+
+def _folds(strategies: torch.Tensor, members: int, generator: torch.Generator) -> torch.Tensor:
+    """Which member leaves each record out, int64 (n,); records of one strategy go together."""
+    count = int(strategies.max()) + 1
+    fold = torch.randperm(count, generator=generator) % members
+    return fold[strategies]

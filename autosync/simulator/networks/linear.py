@@ -1,0 +1,32 @@
+"""The linear network: a weighted sum of pooled inputs."""
+
+from __future__ import annotations
+
+from typing import final
+
+import torch
+
+from autosync.cost.encoding import POOLED_INPUTS
+from autosync.simulator.inputs import Detail, Inputs
+from autosync.simulator.networks.network import Network, torch_network
+from autosync.simulator.settings import TrainingSettings
+
+__all__ = ["LinearResidual", "linear"]
+
+
+@final
+class LinearResidual(torch.nn.Module):
+    """Starts at zero, so that an untrained one adds nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.skip = torch.nn.Linear(len(POOLED_INPUTS), 1, bias=False)
+        self.level = torch.nn.Parameter(torch.zeros(()))
+        torch.nn.init.zeros_(self.skip.weight)
+
+    def forward(self, inputs: Inputs) -> torch.Tensor:
+        return (inputs.pooled @ self.skip.weight.T)[:, 0] + self.level
+
+
+def linear() -> Network:
+    return torch_network(Detail.POOLED, TrainingSettings(), LinearResidual)

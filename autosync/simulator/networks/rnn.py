@@ -1,0 +1,48 @@
+"""The recurrent network: a bidirectional LSTM over variables in graph order, shards pooled into their variable."""
+
+from __future__ import annotations
+
+from typing import final
+
+import torch
+
+from autosync.cost.encoding import VARIABLE_INPUTS
+from autosync.simulator.inputs import Detail, Inputs
+from autosync.simulator.networks.head import ResidualHead, embedding
+from autosync.simulator.networks.linear import LinearResidual
+from autosync.simulator.networks.network import Network, torch_network
+from autosync.simulator.settings import TrainingSettings
+
+__all__ = ["RecurrentResidual", "rnn"]
+
+WIDTH = 24
+
+
+@final
+class RecurrentResidual(torch.nn.Module):
+    """The linear network, plus what an LSTM's states say, their mean and maximum over variables."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        plain = LinearResidual()
+        self.skip, self.level = plain.skip, plain.level
+        self.embed = embedding(len(VARIABLE_INPUTS), WIDTH)
+        self.lstm = torch.nn.LSTM(WIDTH, WIDTH, batch_first=True, bidirectional=True)
+        self.head = ResidualHead(4 * WIDTH, WIDTH)
+
+    def forward(self, inputs: Inputs) -> torch.Tensor:
+        lengths = inputs.lengths
+        encoded = torch.zeros(len(inputs), 4 * WIDTH, dtype=inputs.pooled.dtype)
+        # Strategies for models of one length go through together, so that none is padded.
+        for length in torch.unique(lengths).tolist():
+            chosen = torch.nonzero(lengths == length)[:, 0]
+            rows = torch.stack([inputs.variables[place] for place in chosen.tolist()])
+            states = self.lstm(self.embed(rows))[0]
+            encoded = encoded.index_add(0, chosen, torch.cat([states.mean(dim=1), states.amax(dim=1)], dim=1))
+        linear = (inputs.pooled @ self.skip.weight.T)[:, 0] + self.level
+        return linear + self.head(encoded, inputs.pooled)
+
+
+def rnn() -> Network:
+    settings = TrainingSettings(members=4, steps=200, epochs=30, batch=48, learning_rate=0.006)
+    return torch_network(Detail.VARIABLES, settings, RecurrentResidual)

@@ -1,0 +1,141 @@
+"""A learned simulator's parts as a checkpoint's tensors and document, and back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from autosync.cost import FEATURES_VERSION, AnalyticSimulator, Replay, Restorable, Simulator
+from autosync.cost.encoding import (
+    BUCKET_INPUTS,
+    EDGE_INPUTS,
+    ENCODING_VERSION,
+    LINK_INPUTS,
+    POOLED_INPUTS,
+    SERVER_INPUTS,
+    VARIABLE_INPUTS,
+)
+from autosync.errors import AutosyncError
+from autosync.simulator.checkpoint import CheckpointError, read_checkpoint, write_checkpoint
+from autosync.simulator.ensemble import Ensemble
+from autosync.simulator.inputs import Normalization
+from autosync.simulator.networks import network_called
+from autosync.simulator.settings import Ablation, TrainingSettings
+from autosync.simulator.spread import Spread
+
+__all__ = ["Saved", "read_saved", "write_saved"]
+
+BASES: dict[str, type[AnalyticSimulator] | type[Replay]] = {"analytic": AnalyticSimulator, "replay": Replay}
+"""Bases that a checkpoint can be read without."""
+
+VERSION = f"{FEATURES_VERSION}.{ENCODING_VERSION}"
+INPUTS = {
+    "pooled": list(POOLED_INPUTS),
+    "variables": list(VARIABLE_INPUTS),
+    "servers": list(SERVER_INPUTS),
+    "buckets": list(BUCKET_INPUTS),
+    "links": list(LINK_INPUTS),
+    "edges": list(EDGE_INPUTS),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Saved:
+    """Everything a learned simulator is; `data_digest` says what it learned from."""
+
+    network: str
+    seed: int
+    settings: TrainingSettings
+    ablation: Ablation
+    base: Simulator
+    ensemble: Ensemble | None
+    spread: Spread
+    record_count: int
+    data_digest: str
+
+
+def write_saved(directory: Path, saved: Saved) -> None:
+    """Write the checkpoint, in place of an older one."""
+    tensors, texts = dict[str, torch.Tensor](), list[str]()
+    if saved.ensemble is not None:
+        tensors = {f"normalization.{name}": each for name, each in saved.ensemble.normalization.tensors().items()}
+        for number, member in enumerate(saved.ensemble.members):
+            tensors |= {f"member.{number}.{name}": tensor for name, tensor in member.tensors().items()}
+            texts.append(member.text())
+    document = {
+        "network": saved.network,
+        "inputs": INPUTS,
+        "inputs_version": VERSION,
+        "members": texts,
+        "spread": saved.spread.to_json(),
+        "record_count": saved.record_count,
+        "data_digest": saved.data_digest,
+        "seed": saved.seed,
+        "settings": saved.settings.to_json(),
+        "ablation": saved.ablation.to_json(),
+        "base_kind": next((name for name, kind in BASES.items() if isinstance(saved.base, kind)), None),
+        "base": saved.base.state() if isinstance(saved.base, Restorable) else None,
+    }
+    write_checkpoint(directory, tensors, document)
+
+
+def read_saved(directory: Path, base: Simulator | None) -> Saved:
+    """What was written, with `base`, or one of the saved kind, restored. Raises `CheckpointError`."""
+    tensors, document = read_checkpoint(directory)
+    if document.get("inputs_version") != VERSION or document.get("inputs") != INPUTS:
+        raise CheckpointError(
+            f"The checkpoint knows inputs of version {document.get('inputs_version')}, but this program makes "
+            f"version {VERSION}; fit the simulator anew."
+        )
+    try:
+        return Saved(
+            document["network"],
+            document["seed"],
+            TrainingSettings(**document["settings"]),
+            Ablation(**document["ablation"]),
+            _restored_base(base, document),
+            _restored_ensemble(tensors, document),
+            Spread(**document["spread"]),
+            document["record_count"],
+            document["data_digest"],
+        )
+    except CheckpointError:
+        raise
+    except (KeyError, TypeError, RuntimeError, AutosyncError) as error:
+        raise CheckpointError(
+            f"The checkpoint is damaged ({' '.join(str(error).split())}); fit the simulator anew."
+        ) from error
+
+
+def _restored_ensemble(tensors: dict[str, torch.Tensor], document: dict[str, Any]) -> Ensemble | None:
+    texts = document["members"]
+    network = network_called(document["network"])
+    if not texts:
+        return None
+    members = []
+    for number, text in enumerate(texts):
+        members.append(network.restore(_below(tensors, f"member.{number}."), text))
+    return Ensemble(tuple(members), Normalization.from_tensors(_below(tensors, "normalization.")))
+
+
+def _below(tensors: dict[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]:
+    return {name.removeprefix(prefix): each for name, each in tensors.items() if name.startswith(prefix)}
+
+
+def _restored_base(base: Simulator | None, document: dict[str, Any]) -> Simulator:
+    """The base with the saved state; what it was fitted to becomes its prior, from which it is fitted on."""
+    state, kind = document["base"], document["base_kind"]
+    if base is None:
+        if kind not in BASES:
+            raise CheckpointError(
+                "The checkpoint's base simulator keeps no state of its own; hand that simulator over as base."
+            )
+        base = BASES[kind]()
+    if state is not None and isinstance(base, Restorable):
+        base.restore(state)
+    if isinstance(base, AnalyticSimulator | Replay):
+        base.prior = base.coefficients
+    return base

@@ -1,0 +1,51 @@
+"""How a learned simulator is trained, and what is withheld from it to see what that is worth."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+__all__ = ["NOTHING_WITHHELD", "Ablation", "TrainingSettings"]
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """How an ensemble of `members` is trained: for `steps` steps, or `epochs` passes over the records if that is more.
+
+    A step takes `batch` records. `ranking_weight` is the ranking loss' over the regression loss'; `pairs` bounds the
+    ranked pairs of a step, drawn at random when there are more. Parameters are held where they start: the weight of a
+    pooled input may well move by `prior_deviation`, any other by `weight_deviation`, and records outweigh that as they
+    get many. Of trees a step is a tree.
+    """
+
+    members: int = 5
+    steps: int = 200
+    epochs: int = 0
+    batch: int = 1024
+    learning_rate: float = 0.03
+    ranking_weight: float = 0.3
+    prior_deviation: float = 0.015
+    weight_deviation: float = 0.1
+    pairs: int = 20_000
+
+    def to_json(self) -> dict[str, float]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Ablation:
+    """What a simulator is to learn without.
+
+    With `shuffle_variables` it sees variables in an order drawn for each strategy, not in the model's; `without_replay`
+    keeps the replay as the base and its figures from the network; `without_topology` leaves out links, and how nodes
+    differ.
+    """
+
+    shuffle_variables: bool = False
+    without_replay: bool = False
+    without_topology: bool = False
+
+    def to_json(self) -> dict[str, bool]:
+        return asdict(self)
+
+
+NOTHING_WITHHELD = Ablation()

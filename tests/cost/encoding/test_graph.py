@@ -1,0 +1,87 @@
+"""A strategy's graph has an edge for each shard, goes both ways, and does not depend on numbers."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from autosync.cost import Replay
+from autosync.cost.encoding import BUCKET_INPUTS, EDGE_INPUTS, LINK_INPUTS, SERVER_INPUTS, Encoder, GraphEncoding
+from autosync.spec import AllReduce, ClusterSpec, ParameterServer, Strategy
+from tests import cases
+from tests.space.samples import sampled
+
+MODEL = cases.ncf_like_model()
+CLUSTERS = [
+    cases.star_cluster(),
+    cases.uneven_cluster(),
+    cases.rack_cluster(),
+    cases.gpu_cluster(),
+    cases.local_cluster(),
+]
+
+
+def graph(cluster: ClusterSpec, strategy: Strategy, topology: bool = True) -> GraphEncoding:
+    encoder = Encoder(MODEL, cluster, strategy.replicas)
+    figures = Replay().figures(MODEL, cluster, strategy)
+    order = np.arange(len(MODEL.variables))
+    return encoder.graph(encoder.shards(strategy), order, figures, topology)
+
+
+def kinds(found: GraphEncoding) -> Counter[str]:
+    """How many edges there are of each kind, both ways together."""
+    return Counter({name: int(found.edge_inputs[:, place].sum()) for place, name in enumerate(EDGE_INPUTS[:4])})
+
+
+@pytest.mark.parametrize("cluster", CLUSTERS, ids=["star", "uneven", "racks", "gpus", "local"])
+def test_every_shard_is_an_edge_and_every_edge_has_its_way_back(cluster: ClusterSpec) -> None:
+    for strategy in sampled(MODEL, cluster, 6):
+        found = graph(cluster, strategy)
+        shards = [(each, shard) for each, _, shard in strategy.shards()]
+        served = sum(isinstance(shard, ParameterServer) for _, shard in shards)
+        sparse = sum(isinstance(s, AllReduce) and MODEL.by_name[each.variable].sparse for each, s in shards)
+        assert kinds(found)["placement"] == 2 * served
+        assert kinds(found)["membership"] == 2 * (len(shards) - served - sparse)
+        assert kinds(found)["data_flow"] == 2 * (len(MODEL.variables) - 1)
+        pairs = Counter(map(tuple, found.edges.T.tolist()))
+        assert all(pairs[target, source] == count for (source, target), count in pairs.items())
+        nodes = sum(map(len, (MODEL.variables, found.servers, found.buckets, found.links))) + found.switches + 1
+        assert found.edges.max() == nodes - 1
+        assert found.edges.min() == 0
+
+
+def test_arrays_are_as_wide_as_their_inputs_have_names() -> None:
+    cluster = cases.rack_cluster()
+    for strategy in sampled(MODEL, cluster, 6):
+        found = graph(cluster, strategy)
+        widths = [array.shape[1] for array in (found.servers, found.buckets, found.links, found.edge_inputs)]
+        assert widths == [len(each) for each in (SERVER_INPUTS, BUCKET_INPUTS, LINK_INPUTS, EDGE_INPUTS)]
+        assert len(found.servers) == len(cluster.server_devices)
+        assert len(found.links) == len(cluster.links)
+
+
+def test_a_link_between_racks_stands_out_and_joins_two_switches() -> None:
+    cluster = cases.rack_cluster()
+    found = graph(cluster, sampled(MODEL, cluster, 1)[0])
+    between = found.links[:, LINK_INPUTS.index("between_switches")]
+    names = [(link.source, link.target) for link in cluster.links]
+    assert [pair for pair, is_between in zip(names, between, strict=True) if is_between] == [
+        ("rack0", "rack1"),
+        ("rack1", "rack0"),
+    ]
+    rates = dict(zip(names, found.links[:, 0].tolist(), strict=True))
+    assert rates["rack0", "rack1"] == pytest.approx(rates["node0", "rack0"] - np.log(2))
+    assert found.switches == 2
+
+
+def test_without_topology_there_are_no_links_and_switches() -> None:
+    cluster = cases.rack_cluster()
+    strategy = sampled(MODEL, cluster, 1)[0]
+    found = graph(cluster, strategy, topology=False)
+    assert len(found.links) == found.switches == 0
+    with_it = graph(cluster, strategy)
+    for kind in ("placement", "membership", "data_flow"):
+        assert kinds(found)[kind] == kinds(with_it)[kind]
+    assert 0 < kinds(found)["topology"] < kinds(with_it)["topology"]

@@ -1,0 +1,113 @@
+"""Every network keeps the same promises; what is withheld from one is not read."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+
+from autosync.cost import Replay
+from autosync.errors import AutosyncError, SpecError
+from autosync.simulator import NETWORKS, Ablation, LearnedSimulator
+from autosync.simulator.settings import NOTHING_WITHHELD
+from autosync.spec import ModelSpec
+from tests import cases
+from tests.simulator.cases import CLUSTER, MODEL, QUICK, law, records
+from tests.space.samples import sampled
+
+
+def fresh(network: str, count: int = 60, ablation: Ablation = NOTHING_WITHHELD, seed: int = 0) -> LearnedSimulator:
+    made = LearnedSimulator(Replay(), network, seed, QUICK, ablation)
+    made.fit(records(count))
+    return made
+
+
+learned = cache(fresh)
+"""Kept, since predicting changes nothing and fitting takes long."""
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_without_records_a_network_adds_nothing_to_the_replay(network: str) -> None:
+    others = sampled(MODEL, CLUSTER, 5)
+    made = LearnedSimulator(Replay(), network)
+    np.testing.assert_array_equal(made.predict(MODEL, CLUSTER, others), Replay().predict(MODEL, CLUSTER, others))
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_a_network_errs_less_than_the_calibrated_replay(network: str) -> None:
+    made, others = learned(network, 100), sampled(MODEL, CLUSTER, 60, seed=2)
+    truth = law(MODEL, CLUSTER, others)
+    errors = [np.abs(each.predict(MODEL, CLUSTER, others) - truth).mean() for each in (made, made.base)]
+    assert errors[0] < 0.9 * errors[1]
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_two_fits_of_one_seed_are_equal_to_the_last_bit_and_leave_the_global_seed_alone(network: str) -> None:
+    others = sampled(MODEL, CLUSTER, 5)
+    state = torch.get_rng_state()
+    one, other, third = fresh(network, 20), fresh(network, 20), fresh(network, 20, seed=1)
+    np.testing.assert_array_equal(one.predict(MODEL, CLUSTER, others), other.predict(MODEL, CLUSTER, others))
+    assert (one.predict(MODEL, CLUSTER, others) != third.predict(MODEL, CLUSTER, others)).any()
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_a_network_speaks_about_models_and_clusters_it_has_not_met(network: str) -> None:
+    made = learned(network, 20)
+    for model in (cases.ncf_like_model(), cases.scalar_model(), cases.mlp_model()):
+        for cluster in (cases.local_cluster(), cases.rack_cluster(), cases.gpu_cluster(), cases.uneven_cluster()):
+            found = made.predict(model, cluster, sampled(model, cluster, 3))
+            assert np.isfinite(found).all()
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_records_of_several_models_and_clusters_are_learned_together(network: str) -> None:
+    several = records(15) + records(15, model=cases.mlp_model()) + records(15, cluster=cases.rack_cluster())
+    made = LearnedSimulator(Replay(), network, settings=QUICK)
+    made.fit(several)
+    assert np.isfinite(made.predict(MODEL, CLUSTER, sampled(MODEL, CLUSTER, 3))).all()
+
+
+def backwards(model: ModelSpec) -> ModelSpec:
+    """The same variables in the reverse order; their gradients are ready when they were."""
+    return replace(model, variables=model.variables[::-1])
+
+
+def moved(network: str, ablation: Ablation = NOTHING_WITHHELD) -> float:
+    """By how much predictions change at most when the model lists its variables in the reverse order."""
+    made, others = learned(network, ablation=ablation), sampled(MODEL, CLUSTER, 10)
+    before, after = (made.predict(model, CLUSTER, others) for model in (MODEL, backwards(MODEL)))
+    return float(np.abs(after - before).max())
+
+
+@pytest.mark.parametrize("network", ["linear", "deepsets", "trees"])
+def test_networks_of_sets_do_not_read_the_order_of_variables(network: str) -> None:
+    assert moved(network) < 1e-9
+
+
+def test_the_recurrent_network_reads_the_order_of_variables() -> None:
+    assert moved("rnn") > 1e-4
+
+
+@pytest.mark.parametrize("network", ["rnn", "gat"])
+def test_shuffled_variables_come_in_another_order_for_each_strategy(network: str) -> None:
+    others = sampled(MODEL, CLUSTER, 10)
+    plain, shuffled = learned(network), learned(network, ablation=Ablation(shuffle_variables=True))
+    assert (plain.predict(MODEL, CLUSTER, others) != shuffled.predict(MODEL, CLUSTER, others)).any()
+    one_by_one = [shuffled.predict(MODEL, CLUSTER, [each])[0] for each in others]
+    np.testing.assert_allclose(shuffled.predict(MODEL, CLUSTER, others), one_by_one, rtol=0, atol=1e-12)
+
+
+def test_an_unknown_network_is_refused_with_those_there_are() -> None:
+    with pytest.raises(SpecError, match=r"Unknown network 'cnn'\. Known: linear, rnn, gat, deepsets, trees\."):
+        LearnedSimulator(Replay(), "cnn")
+
+
+def test_trees_without_lightgbm_say_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "lightgbm", None)
+    with pytest.raises(AutosyncError, match=r"needs LightGBM, which is not installed; install autosync\[trees\]"):
+        fresh("trees", 10)

@@ -1,0 +1,96 @@
+"""A simulator that was fitted on a dataset, saved and loaded keeps what it knew, and goes on from there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from autosync.cost import AnalyticSimulator, Replay
+from autosync.simulator import NETWORKS, LearnedSimulator
+from autosync.spec import RuntimeRecord
+from tests import cases
+from tests.simulator.cases import CLUSTER, MODEL, QUICK, law, records
+from tests.space.samples import sampled
+
+SLOWER = 1.6
+
+
+def slower(given: list[RuntimeRecord]) -> list[RuntimeRecord]:
+    """The same strategies on a machine that takes longer for everything."""
+    return [replace(each, step_seconds=tuple(SLOWER * one for one in each.step_seconds)) for each in given]
+
+
+@pytest.fixture(scope="module", params=NETWORKS)
+def saved(request: pytest.FixtureRequest) -> LearnedSimulator:
+    made = LearnedSimulator(Replay(), request.param, settings=QUICK)
+    made.fit(records(60) + records(60, cluster=cases.rack_cluster()))
+    return made
+
+
+@pytest.fixture
+def checkpoint(saved: LearnedSimulator, tmp_path: Path) -> Path:
+    saved.save(tmp_path)
+    return tmp_path
+
+
+def error(made: LearnedSimulator, level: float = 0.0) -> float:
+    others = sampled(MODEL, CLUSTER, 60, seed=2)
+    return float(np.abs(made.predict(MODEL, CLUSTER, others) - law(MODEL, CLUSTER, others) - level).mean())
+
+
+def test_it_predicts_as_the_saved_one_did_and_knows_its_base(saved: LearnedSimulator, checkpoint: Path) -> None:
+    loaded = LearnedSimulator.load(checkpoint)
+    assert isinstance(loaded.base, Replay)
+    others = sampled(MODEL, CLUSTER, 10)
+    expected = saved.predict_with_spread(MODEL, CLUSTER, others)
+    np.testing.assert_array_equal(loaded.predict_with_spread(MODEL, CLUSTER, others), expected)
+
+
+def test_a_few_records_of_a_run_do_not_make_it_forget(checkpoint: Path) -> None:
+    loaded = LearnedSimulator.load(checkpoint)
+    before = error(loaded)
+    loaded.fit(records(4, seed=7))
+    anew = LearnedSimulator(Replay(), loaded.network, settings=QUICK)
+    anew.fit(records(4, seed=7))
+    assert error(loaded) < 1.3 * before
+    assert error(loaded) < 0.9 * error(anew)
+
+
+def test_a_few_records_teach_it_another_machines_speed(checkpoint: Path) -> None:
+    loaded, level = LearnedSimulator.load(checkpoint), float(np.log(SLOWER))
+    before = error(loaded, level)
+    loaded.fit(slower(records(8, seed=7)))
+    assert error(loaded, level) < 0.5 * before
+
+
+def test_fitting_goes_from_the_checkpoint_however_often_it_was_fitted_before(checkpoint: Path) -> None:
+    once, often = LearnedSimulator.load(checkpoint), LearnedSimulator.load(checkpoint)
+    for seed in (7, 8):
+        often.fit(slower(records(6, seed=seed)))
+    for each in (once, often):
+        each.fit(records(10, seed=9))
+    others = sampled(MODEL, CLUSTER, 5)
+    expected = once.predict_with_spread(MODEL, CLUSTER, others)
+    np.testing.assert_array_equal(often.predict_with_spread(MODEL, CLUSTER, others), expected)
+
+
+def test_fitted_on_nothing_it_is_as_it_was_loaded(checkpoint: Path) -> None:
+    loaded, others = LearnedSimulator.load(checkpoint), sampled(MODEL, CLUSTER, 5)
+    before = loaded.predict(MODEL, CLUSTER, others)
+    loaded.fit(slower(records(6)))
+    loaded.fit([])
+    np.testing.assert_array_equal(loaded.predict(MODEL, CLUSTER, others), before)
+
+
+def test_a_base_of_the_saved_kind_may_be_handed_over(tmp_path: Path) -> None:
+    made = LearnedSimulator(AnalyticSimulator(), settings=QUICK)
+    made.fit(records(10))
+    made.save(tmp_path)
+    others = sampled(MODEL, CLUSTER, 5)
+    for base in (None, AnalyticSimulator()):
+        loaded = LearnedSimulator.load(tmp_path, base)
+        assert isinstance(loaded.base, AnalyticSimulator)
+        np.testing.assert_array_equal(loaded.predict(MODEL, CLUSTER, others), made.predict(MODEL, CLUSTER, others))

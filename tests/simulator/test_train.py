@@ -1,0 +1,65 @@
+"""Training stops where held-out records say so, is held by its prior, and sees every record."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import islice
+
+import pytest
+import torch
+
+from autosync.cost.encoding import POOLED_INPUTS
+from autosync.simulator.examples import Examples, Targets
+from autosync.simulator.inputs import Inputs
+from autosync.simulator.networks.linear import LinearResidual
+from autosync.simulator.settings import TrainingSettings
+from autosync.simulator.train import FEWEST_HELD, Lesson, batches, train
+
+
+def examples(count: int, measured: float, families: int = 1) -> Examples:
+    """Records alike, that take `measured` log seconds where the base says 0."""
+    zeros = torch.zeros(count, dtype=torch.float64)
+    targets = Targets(zeros, zeros + measured, zeros + 0.01, torch.arange(count) % families, torch.arange(count))
+    return Examples(Inputs(torch.zeros(count, len(POOLED_INPUTS), dtype=torch.float64)), targets)
+
+
+def level(taught: Examples, held: Examples) -> float:
+    """What is predicted after training."""
+    module = LinearResidual()
+    train(module, Lesson(taught, held, TrainingSettings(), torch.Generator().manual_seed(0)))
+    return float(module.level.detach())
+
+
+def test_training_ends_with_what_was_best_on_held_out_records() -> None:
+    taught = examples(100, measured=0.3)
+    assert level(taught, examples(50, measured=0.3)) == pytest.approx(0.3, abs=0.03)
+    assert level(taught, examples(50, measured=-0.3)) == 0.0
+
+
+def test_too_few_held_out_records_do_not_decide() -> None:
+    taught = examples(100, measured=0.3)
+    assert level(taught, examples(FEWEST_HELD - 1, measured=-0.3)) == pytest.approx(0.3, abs=0.03)
+    assert level(taught, examples(FEWEST_HELD, measured=-0.3)) == 0.0
+
+
+def test_one_record_moves_a_network_less_than_many_that_agree() -> None:
+    none = examples(0, 0.0)
+    one, many = level(examples(1, 0.3), none), level(examples(100, 0.3), none)
+    assert 0 < one < 0.9 * many
+
+
+def test_a_pass_takes_every_record_once_in_runs_of_one_family() -> None:
+    taught = examples(128, measured=0.0, families=4)
+    lesson = Lesson(taught, taught, TrainingSettings(batch=32), torch.Generator().manual_seed(0))
+    found = list(islice(batches(lesson), 4))
+    assert Counter(place for batch in found for place in batch) == Counter(range(128))
+    for batch in found:
+        families = taught.targets.families[list(batch)].tolist()
+        assert max(Counter(families).values()) >= 16
+        assert len(set(families)) <= 2
+
+
+def test_a_batch_as_large_as_the_records_takes_all_of_them() -> None:
+    taught = examples(5, measured=0.0)
+    lesson = Lesson(taught, taught, TrainingSettings(), torch.Generator())
+    assert next(batches(lesson)) == range(5)
