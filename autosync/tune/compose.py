@@ -121,7 +121,8 @@ def _make_simulator(options: TuneOptions) -> Simulator:
         return Replay()
     from autosync.simulator import LearnedSimulator  # torch is imported only when it is asked for
 
-    return LearnedSimulator(AnalyticSimulator(), seed=options.seed)
+    base = AnalyticSimulator() if options.simulator == "linear" else Replay()
+    return LearnedSimulator(base, options.simulator, seed=options.seed)
 
 
 def _seeds_in_words(model: ModelSpec, cluster: ClusterSpec, different: int, trials: int) -> Iterator[str]:

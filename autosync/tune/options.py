@@ -14,7 +14,7 @@ from autosync.errors import AutosyncError
 __all__ = ["ON_NODE_LOSS", "SEARCHERS", "SIMULATORS", "OptionsError", "TuneOptions", "flag"]
 
 SEARCHERS = ("guided", "evolution", "random")
-SIMULATORS = ("analytic", "linear", "replay")
+SIMULATORS = ("analytic", "replay", "linear", "rnn", "gat", "deepsets", "trees")
 ON_NODE_LOSS = ("wait", "shrink")
 
 EXCLUSIVE = (

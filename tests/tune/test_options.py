@@ -13,7 +13,10 @@ REFUSED = {
     "time_budget_seconds": (-5.0, "--time-budget must be greater than 0, not -5.0."),
     "workers": (0, "--workers must be greater than or equal to 1, not 0."),
     "searcher": ("nosuch", "--searcher must be one of guided, evolution, random, not 'nosuch'."),
-    "simulator": ("nosuch", "--simulator must be one of analytic, linear, replay, not 'nosuch'."),
+    "simulator": (
+        "nosuch",
+        "--simulator must be one of analytic, replay, linear, rnn, gat, deepsets, trees, not 'nosuch'.",
+    ),
     "seed": (-1, "--seed must be greater than or equal to 0, not -1."),
     "warmup_steps": (-1, "--warmup must be greater than or equal to 0, not -1."),
     "timed_steps": (0, "--steps must be greater than or equal to 1, not 0."),
