@@ -133,9 +133,11 @@ class Supervisor:
         except RayActorError:
             outcome, reason = "lost", _because(self._left(), "The client process died during the trial.")
             self.close()
-        except RayTaskError as error:
+        except RayTaskError as error:  # when it connects anew, say
+            missing = self._left() or workers.missing()
+            outcome = "lost" if missing else "failed"
+            reason = _because(missing, f"The client failed outside the strategy: {error.cause!r}")
             self.close()
-            outcome, reason = "failed", f"The client failed outside the strategy: {error.cause!r}"
         else:
             self._failures = self._failures + 1 if record["outcome"] == "failed" else 0
             if record["outcome"] in ("failed", "timed_out"):

@@ -38,6 +38,8 @@ from trials.worker_set import SetSettings, WorkerSet
 WORKERS = 2
 SHORT = TimingProtocol(warmup_steps=1, timed_steps=3)
 ENDLESS = TimingProtocol(warmup_steps=0, timed_steps=10**7, time_limit_seconds=1e6)
+TRIALS_A_CONNECTION = 2
+"""So that trials go on over one connection after another."""
 GONE_WITHIN_SECONDS = 20.0
 """How long the operating system may take to end killed processes."""
 
@@ -71,7 +73,7 @@ def on_ray(
         answer_seconds=3.0,
         import_paths=import_paths,
         exclusive=False,
-        trials_a_connection=2,  # so that trials go on over one connection after another
+        trials_a_connection=TRIALS_A_CONNECTION,
     )
     settings = RaySettings(workers, clock or brisk(), probe=probe, grace_seconds=4.0)
     return RayBackend(Launch(model, cluster, settings))
@@ -227,8 +229,7 @@ class TestRay:
         self, set_of_workers: RayBackend, role: str, told: str
     ) -> None:
         record, pids = interrupted(set_of_workers, role, signal.SIGKILL, ENDLESS)
-        assert record.outcome == "lost"
-        assert record.reason.startswith(told)
+        assert (record.outcome, record.reason[: len(told)]) == ("lost", told)
         assert record.total_seconds > 0
         assert_it_still_works(set_of_workers)
         assert left_of(pids) == set()
@@ -242,6 +243,15 @@ class TestRay:
         record, pids = interrupted(set_of_workers, "worker-1", signal.SIGKILL, ENDLESS, first=stop_client)
         assert (record.outcome, record.reason) == ("lost", "Worker 1 on node0 has died. (The trial was under way.)")
         assert left_of(pids) == set()
+        assert_it_still_works(set_of_workers)
+
+    def test_a_worker_that_is_dead_when_the_client_connects_anew_is_named(self, set_of_workers: RayBackend) -> None:
+        for trials in (0, TRIALS_A_CONNECTION):  # the first loss makes a new set, which has run none
+            for _ in range(trials):
+                assert_it_still_works(set_of_workers)
+            os.kill(set_of_workers.pids()["worker-1"], signal.SIGKILL)
+            record = set_of_workers.run(wanted(set_of_workers))
+            assert (record.outcome, record.reason.partition(". ")[0]) == ("lost", "Worker 1 on node0 has died")
         assert_it_still_works(set_of_workers)
 
     def test_a_worker_killed_while_others_wait_in_a_collective_is_named_and_all_kinds_of_trials_run_next(
