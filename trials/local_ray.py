@@ -44,7 +44,7 @@ def start_ray(start: RayStart) -> str:
     """Connect this process to Ray; what was done, in a sentence. Raises `ClusterError` when no cluster answers."""
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     os.environ.setdefault("RAY_TRAIN_V2_ENABLED", "0")
-    # Ray has its workers give way to every other process: beside a busy one they get a thirtieth of a core.
+    # Ray has its workers give way to every other process: beside a busy one they get a thirtieth of its share.
     os.environ.setdefault("RAY_worker_niceness", "0")
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": True}
     if start.working_dir is not None:

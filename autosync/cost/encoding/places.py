@@ -11,6 +11,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from autosync.cost.fair_cores import fair_cores
 from autosync.cost.replay.resources import Resources
 from autosync.spec import ClusterSpec, Device
 
@@ -53,7 +54,7 @@ def places_of(cluster: ClusterSpec, replicas: tuple[str, ...]) -> Places:
         on_node[number[Device.parse(name).node]] += 1
     names = [node.name for node in cluster.nodes if on_node[number[node.name]]]
     rates = np.array([_mean_log_rate(cluster, node.name, names) for node in cluster.nodes])
-    cores = np.log([node.cores for node in cluster.nodes])
+    cores = np.log(fair_cores(cluster))
     pairs = [(one, other) for one in names for other in names if one != other] or [(names[0], names[0])]
     return Places(
         resources=Resources(cluster),
