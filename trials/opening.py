@@ -93,12 +93,13 @@ def model_on(name: str, cluster: ClusterSpec) -> str:
 def _in_this_process(choice: Choice) -> Opened:
     quiet_tensorflow()
     from autosync.engine.capture import capture
+    from autosync.engine.profile import profiled
     from autosync.engine.servers import use_logical_devices
     from trials.backends.local import LocalBackend
 
     cluster = local_cluster(WORKERS_OF_A_SINGLE_NODE if choice.workers is None else choice.workers)
     use_logical_devices(len(cluster.server_devices))  # before capturing, which uses TensorFlow
-    captured = capture(build_task(choice.model))
+    captured = profiled(capture(build_task(choice.model)))
     backend = LocalBackend(captured.to_bytes(), cluster)
     where = "Every worker is a logical device of this process, so links are its memory."
     return Opened(backend, (where, model_line(choice.model, cluster), *captured.notes))

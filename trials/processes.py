@@ -85,11 +85,13 @@ class ClientProcess:
         return os.getpid()
 
     def capture(self, model: str, gpus: int) -> bytes:
-        """Build and capture the model called `model`. Raises `ModelError`."""
+        """Build and capture the model called `model`, and profile a step. Raises `ModelError`."""
         from autosync.engine.capture import capture
+        from autosync.engine.profile import profiled
         from autosync.engine.zoo import build_task
 
-        self._captured = capture(build_task(model, gpus))
+        captured = capture(build_task(model, gpus))
+        self._captured = captured if gpus else profiled(captured)  # replicas on GPUs compute at another pace
         return self._captured.to_bytes()
 
     def load(self, captured: bytes) -> None:

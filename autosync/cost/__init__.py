@@ -6,7 +6,7 @@ from autosync.cost.coefficients import Coefficients
 from autosync.cost.families import positions_by_family
 from autosync.cost.features import FEATURES, FEATURES_VERSION, feature_table, features_and_seconds
 from autosync.cost.protocol import Restorable, Simulator
-from autosync.cost.replay import ModelProfile, Replay, ReplayCoefficients, StepFigures, VariableFigures, side_by_side
+from autosync.cost.replay import Replay, ReplayCoefficients, StepFigures, VariableFigures, side_by_side
 from autosync.cost.traffic import Traffic, traffic
 
 __all__ = [
@@ -15,7 +15,6 @@ __all__ = [
     "AnalyticSimulator",
     "Breakdown",
     "Coefficients",
-    "ModelProfile",
     "Replay",
     "ReplayCoefficients",
     "Restorable",

@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from autosync.cost.channels import Channel, Exchanges
+from autosync.cost.computing import core_flops, ready_fractions
 from autosync.cost.exchange import Quantities
 from autosync.cost.fair_cores import fair_cores
 from autosync.cost.processes import Processes
 from autosync.cost.projection import Columns, Projected, Projection
-from autosync.cost.readiness import ready_fractions
 from autosync.spec import DTYPE_BYTES, ClusterSpec, ModelSpec, Partition, Variable, shard_sizes
 
 __all__ = ["PHASES", "CostTables", "Matrices", "VariableTable", "cost_tables"]
@@ -100,8 +100,8 @@ class Matrices(NamedTuple):
 class CostTables:
     """What the channels met so far load onto links, nodes and servers; made when they are first asked for.
 
-    `node_compute` float64 (nodes,) is each node's share of work: replicas a core, times forward flops; `gpu_flops`
-    those of a GPU replica (0: none).
+    `node_compute` float64 (nodes,) is each node's share of work: replicas a core, times `core_flops`; `gpu_flops` are a
+    GPU replica's forward flops (0: none).
     """
 
     cluster: ClusterSpec
@@ -155,7 +155,7 @@ def cost_tables(model: ModelSpec, cluster: ClusterSpec, replicas: tuple[str, ...
             for variable in model.variables
         },
         node_cores=cores,
-        node_compute=model.flops * np.array(on_cpu, dtype=np.float64) / cores,
+        node_compute=core_flops(model) * np.array(on_cpu, dtype=np.float64) / cores,
         gpu_flops=model.flops if sum(on_cpu) < len(replicas) else 0.0,
         gradient_bytes=model.gradient_bytes,
         _exchanges=Exchanges(replicas, Processes.of_cluster(cluster), model.slots),

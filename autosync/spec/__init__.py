@@ -5,6 +5,7 @@ from autosync.spec.codec import canonical_json, digest, parse_json
 from autosync.spec.compressor import Cast, Compressor, PowerSGD, SufficientFactors, TopK
 from autosync.spec.model import DTYPE_BYTES, ModelSpec, Operator, Variable
 from autosync.spec.parcel import is_summed_as_it_is, parcels, piece_sizes
+from autosync.spec.profile import ModelProfile
 from autosync.spec.record import RuntimeRecord, TimingProtocol
 from autosync.spec.strategy import Partition, Strategy, VariableStrategy, shard_sizes
 from autosync.spec.symmetry import canonical_strategy
@@ -28,6 +29,7 @@ __all__ = [
     "Device",
     "Figure",
     "Link",
+    "ModelProfile",
     "ModelSpec",
     "Node",
     "Operator",

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from autosync.errors import SpecError
 from autosync.spec.codec import digest
 from autosync.spec.fields import known_fields, optional, required
+from autosync.spec.profile import ModelProfile
 
 __all__ = ["DTYPE_BYTES", "ModelSpec", "Operator", "Variable"]
 
@@ -131,6 +132,7 @@ class ModelSpec:
 
     `batch_size` is what one replica takes a step; `optimizer` is its name with its settings, as text;
     `slots` counts the arrays of a variable's size that the optimizer keeps beside it (Adam: 2).
+    `profile` is what a step was measured to take; the digest leaves it out, so that measuring twice gives one model.
     """
 
     name: str
@@ -139,6 +141,7 @@ class ModelSpec:
     slots: int
     variables: tuple[Variable, ...]
     operators: tuple[Operator, ...] = ()
+    profile: ModelProfile | None = None
 
     def __post_init__(self) -> None:
         if not self.variables:
@@ -149,10 +152,12 @@ class ModelSpec:
             raise SpecError(f"Model {self.name!r} has two variables named {twice!r}; names must be unique.")
         if sorted(variable.ready_order for variable in self.variables) != list(range(len(names))):
             raise SpecError(f"Model {self.name!r}: ready_order must count its {len(names)} variables from 0.")
+        if self.profile is not None and (missing := [name for name in names if name not in self.profile.ready]):
+            raise SpecError(f"The profile of model {self.name!r} does not say when {missing[0]!r} is ready.")
 
     @cached_property
     def digest(self) -> str:
-        return digest(self.to_json())
+        return digest(replace(self, profile=None).to_json())
 
     @cached_property
     def by_name(self) -> dict[str, Variable]:
@@ -174,7 +179,7 @@ class ModelSpec:
         return sum(operator.flops for operator in self.operators)
 
     def to_json(self) -> dict[str, Any]:
-        return {
+        document: dict[str, Any] = {
             "name": self.name,
             "batch_size": self.batch_size,
             "optimizer": self.optimizer,
@@ -182,11 +187,16 @@ class ModelSpec:
             "variables": [variable.to_json() for variable in self.variables],
             "operators": [operator.to_json() for operator in self.operators],
         }
+        if self.profile is not None:
+            document["profile"] = self.profile.to_json()
+        return document
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> ModelSpec:
         what = "A model"
-        known_fields(document, ("name", "batch_size", "optimizer", "slots", "variables", "operators"), what)
+        known = ("name", "batch_size", "optimizer", "slots", "variables", "operators", "profile")
+        known_fields(document, known, what)
+        profile = optional(document, "profile", dict, what)
         return cls(
             name=required(document, "name", str, what),
             batch_size=required(document, "batch_size", int, what),
@@ -194,4 +204,5 @@ class ModelSpec:
             slots=required(document, "slots", int, what),
             variables=tuple(Variable.from_json(each) for each in required(document, "variables", list, what)),
             operators=tuple(Operator.from_json(each) for each in required(document, "operators", list, what)),
+            profile=None if profile is None else ModelProfile.from_json(profile),
         )

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from autosync.cost import AnalyticSimulator, Coefficients, breakdown, traffic
+from autosync.cost.computing import ready_fractions
 from autosync.cost.loads import loads_by_replicas
-from autosync.cost.readiness import ready_fractions
 from autosync.cost.step_time import step_terms
 from autosync.errors import SpecError
 from autosync.spec import (

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from autosync.errors import SpecError
-from autosync.spec import ModelSpec, Operator, Variable, canonical_json, parse_json
+from autosync.spec import ModelProfile, ModelSpec, Operator, Variable, canonical_json, parse_json
 from tests import cases
 
 MODELS = [
@@ -99,3 +99,26 @@ def test_a_variable_that_breaks_a_rule_is_refused(arguments: tuple[Any, ...], me
 def test_a_model_that_breaks_a_rule_is_refused(variables: tuple[Variable, ...], message: str):
     with pytest.raises(SpecError, match=re.escape(message)):
         ModelSpec("m", 1, "SGD", 0, variables)
+
+
+def _profiled(model: ModelSpec, seconds: float = 0.1) -> ModelSpec:
+    return replace(model, profile=ModelProfile(seconds, 2 * seconds, {each.name: 0.5 for each in model.variables}))
+
+
+def test_a_profile_comes_back_from_json_and_is_no_part_of_the_digest():
+    model = _profiled(cases.mlp_model())
+    again = ModelSpec.from_json(parse_json(canonical_json(model.to_json()), "The model"))
+    assert again == model
+    assert again.profile == model.profile
+    assert model.digest == cases.mlp_model().digest == _profiled(model, 0.7).digest
+    assert "profile" not in cases.mlp_model().to_json()
+
+
+def test_a_profile_that_is_none_is_refused():
+    with pytest.raises(SpecError, match=r"passes take positive seconds, not 0.0 and 1.0"):
+        ModelProfile(0.0, 1.0, {})
+    with pytest.raises(SpecError, match="'w' is ready at a fraction from 0 to 1, not 2"):
+        ModelProfile(1.0, 1.0, {"w": 2.0})
+    first = cases.mlp_model().variables[0].name
+    with pytest.raises(SpecError, match=f"The profile of model 'mlp' does not say when '{first}' is ready"):
+        replace(cases.mlp_model(), profile=ModelProfile(1.0, 1.0, {}))

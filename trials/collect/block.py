@@ -62,7 +62,8 @@ class Block:
         load = self._conditions.load_average()
         record = self._backend.run(request)
         versions = {**record.versions, ENGINE: self._conditions.engine}
-        record = replace(record, sequence=slot.number, load_average=load, versions=versions)
+        model = self._conditions.model or record.model
+        record = replace(record, model=model, sequence=slot.number, load_average=load, versions=versions)
         self._store.append(record)
         self._learn(record)
         self._lost_in_a_row = self._lost_in_a_row + 1 if record.outcome == "lost" else 0

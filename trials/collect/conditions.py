@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import autosync.engine
+from autosync.spec import ModelSpec
 
 __all__ = ["ENGINE", "Conditions", "engine_digest", "load_average"]
 
@@ -33,7 +34,11 @@ def engine_digest(root: Path = Path(autosync.engine.__file__).parent) -> str:
 
 @dataclass(frozen=True)
 class Conditions:
-    """`load_average` is asked just before each trial."""
+    """`load_average` is asked just before each trial.
+
+    `model` is what records name, where that is to be another profile of it than the back end's.
+    """
 
     engine: str
     load_average: Callable[[], float] = load_average
+    model: ModelSpec | None = None

@@ -1,4 +1,4 @@
-"""The folder of a collection: its records, and its clusters as they were measured when first met."""
+"""The folder of a collection: its records, and its clusters and models as they were measured when first met."""
 
 from __future__ import annotations
 
@@ -8,21 +8,23 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from autosync.errors import DatasetError
-from autosync.spec import ClusterSpec, parse_json
+from autosync.spec import ClusterSpec, ModelProfile, ModelSpec, parse_json
 
 __all__ = ["Folder"]
 
 
 @dataclass(frozen=True)
 class Folder:
-    """`records` holds Parquet files and nothing else; `clusters` a JSON file for each cluster; README.md the card.
+    """`records` holds Parquet files and nothing else; `clusters` a JSON file for each cluster, `profiles` one for each
+    model; README.md the card.
 
-    A cluster is measured once and all cells' records name the same figures, so that it has one digest.
+    A cluster is measured once and all cells' records name the same figures, so that it has one digest; a model's step
+    is profiled once.
     """
 
     path: Path
@@ -67,14 +69,29 @@ class Folder:
 
     def write_cluster(self, name: str, cluster: ClusterSpec, probing: dict[str, Any] | None) -> None:
         """Keep the cluster with the report of its probe, in one go."""
-        file = self._cluster_file(name)
-        try:
-            file.parent.mkdir(exist_ok=True)
-            temporary = file.with_name(f".{file.name}.{os.getpid()}")
-            temporary.write_text(json.dumps({"cluster": cluster.to_json(), "probe": probing}) + "\n")
-            os.replace(temporary, file)
-        except OSError as error:
-            raise DatasetError(f"{file} cannot be written: {error.strerror}; free the disk, and go on.") from None
+        _write(self._cluster_file(name), {"cluster": cluster.to_json(), "probe": probing})
+
+    def profiled(self, model: ModelSpec) -> ModelSpec:
+        """`model` with the profile that is kept here; without one, its own is kept."""
+        file = self.path / "profiles" / f"{model.name}.json"
+        if file.exists():
+            kept = parse_json(file.read_bytes(), str(file))
+            if kept["model_digest"] == model.digest:
+                return replace(model, profile=ModelProfile.from_json(kept["profile"]))
+        if model.profile is not None:
+            _write(file, {"model_digest": model.digest, "profile": model.profile.to_json()})
+        return model
 
     def _cluster_file(self, name: str) -> Path:
         return self.path / "clusters" / f"{name}.json"
+
+
+def _write(file: Path, document: dict[str, Any]) -> None:
+    """Put `document` in place of `file`, in one go. Raises `DatasetError`."""
+    try:
+        file.parent.mkdir(exist_ok=True)
+        temporary = file.with_name(f".{file.name}.{os.getpid()}")
+        temporary.write_text(json.dumps(document) + "\n")
+        os.replace(temporary, file)
+    except OSError as error:
+        raise DatasetError(f"{file} cannot be written: {error.strerror}; free the disk, and go on.") from None

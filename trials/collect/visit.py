@@ -9,6 +9,7 @@ import os
 import sys
 import threading
 import time
+from dataclasses import replace
 
 import ray
 from ray.exceptions import RayError, RayTaskError
@@ -82,7 +83,8 @@ class _Visit:
             return
         backend = self._backend(cell)
         try:
-            block = Block(self._plan, cell, backend, self._store, self._conditions)
+            model = self._folder.profiled(backend.model)
+            block = Block(self._plan, cell, backend, self._store, replace(self._conditions, model=model))
             block.take_up(records)
             for slot in due:
                 if self._time_is_over():

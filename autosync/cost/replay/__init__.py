@@ -3,13 +3,11 @@
 from autosync.cost.replay.alone import exchange_seconds
 from autosync.cost.replay.coefficients import ReplayCoefficients
 from autosync.cost.replay.figures import StepFigures, VariableFigures
-from autosync.cost.replay.profile import ModelProfile
 from autosync.cost.replay.simulator import Replay
 from autosync.cost.replay.step import Step, laid_out
 from autosync.cost.replay.trace import predicted_trace, side_by_side
 
 __all__ = [
-    "ModelProfile",
     "Replay",
     "ReplayCoefficients",
     "Step",

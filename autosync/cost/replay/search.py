@@ -48,10 +48,10 @@ class Search:
         left_out = set()
         if not any(step.catalogue.has_gpus for step in steps):
             left_out.add("gpu_seconds_per_flop")
-        if not any(step.passes.profile for step in steps):
+        if not any(step.passes.model.profile for step in steps):
             left_out.add("profile_scale")
-        if all(step.passes.profile for step in steps):
-            left_out |= {"core_seconds_per_flop", "gpu_seconds_per_flop"}
+        if all(step.passes.model.profile for step in steps):
+            left_out.add("core_seconds_per_flop")
         names = tuple(name for name in asdict(prior) if name not in left_out)
         spread = [PRIOR_LOG] + [PRIOR_SHARE if name in SHARES else PRIOR_LOG_RATIO for name in names]
         return cls(prior, names, 1 / np.array(spread) ** 2)

@@ -12,7 +12,6 @@ from autosync.cost.families import positions_by_family
 from autosync.cost.replay.calibration import Family, calibrated
 from autosync.cost.replay.coefficients import ReplayCoefficients
 from autosync.cost.replay.figures import StepFigures, step_figures
-from autosync.cost.replay.profile import ModelProfile
 from autosync.cost.replay.step import Setting, Step, setting_of
 from autosync.cost.replay.trace import predicted_trace
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
@@ -31,13 +30,9 @@ class Replay:
     Records of several models are fitted together, so they should come from machines alike.
     """
 
-    def __init__(
-        self, prior: ReplayCoefficients | None = None, profiles: Mapping[str, ModelProfile] | None = None
-    ) -> None:
-        """`profiles` by the digest of their model."""
+    def __init__(self, prior: ReplayCoefficients | None = None) -> None:
         self.prior = prior or ReplayCoefficients()
         self.coefficients = self.prior
-        self.profiles = dict(profiles or {})
 
     def predict(
         self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy]
@@ -65,10 +60,10 @@ class Replay:
         return predicted_trace(self.step(model, cluster, strategy), self.coefficients)
 
     def _steps(self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy]) -> Iterator[Step]:
-        profile, settings = self.profiles.get(model.digest), dict[tuple[str, ...], Setting]()
+        settings = dict[tuple[str, ...], Setting]()
         for strategy in strategies:
             if strategy.replicas not in settings:
-                settings[strategy.replicas] = setting_of(model, cluster, strategy, profile)
+                settings[strategy.replicas] = setting_of(model, cluster, strategy)
             yield settings[strategy.replicas].step(strategy)
 
     def fit(self, records: Sequence[RuntimeRecord]) -> None:
@@ -88,20 +83,14 @@ class Replay:
         self.coefficients = calibrated(families, self.prior)
 
     def state(self) -> dict[str, Any]:
-        return {
-            "prior": self.prior.to_json(),
-            "coefficients": self.coefficients.to_json(),
-            "profiles": {digest: profile.to_json() for digest, profile in self.profiles.items()},
-        }
+        return {"prior": self.prior.to_json(), "coefficients": self.coefficients.to_json()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over what `state` gave. Raises `SpecError` when it is something else."""
         what = "The state of a Replay"
-        known_fields(state, ("prior", "coefficients", "profiles"), what)
+        known_fields(state, ("prior", "coefficients"), what)
         prior = ReplayCoefficients.from_json(required(state, "prior", dict, what))
         coefficients = ReplayCoefficients.from_json(required(state, "coefficients", dict, what))
-        profiles = required(state, "profiles", dict, what)
-        self.profiles = {digest: ModelProfile.from_json(profile) for digest, profile in profiles.items()}
         self.prior, self.coefficients = prior, coefficients
 
 

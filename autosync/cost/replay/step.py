@@ -12,7 +12,7 @@ import numpy.typing as npt
 from autosync.cost.replay.coefficients import ReplayCoefficients
 from autosync.cost.replay.folding import folded
 from autosync.cost.replay.graph import StepGraph, step_graph
-from autosync.cost.replay.profile import ModelProfile, Passes
+from autosync.cost.replay.passes import Passes
 from autosync.cost.replay.queues import Observer, Tasks, Timeline, replayed
 from autosync.cost.replay.recipes import Catalogue
 from autosync.cost.replay.resources import Resources
@@ -107,21 +107,19 @@ class Setting:
         return Step(graph, self.catalogue, self.passes)
 
 
-def setting_of(
-    model: ModelSpec, cluster: ClusterSpec, strategy: Strategy, profile: ModelProfile | None = None
-) -> Setting:
+def setting_of(model: ModelSpec, cluster: ClusterSpec, strategy: Strategy) -> Setting:
     """The setting of all strategies with the same replicas. Raises `SpecError` when the cluster lacks some of them."""
     known = {str(device) for device in cluster.replica_devices}
     if not known.issuperset(strategy.replicas):
         check_strategy(strategy, model, cluster)
     replicas = strategy.replicas
     tables: CostTables = cost_tables(model, cluster, replicas)
-    return Setting(model, tables.variables, _catalogue(cluster, replicas, model.slots), Passes(model, profile))
+    return Setting(model, tables.variables, _catalogue(cluster, replicas, model.slots), Passes(model))
 
 
-def laid_out(model: ModelSpec, cluster: ClusterSpec, strategy: Strategy, profile: ModelProfile | None = None) -> Step:
+def laid_out(model: ModelSpec, cluster: ClusterSpec, strategy: Strategy) -> Step:
     """Raises `SpecError` when the strategy does not fit the model and the cluster."""
-    return setting_of(model, cluster, strategy, profile).step(strategy)
+    return setting_of(model, cluster, strategy).step(strategy)
 
 
 @lru_cache(maxsize=32)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from autosync.cost import Restorable, Simulator
-from autosync.cost.replay import ModelProfile, Replay, ReplayCoefficients
+from autosync.cost.replay import Replay, ReplayCoefficients
 from autosync.errors import SpecError
 from autosync.spec import ClusterSpec, RuntimeRecord, SharedCores, Strategy, TimingProtocol
 from search_spaces.default import SPACE
@@ -131,15 +131,10 @@ def test_coefficients_of_what_was_not_there_stay_as_they_were() -> None:
 
 
 def test_a_state_survives_json_and_restores_the_same_numbers() -> None:
-    profile = ModelProfile(0.1, 0.2, {each.name: 0.5 for each in MODEL.variables})
-    saved, restored = Replay(profiles={MODEL.digest: profile}), Replay(LAW)
+    saved, restored = Replay(), Replay(LAW)
     saved.fit(records(3))
     restored.restore(json.loads(json.dumps(saved.state())))
-    assert (restored.coefficients, restored.prior, restored.profiles) == (
-        saved.coefficients,
-        saved.prior,
-        saved.profiles,
-    )
+    assert (restored.coefficients, restored.prior) == (saved.coefficients, saved.prior)
 
 
 def test_a_state_that_is_none_says_what_is_missing() -> None:
@@ -156,12 +151,3 @@ def test_a_coefficient_that_is_none_is_refused() -> None:
         ReplayCoefficients(core_seconds_per_byte=-1.0)
     with pytest.raises(SpecError, match=r"overlap is a share between 0 and 1, not 1.5"):
         ReplayCoefficients(overlap=1.5)
-
-
-def test_a_profile_that_is_none_is_refused() -> None:
-    with pytest.raises(SpecError, match=r"passes take positive seconds, not 0.0 and 1.0"):
-        ModelProfile(0.0, 1.0, {})
-    with pytest.raises(SpecError, match="'w' is ready at a fraction from 0 to 1, not 2"):
-        ModelProfile(1.0, 1.0, {"w": 2.0})
-    with pytest.raises(SpecError, match="does not say when 'embeddings/token' is ready"):
-        Replay(profiles={MODEL.digest: ModelProfile(1.0, 1.0, {})}).predict(MODEL, CLUSTER, sampled(1, 1))

@@ -12,13 +12,14 @@ import pytest
 from autosync.baselines import BASELINES
 from autosync.cost import traffic
 from autosync.cost.exchange import Stage, Transfer
-from autosync.cost.replay import ModelProfile, Replay, ReplayCoefficients, exchange_seconds, laid_out
+from autosync.cost.replay import Replay, ReplayCoefficients, exchange_seconds, laid_out
 from autosync.errors import SpecError
 from autosync.spec import (
     ALGORITHMS,
     AllReduce,
     Cast,
     ClusterSpec,
+    ModelProfile,
     ModelSpec,
     Operator,
     ParameterServer,
@@ -209,8 +210,7 @@ def test_a_measured_profile_takes_the_place_of_flops() -> None:
     model, cluster = _one_after_the_other(), cases.star_cluster(4)
     profile = ModelProfile(0.2, 0.8, {each.name: 1.0 for each in model.variables})
     strategy = _each(model, cluster, [AllReduce(each) for each in range(10)])
-    replay = Replay(replace(FREE, profile_scale=2.0), {model.digest: profile})
-    found = replay.figures(model, cluster, strategy)
+    found = Replay(replace(FREE, profile_scale=2.0)).figures(replace(model, profile=profile), cluster, strategy)
     assert found.compute_seconds == pytest.approx((0.2 + 0.8) / 2 * 2)
     assert found.variables.ready.tolist() == pytest.approx([found.compute_seconds] * 10)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,12 +10,13 @@ import pytest
 from autosync.baselines import BASELINES
 from autosync.dataset import RecordStore
 from autosync.errors import TrialError
-from autosync.spec import RuntimeRecord
+from autosync.spec import ModelProfile, ModelSpec, RuntimeRecord
 from tests.cases import mlp_model
 from tests.trials.collect.plans import CELL, PretendBackend, plan
 from trials.collect.block import Block
 from trials.collect.conditions import Conditions, engine_digest
 from trials.collect.done import MOST_LOSSES, Done
+from trials.collect.folder import Folder
 from trials.collect.plan import Plan
 from trials.collect.schedule import Slot, slots_of
 
@@ -133,3 +135,29 @@ def test_the_digest_of_the_engine_changes_with_every_source_file(tmp_path: Path)
     changed = engine_digest(tmp_path)
     (tmp_path / "sync" / "ring.py").rename(tmp_path / "sync" / "tree.py")
     assert len({before, changed, engine_digest(tmp_path)}) == 3
+
+
+def _profiled(seconds: float) -> ModelSpec:
+    model = mlp_model()
+    ready = {variable.name: 0.5 for variable in model.variables}
+    return replace(model, profile=ModelProfile(seconds, 2 * seconds, ready))
+
+
+def test_a_model_is_profiled_once_for_all_records_of_a_folder(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    first = folder.profiled(_profiled(0.1))
+    assert folder.profiled(_profiled(0.2)).profile == folder.profiled(mlp_model()).profile == first.profile
+    kept = replace(QUIET, model=folder.profiled(_profiled(0.2)))
+    block = Block(plan(), CELL, PretendBackend(), RecordStore.create(folder.records), kept)
+    block.time(slots_of(plan(), CELL)[0])
+    assert [each.model.profile for each in RecordStore(folder.records).read()] == [first.profile]
+
+
+def test_a_profile_of_another_model_of_that_name_is_replaced(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    folder.profiled(_profiled(0.1))
+    wider = mlp_model((64, 300, 10))
+    ready = {variable.name: 0.5 for variable in wider.variables}
+    other = replace(wider, profile=ModelProfile(0.3, 0.4, ready))
+    assert folder.profiled(other).profile == other.profile
+    assert folder.profiled(wider).profile == other.profile

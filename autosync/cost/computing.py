@@ -1,10 +1,13 @@
-"""When gradients become ready: each variable's fraction of the backward pass."""
+"""What a replica computes: how much, and when in its backward pass each gradient is ready."""
 
 from __future__ import annotations
 
 from autosync.spec import ModelSpec
 
-__all__ = ["ready_fractions"]
+__all__ = ["core_flops", "ready_fractions"]
+
+SECONDS_PER_FLOP = 1e-10
+"""Of the core by which a profiled pass is told in flops; which one makes no difference once records are fitted."""
 
 
 def ready_fractions(model: ModelSpec) -> dict[str, float]:
@@ -12,8 +15,10 @@ def ready_fractions(model: ModelSpec) -> dict[str, float]:
 
     The backward pass visits the operators in reverse, each costing in proportion to its flops; a gradient is ready
     when the last operator that reads the variable has been visited. The order of `ready_order` always holds.
-    Without operators, gradients become ready at equal intervals.
+    Without operators, gradients become ready at equal intervals. A profiled model says all this itself.
     """
+    if model.profile is not None:
+        return dict(model.profile.ready)
     ordered = sorted(model.variables, key=lambda variable: variable.ready_order)
     if not model.flops > 0:
         return {variable.name: (variable.ready_order + 1) / len(ordered) for variable in ordered}
@@ -28,3 +33,10 @@ def ready_fractions(model: ModelSpec) -> dict[str, float]:
         latest = max(latest, visited.get(variable.name, 0.0))
         fractions[variable.name] = latest
     return fractions
+
+
+def core_flops(model: ModelSpec) -> float:
+    """Forward flops of one replica's step on a CPU; of a profiled model, as many as would take as long."""
+    if model.profile is None:
+        return model.flops
+    return (model.profile.forward_seconds + model.profile.backward_seconds) / 3 / SECONDS_PER_FLOP
