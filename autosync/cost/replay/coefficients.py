@@ -11,6 +11,8 @@ from autosync.cost.coefficient_checks import check_coefficients, numbers_of
 __all__ = ["ReplayCoefficients"]
 
 SHARES = ("overlap",)
+NOT_OF_CORES = ("gpu_seconds_per_flop", "link_overhead")
+"""What a faster processor leaves as it is."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,8 @@ class ReplayCoefficients:
     profile's times are multiplied with `profile_scale`.
 
     `overlap` says how early a gradient that is ready at a fraction p of the backward pass sets out: at
-    1 - overlap (1 - p), so 0 is after the pass.
+    1 - overlap (1 - p), so 0 is after the pass. A link takes `link_overhead` longer, as a share, than its bytes at its
+    measured rate: for headers, and for pauses between the messages of an exchange that a probe's streams do not have.
     """
 
     step_overhead_seconds: float = 5e-3
@@ -36,6 +39,7 @@ class ReplayCoefficients:
     core_seconds_per_shard: float = 1e-4
     profile_scale: float = 1.0
     overlap: float = 0.5
+    link_overhead: float = 0.1
 
     def __post_init__(self) -> None:
         check_coefficients(self, SHARES)

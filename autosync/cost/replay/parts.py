@@ -120,7 +120,7 @@ class PartMaker:
     def costed(self, part: Part, coefficients: ReplayCoefficients) -> Costed:
         rates = np.array(
             [
-                1.0,
+                1.0 + coefficients.link_overhead,
                 coefficients.core_seconds_per_message,
                 coefficients.core_seconds_per_byte,
                 coefficients.core_seconds_per_reduced_byte,

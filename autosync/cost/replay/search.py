@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from autosync.cost.replay.coefficients import SHARES, ReplayCoefficients
+from autosync.cost.replay.coefficients import NOT_OF_CORES, SHARES, ReplayCoefficients
 from autosync.cost.replay.step import Step
 
 __all__ = ["PROBE", "Search"]
@@ -25,6 +25,8 @@ PRIOR_LOG_RATIO = 0.7
 """How far one coefficient may well be from the prior once the machine's speed is accounted for: a factor 2."""
 PRIOR_SHARE = 0.35
 """How far a coefficient that is a share may well be from the prior."""
+PRIOR_LOG_OVERHEAD = 0.3
+"""Of a link's overhead, which protocols make and machines little."""
 LARGEST_LOG = 9.0
 SMALLEST_PRIOR = 1e-15
 PROBE = 0.02
@@ -53,7 +55,8 @@ class Search:
         if all(step.passes.model.profile for step in steps):
             left_out.add("core_seconds_per_flop")
         names = tuple(name for name in asdict(prior) if name not in left_out)
-        spread = [PRIOR_LOG] + [PRIOR_SHARE if name in SHARES else PRIOR_LOG_RATIO for name in names]
+        other = dict.fromkeys(SHARES, PRIOR_SHARE) | {"link_overhead": PRIOR_LOG_OVERHEAD}
+        spread = [PRIOR_LOG, *(other.get(name, PRIOR_LOG_RATIO) for name in names)]
         return cls(prior, names, 1 / np.array(spread) ** 2)
 
     @cached_property
@@ -69,7 +72,7 @@ class Search:
         return self.inside(np.concatenate([[0.0], np.where(self.is_share, self.values, 0.0)]))
 
     def coefficients(self, point: FloatArray) -> ReplayCoefficients:
-        on_machine = np.array([not name.startswith("gpu_") for name in self.names])
+        on_machine = np.array([name not in NOT_OF_CORES for name in self.names])
         factors = np.exp(np.clip(point[1:] + on_machine * point[0], -LARGEST_LOG, LARGEST_LOG))
         found = np.where(self.is_share, np.clip(point[1:], 0, 1), np.maximum(self.values, SMALLEST_PRIOR) * factors)
         return replace(self.prior, **dict(zip(self.names, found.tolist(), strict=True)))

@@ -29,6 +29,7 @@ NETWORK_ALONE = ReplayCoefficients(
     core_seconds_per_byte=0.0,
     core_seconds_per_reduced_byte=0.0,
     core_seconds_per_updated_byte=0.0,
+    link_overhead=0.0,
 )
 
 

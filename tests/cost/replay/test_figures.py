@@ -14,7 +14,7 @@ from search_spaces.default import SPACE
 from tests import cases
 from tests.cost.cases import all_by, dense_model, strategy_of
 
-FREE = ReplayCoefficients(*[0.0] * 7, core_seconds_per_shard=0.0, overlap=1.0)
+FREE = ReplayCoefficients(*[0.0] * 7, core_seconds_per_shard=0.0, overlap=1.0, link_overhead=0.0)
 
 
 @pytest.mark.parametrize("make", [cases.star_cluster, cases.uneven_cluster, cases.gpu_cluster])

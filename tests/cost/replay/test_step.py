@@ -37,7 +37,7 @@ from tests import cases
 from tests.cost.cases import all_by, dense_model, sparse_model, strategy_of
 from tests.cost.test_racks import ALTERNATING, BESIDE_ONE, MODEL, MODEL_BYTES, UPLINK_BYTES_PER_SECOND, racks, ring
 
-FREE = ReplayCoefficients(*[0.0] * 7, core_seconds_per_shard=0.0, overlap=1.0)
+FREE = ReplayCoefficients(*[0.0] * 7, core_seconds_per_shard=0.0, overlap=1.0, link_overhead=0.0)
 RATE = 25e6
 """Bytes a second of the star cluster's links."""
 
