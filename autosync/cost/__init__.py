@@ -1,31 +1,43 @@
 """What arithmetic alone can say about a strategy: its traffic, its step time, its features."""
 
 from autosync.cost.analytic import AnalyticSimulator
+from autosync.cost.bottleneck import Bottleneck, bottleneck
 from autosync.cost.breakdown import Breakdown, breakdown
 from autosync.cost.coefficients import Coefficients
+from autosync.cost.drafted import Drafted
 from autosync.cost.families import positions_by_family
 from autosync.cost.features import FEATURES, FEATURES_VERSION, feature_table, features_and_seconds
-from autosync.cost.protocol import Restorable, Simulator
+from autosync.cost.informed import Informed, weight_of
+from autosync.cost.protocol import Restorable, Simulator, Unsure
 from autosync.cost.replay import Replay, ReplayCoefficients, StepFigures, VariableFigures, side_by_side
 from autosync.cost.traffic import Traffic, traffic
+from autosync.cost.weights import heaviest, timed_and_weighed
 
 __all__ = [
     "FEATURES",
     "FEATURES_VERSION",
     "AnalyticSimulator",
+    "Bottleneck",
     "Breakdown",
     "Coefficients",
+    "Drafted",
+    "Informed",
     "Replay",
     "ReplayCoefficients",
     "Restorable",
     "Simulator",
     "StepFigures",
     "Traffic",
+    "Unsure",
     "VariableFigures",
+    "bottleneck",
     "breakdown",
     "feature_table",
     "features_and_seconds",
+    "heaviest",
     "positions_by_family",
     "side_by_side",
+    "timed_and_weighed",
     "traffic",
+    "weight_of",
 ]

@@ -38,8 +38,8 @@ class AnalyticSimulator:
             predicted[positions] = np.log(step_seconds(loads, self.coefficients))
         return predicted
 
-    def fit(self, records: Sequence[RuntimeRecord]) -> None:
-        self.coefficients = calibrated(records, self.prior)
+    def fit(self, records: Sequence[RuntimeRecord], weights: Sequence[float] | None = None) -> None:
+        self.coefficients = calibrated(records, self.prior, weights)
 
     def state(self) -> dict[str, Any]:
         return {"prior": self.prior.to_json(), "coefficients": self.coefficients.to_json()}

@@ -17,6 +17,7 @@ from autosync.cost.coefficients import Coefficients
 from autosync.cost.families import positions_by_family
 from autosync.cost.loads import Loads, loads_by_replicas
 from autosync.cost.step_time import step_seconds
+from autosync.cost.weights import timed_and_weighed
 from autosync.spec import RuntimeRecord
 
 __all__ = ["calibrated"]
@@ -37,23 +38,26 @@ SMALLEST_PRIOR = 1e-15
 
 @dataclass(frozen=True, eq=False)
 class _Measured:
-    """Loads of some records and the logarithms of their step seconds, (n,)."""
+    """Loads of some records, the logarithms of their step seconds, and the errors expected of these, (n,)."""
 
     loads: Loads
     log_seconds: FloatArray
+    errors: FloatArray
 
 
-def calibrated(records: Sequence[RuntimeRecord], prior: Coefficients) -> Coefficients:
+def calibrated(
+    records: Sequence[RuntimeRecord], prior: Coefficients, weights: Sequence[float] | None = None
+) -> Coefficients:
     """The coefficients under which the closed form agrees best with `records`; `prior` when none holds a time."""
-    measured = list(_measured(records))
+    measured = list(_measured(records, weights))
     if not measured:
         return prior
     search = _Search.around(prior)
 
     def residuals(point: FloatArray, robust: Callable[[FloatArray], FloatArray]) -> FloatArray:
         candidate = search.coefficients(point)
-        errors = [np.log(step_seconds(each.loads, candidate)) - each.log_seconds for each in measured]
-        return np.concatenate([robust(np.concatenate(errors) / ERROR), search.ridge(point)])
+        misfits = [(np.log(step_seconds(each.loads, candidate)) - each.log_seconds) / each.errors for each in measured]
+        return np.concatenate([robust(np.concatenate(misfits)), search.ridge(point)])
 
     point, bounds = search.start, search.bounds
     # Huber's loss finds the way from a prior that is far off; Cauchy's then lets go of the outliers.
@@ -101,13 +105,15 @@ class _Search:
         return np.concatenate([(point[:-2] - machine) / spread, ends])
 
 
-def _measured(records: Sequence[RuntimeRecord]) -> Iterator[_Measured]:
-    timed = [record for record in records if record.timed]
+def _measured(records: Sequence[RuntimeRecord], weights: Sequence[float] | None) -> Iterator[_Measured]:
+    timed, heavy = timed_and_weighed(records, weights)
     log_seconds = np.log(np.array([record.median_seconds for record in timed], dtype=np.float64))
+    errors = ERROR / np.sqrt(heavy)
     for (model, cluster), members in positions_by_family(timed).items():
         strategies = [timed[position].strategy for position in members]
         for chosen, _, loads in loads_by_replicas(model, cluster, strategies):
-            yield _Measured(loads, log_seconds[np.array(members)[chosen]])
+            places = np.array(members)[chosen]
+            yield _Measured(loads, log_seconds[places], errors[places])
 
 
 def _huber(errors: FloatArray) -> FloatArray:

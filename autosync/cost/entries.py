@@ -1,4 +1,4 @@
-"""One strategy as uses of channels at points of the backward pass. Predicting spends its time here."""
+"""One strategy as uses of channels at points of the backward pass, whatever its gradients are encoded with."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 from autosync.cost.channels import Channel
 from autosync.cost.compression import CompressedShard, Use, bucket_uses, cast_rows_uses, server_uses
+from autosync.cost.decision_rows import channel_of
 from autosync.cost.exchange import Quantities
 from autosync.cost.tables import CostTables, VariableTable
 from autosync.spec import (
     AllReduce,
     ParameterServer,
     Strategy,
-    Synchronizer,
     VariableStrategy,
     is_summed_as_it_is,
     parcels,
@@ -28,9 +28,10 @@ CHUNKED = ("ring", "halving_doubling", "collective")
 
 @dataclass
 class Entries:
-    """What a strategy uses: entry i is `quantities[i]` of channel `channels[i]` at phase `phases[i]`.
+    """What a strategy uses: entry i is `quantities[i]` of channel `channels[i]` at phase `phases[i]`, and stands for
+    `shards[i]` shards that count for that channel.
 
-    `numbers` gives channels their numbers; strategies costed together share it. `shards` counts shards by channel.
+    `numbers` gives channels their numbers; strategies costed together share it.
     `chains` holds, for each bucket and compressed shard, the phase from which on its uses follow one another, the
     seconds its payload takes and its latency.
     """
@@ -39,7 +40,7 @@ class Entries:
     phases: list[int] = field(default_factory=list)
     channels: list[int] = field(default_factory=list)
     quantities: list[Quantities] = field(default_factory=list)
-    shards: dict[int, int] = field(default_factory=dict)
+    shards: list[int] = field(default_factory=list)
     bucket_bytes: list[float] = field(default_factory=list)
     chains: list[tuple[int, float, float]] = field(default_factory=list)
 
@@ -51,8 +52,7 @@ class Entries:
             self.phases.append(phase)
             self.channels.append(number)
             self.quantities.append(quantities)
-            counted = shards if quantities.gradient_bytes else 0
-            self.shards[number] = self.shards.get(number, 0) + counted
+            self.shards.append(shards if quantities.gradient_bytes else 0)
             projected = tables.projected(channel)
             seconds += projected.seconds_a_byte * quantities.payload_bytes
             latency += projected.latency_seconds
@@ -98,7 +98,7 @@ class _Served(NamedTuple):
 
 def _add_parcels(entries: Entries, tables: CostTables, server: ParameterServer, members: list[_Served]) -> None:
     """Shards alike in server and dtype, in the order in which they are ready: each with its share of the messages."""
-    number = entries.numbers.setdefault(_channel(server, sparse=False), len(entries.numbers))
+    number = entries.numbers.setdefault(channel_of(server, sparse=False), len(entries.numbers))
     sizes = [round(each.quantities.held_bytes) for each in members]
     for together in parcels(sizes):
         item_bytes = members[together[0]].table.item_bytes
@@ -114,7 +114,7 @@ def _add_parcels(entries: Entries, tables: CostTables, server: ParameterServer, 
             entries.phases.append(phase)
             entries.channels.append(number)
             entries.quantities.append(each.quantities._replace(pieces=messages / len(together)))
-            entries.shards[number] = entries.shards.get(number, 0) + 1
+            entries.shards.append(1)
 
 
 def entries_of(tables: CostTables, strategy: Strategy, numbers: dict[Channel, int]) -> Entries:
@@ -142,23 +142,17 @@ def entries_of(tables: CostTables, strategy: Strategy, numbers: dict[Channel, in
             elif shard.compressor is not None:
                 entries.add(tables, table.phase, _compressed_uses(tables, each, index, quantities))
             else:
-                number = numbers.setdefault(_channel(shard, sparse), len(numbers))
+                number = numbers.setdefault(channel_of(shard, sparse), len(numbers))
                 phases.append(table.phase)
                 channels.append(number)
                 weights.append(quantities)
-                counts[number] = counts.get(number, 0) + 1
+                counts.append(1)
     for (server, _), members in to_servers.items():
         _add_parcels(entries, tables, server, sorted(members, key=lambda each: (each.ready_order, each.number)))
     for bucket in buckets.values():
         entries.add(tables, bucket.phase, bucket.uses(len(tables.replicas)), bucket.shards)
         entries.bucket_bytes.append(bucket.payload_bytes)
     return entries
-
-
-def _channel(shard: Synchronizer, sparse: bool) -> Channel:
-    if isinstance(shard, ParameterServer):
-        return ("sparse_server", shard.device, False) if sparse else ("dense_server", shard.device, shard.local_copy)
-    return "gathered_rows", "", False
 
 
 def _compressed(table: VariableTable, each: VariableStrategy, index: int) -> CompressedShard:
@@ -169,6 +163,6 @@ def _compressed_uses(tables: CostTables, each: VariableStrategy, index: int, who
     """A compressed shard that is in no bucket: on a server, or sparse."""
     shard, table = each.shards[index], tables.variables[each.variable]
     if table.variable.sparse and shard.compressor:
-        return cast_rows_uses(_channel(shard, sparse=True), whole, table.item_bytes, shard.compressor)
+        return cast_rows_uses(channel_of(shard, sparse=True), whole, table.item_bytes, shard.compressor)
     assert isinstance(shard, ParameterServer)
     return server_uses(shard, _compressed(table, each, index), len(tables.replicas))

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
 from autosync.cost.channels import Channel
+from autosync.cost.decision_rows import NOT_PLAIN, DecisionRows
 from autosync.cost.entries import Entries, entries_of
-from autosync.cost.exchange import Quantities
 from autosync.cost.tables import PHASES, CostTables, Matrices, cost_tables
+from autosync.cost.uses import Uses, uses_of_entries, uses_of_rows
 from autosync.errors import SpecError
 from autosync.spec import ClusterSpec, ModelSpec, Strategy, check_strategy
 
@@ -75,11 +77,10 @@ def loads_by_replicas(
     for position, strategy in enumerate(strategies):
         groups.setdefault(strategy.replicas, []).append(position)
     for replicas, positions in groups.items():
+        _check_replicas(model, cluster, strategies[positions[0]])
+        tables = cost_tables(model, cluster, replicas)
         for begin in range(0, len(positions), CHUNK):
             chosen = positions[begin : begin + CHUNK]
-            if begin == 0:
-                _check_replicas(model, cluster, strategies[chosen[0]])
-            tables = cost_tables(model, cluster, replicas)
             used = _used(tables, model, [strategies[position] for position in chosen])
             yield np.array(chosen, dtype=np.intp), used, channel_loads(tables, used)
 
@@ -88,16 +89,28 @@ def channel_loads(tables: CostTables, used: Used) -> Loads:
     """What the used channels load onto the columns."""
     count = len(used.quantities)
     matrices: Matrices = tables.matrices(used.channels)
-    flat = used.quantities.reshape(count, PHASES, -1)
     latency = np.where(used.present, matrices.latency_seconds, 0.0).max(axis=1)
+    # Adding up from the last phase on, and leaving away what loads nothing, saves most of the multiplications.
+    flat = _from_each_phase_on(used.quantities.reshape(count, PHASES, -1))
+    pull, push, back = (_loaded(flat, each) for each in (matrices.pull, matrices.push, matrices.back))
     return Loads(
         tables,
-        pull=(flat.sum(axis=1, keepdims=True) @ matrices.pull)[:, 0],
-        push=_from_each_phase_on(flat @ matrices.push),
-        back=_from_each_phase_on(flat @ matrices.back),
+        pull=pull[:, 0],
+        push=push,
+        back=back,
         latency_seconds=np.maximum(latency, used.chain_latency_seconds),
         chain_seconds=used.chain_seconds,
     )
+
+
+def _loaded(quantities: FloatArray, matrix: FloatArray) -> FloatArray:
+    """`quantities` (n, PHASES, rows) of a `matrix` (rows, columns) of which many rows and columns are zero."""
+    count, phases, _ = quantities.shape
+    loads = np.zeros((count * phases, matrix.shape[1]))
+    rows, columns = np.flatnonzero(matrix.any(axis=1)), np.flatnonzero(matrix.any(axis=0))
+    if len(rows):
+        loads[:, columns] = quantities.reshape(len(loads), -1)[:, rows] @ matrix[np.ix_(rows, columns)]
+    return loads.reshape(count, phases, -1)
 
 
 def _from_each_phase_on(by_phase: FloatArray) -> FloatArray:
@@ -110,26 +123,53 @@ def _check_replicas(model: ModelSpec, cluster: ClusterSpec, strategy: Strategy) 
 
 
 def _used(tables: CostTables, model: ModelSpec, strategies: Sequence[Strategy]) -> Used:
-    numbers: dict[Channel, int] = {}
-    entries = [_entries(tables, model, strategy, numbers) for strategy in strategies]
-    count, width = len(entries), len(numbers)
-    quantities = np.zeros((count, PHASES * width, len(Quantities._fields)))
-    shards, present = np.zeros((count, width), dtype=np.int64), np.zeros((count, width), dtype=np.bool_)
-    for number, each in enumerate(entries):
-        cells = np.array(each.phases) * width + np.array(each.channels)
-        np.add.at(quantities[number], cells, np.array(each.quantities))
-        for channel, counted in each.shards.items():
-            shards[number, channel], present[number, channel] = counted, True
+    channels, uses = _uses(tables, model, strategies)
+    met, channel = np.unique(uses.channel, return_inverse=True)
+    count, width = len(strategies), len(met)
+    place = uses.owner * width + channel
+    cells = (uses.owner * PHASES + uses.phase) * width + channel
+    quantities = [np.bincount(cells, column, count * PHASES * width) for column in uses.quantities.T]
+    chain_seconds, largest, latency = np.zeros((count, PHASES)), np.zeros(count), np.zeros(count)
+    np.maximum.at(chain_seconds, (uses.chain_owner, uses.chain_phase), uses.chain_seconds)
+    np.maximum.at(latency, uses.chain_owner, uses.chain_latency)
+    np.maximum.at(largest, uses.bucket_owner, uses.bucket_bytes)
     return Used(
-        tuple(numbers),
-        quantities.reshape(count, PHASES, width, -1),
-        shards,
-        present,
-        buckets=np.array([len(each.bucket_bytes) for each in entries], dtype=np.int64),
-        largest_bucket_bytes=np.array([max(each.bucket_bytes, default=0.0) for each in entries]),
-        chain_seconds=_chain_seconds(entries),
-        chain_latency_seconds=np.array([max((last for _, _, last in each.chains), default=0.0) for each in entries]),
+        tuple(channels[number] for number in met),
+        np.stack(quantities, axis=1, dtype=np.float64).reshape(count, PHASES, width, -1),
+        np.bincount(place, uses.shards, count * width).reshape(count, width).astype(np.int64),
+        np.bincount(place, minlength=count * width).reshape(count, width) > 0,
+        buckets=np.bincount(uses.bucket_owner, minlength=count),
+        largest_bucket_bytes=largest,
+        chain_seconds=chain_seconds,
+        chain_latency_seconds=latency,
     )
+
+
+def _uses(tables: CostTables, model: ModelSpec, strategies: Sequence[Strategy]) -> tuple[list[Channel], Uses]:
+    """What all strategies use, and the channels by their numbers.
+
+    Those that encode gradients are gone through one by one; so are all where one does not fit, to say which.
+    """
+    decisions, one_by_one = _decision_rows(tables), np.ones(len(strategies), dtype=np.bool_)
+    try:
+        numbers = decisions.numbers_of(strategies)
+        one_by_one = (numbers == NOT_PLAIN).any(axis=1)
+    except (KeyError, IndexError, ValueError):
+        numbers = np.zeros((len(strategies), 0), dtype=np.intp)
+    channels = {channel: number for number, channel in enumerate(decisions.channels)}
+    slow, fast = np.flatnonzero(one_by_one).tolist(), np.flatnonzero(~one_by_one)
+    entries = [_entries(tables, model, strategies[place], channels) for place in slow]
+    parts = [uses_of_entries(entries, slow)] if slow else []
+    if len(fast):
+        owners, rows = decisions.rows_of(numbers[fast])
+        parts.append(uses_of_rows(tables, decisions.channels, fast[owners], rows))
+    return list(channels), Uses.joined(parts)
+
+
+@lru_cache(maxsize=32)
+def _decision_rows(tables: CostTables) -> DecisionRows:
+    """Kept for the tables met last."""
+    return DecisionRows(tables)
 
 
 def _entries(tables: CostTables, model: ModelSpec, strategy: Strategy, numbers: dict[Channel, int]) -> Entries:
@@ -142,11 +182,3 @@ def _entries(tables: CostTables, model: ModelSpec, strategy: Strategy, numbers: 
         check_strategy(strategy, model, tables.cluster)
         raise SpecError(f"Strategy {strategy.digest} cannot be costed: {error!r}; report it as a bug.") from error
     return found
-
-
-def _chain_seconds(entries: Sequence[Entries]) -> FloatArray:
-    seconds = np.zeros((len(entries), PHASES))
-    for row, each in zip(seconds, entries, strict=True):
-        for phase, chain, _ in each.chains:
-            row[phase] = max(row[phase], chain)
-    return seconds

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
 
-__all__ = ["Restorable", "Simulator"]
+__all__ = ["Restorable", "Simulator", "Unsure"]
 
 
 class Simulator(Protocol):
@@ -22,8 +22,11 @@ class Simulator(Protocol):
         """Natural logarithm of each strategy's step seconds, float64 of shape (n,); lower is faster."""
         ...
 
-    def fit(self, records: Sequence[RuntimeRecord]) -> None:
-        """Learn from `records`, all of them each time; records without a step time are passed over."""
+    def fit(self, records: Sequence[RuntimeRecord], weights: Sequence[float] | None = None) -> None:
+        """Learn from `records`, all of them each time; records without a step time are passed over.
+
+        A record of weight w, 1 unless given, counts as one whose error has 1 / w times the variance.
+        """
         ...
 
 
@@ -35,4 +38,15 @@ class Restorable(Protocol):
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over a `state`. Raises `SpecError` when it is not one."""
+        ...
+
+
+@runtime_checkable
+class Unsure(Protocol):
+    """A simulator that says how far its predictions may be off."""
+
+    def predict_with_spread(
+        self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy]
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """What `predict` gives, and the standard deviation of each, in log seconds, float64 (n,) too."""
         ...

@@ -126,3 +126,10 @@ def test_a_protocol_comes_back_from_json_and_fills_in_what_is_missing():
     assert TimingProtocol.from_json({"timed_steps": 5}) == TimingProtocol(timed_steps=5)
     with pytest.raises(SpecError, match="A timing protocol has the unknown field 'steps'"):
         TimingProtocol.from_json({"steps": 5})
+
+
+def test_what_a_search_timed_again_is_its_own_and_the_finals_are_not() -> None:
+    assert record(purpose="baseline").of_search
+    assert record(purpose="search").of_search
+    assert record(purpose="remeasure", sequence=4).of_search
+    assert not record(purpose="remeasure").of_search

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from autosync.cost.replay.coefficients import ReplayCoefficients
 from autosync.cost.replay.search import PROBE, Search
 from autosync.cost.replay.step import Step
+from autosync.cost.weights import weighted_median
 
 __all__ = ["Family", "calibrated"]
 
@@ -42,11 +43,13 @@ ENOUGH = 1e-3
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """Steps of one model on one cluster, the logarithms of their measured seconds, and the errors of these (n,)."""
+    """Steps of one model on one cluster, the logarithms of their measured seconds, the errors of these, and how much
+    each counts, (n,)."""
 
     steps: Sequence[Step]
     log_seconds: FloatArray
     errors: FloatArray
+    weights: FloatArray
 
 
 def calibrated(families: Sequence[Family], prior: ReplayCoefficients) -> ReplayCoefficients:
@@ -84,13 +87,14 @@ def _leveled(search: Search, families: Sequence[Family], point: FloatArray) -> F
 
     As far as it decides: where the network is the limit, it is left as it is.
     """
+    weights = np.concatenate([each.weights for each in families])
 
     def level(at: FloatArray) -> float:
         found = [_log_seconds(each, search.coefficients(at)) - each.log_seconds for each in families]
-        return float(np.median(np.concatenate(found)))
+        return weighted_median(np.concatenate(found), weights)
 
     speed = np.eye(len(point))[0]
-    count = sum(len(each.steps) for each in families)
+    count = float(weights.sum())
     for _ in range(LEVELINGS):
         off = level(point)
         decides = (level(point + PROBE * speed) - off) / PROBE
@@ -100,11 +104,15 @@ def _leveled(search: Search, families: Sequence[Family], point: FloatArray) -> F
     return point
 
 
-def _pairs_in_order(family: Family, predicted: FloatArray) -> int:
-    """How many pairs of records, of those whose times differ beyond their errors, are predicted in their order."""
+def _pairs_in_order(family: Family, predicted: FloatArray) -> float:
+    """How many pairs of records, of those whose times differ beyond their errors, are predicted in their order.
+
+    A pair counts as much as the lighter of the two.
+    """
     apart = np.subtract.outer(family.log_seconds, family.log_seconds)
     clear = apart > 2 * np.hypot.outer(family.errors, family.errors)
-    return int((clear & (np.subtract.outer(predicted, predicted) > 0)).sum())
+    right = clear & (np.subtract.outer(predicted, predicted) > 0)
+    return float((right * np.minimum.outer(family.weights, family.weights)).sum())
 
 
 def _log_seconds(family: Family, coefficients: ReplayCoefficients) -> FloatArray:
@@ -116,9 +124,9 @@ def _misfits(family: Family, coefficients: ReplayCoefficients) -> FloatArray:
 
     Their level, which may be an error all share, is made as small as leaves the sum of squares its likelihood.
     """
-    spread = np.hypot(ERROR, family.errors)
+    spread = np.hypot(ERROR, family.errors) / np.sqrt(family.weights)
     misfits = (_log_seconds(family, coefficients) - family.log_seconds) / spread
-    level = float(np.median(misfits))
+    level = weighted_median(misfits, family.weights)
     shared = len(misfits) * (FAMILY_ERROR / float(np.median(spread))) ** 2
     return np.asarray(misfits - level + level / np.sqrt(1 + shared))
 

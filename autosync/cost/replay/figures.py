@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from autosync.cost.replay.coefficients import ReplayCoefficients
 from autosync.cost.replay.queues import Timeline
-from autosync.cost.replay.step import Step
+from autosync.cost.replay.step import Step, timeline_of
 
 __all__ = ["StepFigures", "VariableFigures", "step_figures"]
 
@@ -54,7 +54,8 @@ class StepFigures:
 
 def step_figures(step: Step, coefficients: ReplayCoefficients) -> StepFigures:
     """The figures of one replay."""
-    tasks, timeline, first = step.tasks(coefficients), step.timeline(coefficients), step.graph.passes
+    tasks, first = step.tasks(coefficients), step.graph.passes
+    timeline = timeline_of(tasks)
     overhead = coefficients.step_overhead_seconds
     seconds = overhead + float(timeline.end.max())
     utilization = tasks.busy.sum(axis=0) / max(seconds, 1e-12)

@@ -13,6 +13,7 @@ import heapq
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +26,7 @@ MOST_PORTIONS = 8
 
 FloatArray = npt.NDArray[np.float64]
 
-Observer = Callable[[int, FloatArray, FloatArray], None]
+Observer = Callable[[int, int, float, float], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,16 +55,13 @@ class Timeline:
 
 
 def replayed(tasks: Tasks, observe: Observer | None = None) -> Timeline:
-    """Go through all tasks. `observe` is told of every portion: its task, and when each resource begins and ends it."""
-    busy, successors = tasks.busy, tasks.successors
-    count, width = busy.shape
-    portions = _portions(busy)
-    shares = busy / portions[:, None]
-    # A resource that a task does not use must not hold it up.
-    unused = np.where(busy > 0, 0.0, -np.inf)
-    ready, begin, end = [0.0] * count, [-1.0] * count, np.zeros(count)
+    """Go through all tasks. `observe` is told of every portion: its task, a resource, when that begins and ends it."""
+    successors, (count, width) = tasks.successors, tasks.busy.shape
+    portions = _portions(tasks.busy)
+    used = _used(tasks.busy / portions[:, None])
+    ready, begin, end = [0.0] * count, [-1.0] * count, [0.0] * count
     left, chain, waits_for = portions.tolist(), tasks.chain.tolist(), list(tasks.waits_for)
-    free, held, largest = np.zeros(width), np.zeros(width), np.maximum.reduce
+    free = [0.0] * width
     queue = _Queue(tasks.rank, tasks.line, [each > 1 for each in left])
     for task in range(count):
         if not waits_for[task]:
@@ -72,16 +70,20 @@ def replayed(tasks: Tasks, observe: Observer | None = None) -> Timeline:
         now, _, task = heapq.heappop(queue.heap)
         if not queue.takes(task):
             continue
-        # Nothing that comes later is ready before now, so that resources free until now are as good as free at it.
-        np.maximum(free, now, out=free)
+        first = until = now
+        for resource, seconds in used[task]:
+            at = free[resource]
+            if at < now:
+                at = now
+            elif at > first:
+                first = at
+            free[resource] = then = at + seconds
+            if then > until:
+                until = then
+            if observe is not None:
+                observe(task, resource, at, then)
         if begin[task] < 0:
-            np.add(free, unused[task], out=held)
-            begin[task] = max(now, float(largest(held)))
-        if observe is not None:
-            observe(task, free, free + shares[task])
-        free += shares[task]
-        np.add(free, unused[task], out=held)
-        until = max(now, float(largest(held)))
+            begin[task] = first
         left[task] -= 1
         if left[task]:
             queue.put(until, task)
@@ -94,7 +96,7 @@ def replayed(tasks: Tasks, observe: Observer | None = None) -> Timeline:
             ready[following] = max(ready[following], until)
             if not waits_for[following]:
                 queue.put(ready[following], following)
-    return Timeline(np.array(ready), np.array(begin), end)
+    return Timeline(np.array(ready), np.array(begin), np.array(end))
 
 
 @dataclass
@@ -133,6 +135,14 @@ class _Queue:
             self.put(until if self.is_long[task] else now, self.first[line])
         else:
             del self.first[line]
+
+
+def _used(seconds: FloatArray) -> list[list[tuple[int, float]]]:
+    """Which resources each task uses, and for how long at a time; of `seconds` (tasks, resources) most are 0."""
+    task, resource = np.nonzero(seconds)
+    pairs = list(zip(resource.tolist(), seconds[task, resource].tolist(), strict=True))
+    ends = np.searchsorted(task, np.arange(len(seconds) + 1)).tolist()
+    return [pairs[begin:end] for begin, end in pairwise(ends)]
 
 
 def _portions(busy: FloatArray) -> npt.NDArray[np.int64]:

@@ -74,7 +74,7 @@ class Catalogue:
         found += [self._maker.costed(part, coefficients) for part in self.parts[len(found) :]]
         return found
 
-    @property
+    @cached_property
     def has_gpus(self) -> bool:
         """Whether replicas run on GPUs."""
         return any("/gpu:" in name for name in self.replicas)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -154,7 +155,7 @@ def _parcels(by_way: _Sorted, replicas: int) -> Iterator[Shipment]:
             together.append((synchronizer, [ordered[index] for index in chosen]))
     most = max(1, MOST_SERVER_SHIPMENTS // max(1, len(together)))
     for synchronizer, shards in together:
-        parcel = CompressedShard((sum(shard.compressible.elements for shard in shards),), shards[0].table.item_bytes)
+        parcel = CompressedShard((sum(math.prod(shard.shape) for shard in shards),), shards[0].table.item_bytes)
         pieces = len(piece_sizes(parcel.elements, parcel.item_bytes))
         count = min(pieces, most)
         uses = [_cut(use, 1 / count, pieces / count) for use in _server_uses(synchronizer, parcel, replicas)]

@@ -14,13 +14,14 @@ from autosync.cost.replay.coefficients import ReplayCoefficients
 from autosync.cost.replay.figures import StepFigures, step_figures
 from autosync.cost.replay.step import Setting, Step, setting_of
 from autosync.cost.replay.trace import predicted_trace
+from autosync.cost.weights import heaviest, timed_and_weighed
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
 from autosync.spec.fields import known_fields, required
 
 __all__ = ["Replay"]
 
-MOST_RECORDS = 48
-"""Of more, as many are taken for calibration, evenly spaced: it has few coefficients to find."""
+MOST_RECORDS = 160
+"""Of more, the heaviest are taken for calibration, evenly spaced: it has few coefficients to find."""
 
 
 @final
@@ -66,10 +67,10 @@ class Replay:
                 settings[strategy.replicas] = setting_of(model, cluster, strategy)
             yield settings[strategy.replicas].step(strategy)
 
-    def fit(self, records: Sequence[RuntimeRecord]) -> None:
-        timed = [record for record in records if record.timed]
-        if len(timed) > MOST_RECORDS:
-            timed = [timed[index * len(timed) // MOST_RECORDS] for index in range(MOST_RECORDS)]
+    def fit(self, records: Sequence[RuntimeRecord], weights: Sequence[float] | None = None) -> None:
+        timed, heavy = timed_and_weighed(records, weights)
+        places = heaviest(heavy, MOST_RECORDS)
+        timed, heavy = [timed[place] for place in places], heavy[places]
         families = []
         for (model, cluster), positions in positions_by_family(timed).items():
             chosen = [timed[position] for position in positions]
@@ -78,6 +79,7 @@ class Replay:
                     list(self._steps(model, cluster, [record.strategy for record in chosen])),
                     np.log(np.array([record.median_seconds for record in chosen], dtype=np.float64)),
                     np.array([_error_of_median(record.step_seconds) for record in chosen]),
+                    heavy[positions],
                 )
             )
         self.coefficients = calibrated(families, self.prior)

@@ -21,7 +21,7 @@ from autosync.cost.tables import CostTables, VariableTable, cost_tables
 from autosync.errors import SpecError
 from autosync.spec import ClusterSpec, ModelSpec, Strategy, check_strategy
 
-__all__ = ["Setting", "Step", "laid_out", "setting_of"]
+__all__ = ["Setting", "Step", "laid_out", "setting_of", "timeline_of"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -58,8 +58,7 @@ class Step:
 
     def timeline(self, coefficients: ReplayCoefficients, observe: Observer | None = None) -> Timeline:
         """From when the step's overhead is over."""
-        tasks = self.tasks(coefficients)
-        return replayed(tasks if observe else folded(tasks), observe)
+        return timeline_of(self.tasks(coefficients), observe)
 
     def seconds(self, coefficients: ReplayCoefficients) -> float:
         """Of the whole step."""
@@ -86,6 +85,11 @@ class Step:
     def _replicas_a_core(self) -> FloatArray:
         """Replicas on each node's cores, per core, (nodes,)."""
         return self.catalogue.replicas_on_cores / self.resources.cores
+
+
+def timeline_of(tasks: Tasks, observe: Observer | None = None) -> Timeline:
+    """The replay of a step's tasks."""
+    return replayed(tasks if observe else folded(tasks), observe)
 
 
 @dataclass(frozen=True, eq=False)

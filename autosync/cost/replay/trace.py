@@ -8,15 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from autosync.cost.replay.coefficients import ReplayCoefficients
 from autosync.cost.replay.step import Step
 
 __all__ = ["predicted_trace", "side_by_side"]
-
-FloatArray = npt.NDArray[np.float64]
 
 PREDICTED, MEASURED = 1, 2
 SHORTEST_US = 1e-3
@@ -27,11 +22,11 @@ def predicted_trace(step: Step, coefficients: ReplayCoefficients) -> dict[str, A
     events: list[dict[str, Any]] = []
     overhead_us = coefficients.step_overhead_seconds * 1e6
 
-    def observe(task: int, begin: FloatArray, end: FloatArray) -> None:
+    def observe(task: int, resource: int, begin: float, end: float) -> None:
         name, kind, about = _described(step, task)
-        for resource in np.flatnonzero(end - begin > SHORTEST_US * 1e-6).tolist():
-            at, long = overhead_us + begin[resource] * 1e6, (end[resource] - begin[resource]) * 1e6
-            events.append(_complete(name, kind, (PREDICTED, resource), (float(at), float(long)), about))
+        at_us, long_us = overhead_us + begin * 1e6, (end - begin) * 1e6
+        if long_us > SHORTEST_US:
+            events.append(_complete(name, kind, (PREDICTED, resource), (at_us, long_us), about))
 
     step.timeline(coefficients, observe)
     names = step.resources.names

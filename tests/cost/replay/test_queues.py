@@ -81,10 +81,8 @@ def test_no_resource_is_busy_with_two_portions_at_a_time() -> None:
     tasks = Tasks(busy, np.zeros(20), range(20), [each % 6 for each in range(20)], [[]] * 20, [0] * 20)
     used: list[list[tuple[float, float]]] = [[] for _ in range(5)]
 
-    def observe(_: int, begin: np.ndarray, end: np.ndarray) -> None:
-        for resource, (first, last) in enumerate(zip(begin, end, strict=True)):
-            if last > first:
-                used[resource].append((float(first), float(last)))
+    def observe(_: int, resource: int, begin: float, end: float) -> None:
+        used[resource].append((begin, end))
 
     replayed(tasks, observe)
     for resource, spans in enumerate(used):

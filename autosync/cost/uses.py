@@ -1,0 +1,159 @@
+"""What many strategies use of channels, one entry after the other, all of them at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from autosync.cost.decision_rows import ALONE, BUCKET, PARCEL, Rows
+from autosync.cost.entries import CHUNKED, Entries
+from autosync.cost.exchange import Quantities
+from autosync.cost.tables import CostTables
+from autosync.spec.parcel import MOST_PIECES, PARCEL_BYTES, PIECE_BYTES
+
+__all__ = ["Uses", "uses_of_entries", "uses_of_rows"]
+
+IntArray = npt.NDArray[np.intp]
+FloatArray = npt.NDArray[np.float64]
+
+PAYLOAD, TOUCHED, HELD, PIECES, GRADIENT = (
+    Quantities._fields.index(name)
+    for name in ("payload_bytes", "touched_bytes", "held_bytes", "pieces", "gradient_bytes")
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Uses:
+    """Entry i is `quantities[i]` (7,) of the channel numbered `channel[i]`, at `phase[i]`, of strategy `owner[i]`; it
+    stands for `shards[i]` shards that count for that channel.
+
+    Of strategy `chain_owner[j]`, a chain of uses that follow one another sets out at `chain_phase[j]`; its payload
+    takes `chain_seconds[j]`, and its latency is `chain_latency[j]`. Bucket k is strategy `bucket_owner[k]`'s.
+    """
+
+    owner: IntArray
+    phase: IntArray
+    channel: IntArray
+    quantities: FloatArray
+    shards: IntArray
+    chain_owner: IntArray
+    chain_phase: IntArray
+    chain_seconds: FloatArray
+    chain_latency: FloatArray
+    bucket_owner: IntArray
+    bucket_bytes: FloatArray
+
+    @classmethod
+    def joined(cls, parts: Sequence[Uses]) -> Uses:
+        return cls(*(np.concatenate([getattr(part, each.name) for part in parts]) for each in fields(cls)))
+
+
+def uses_of_entries(entries: Sequence[Entries], owners: Sequence[int]) -> Uses:
+    """Of strategies that were gone through one by one."""
+    sizes = [len(each.phases) for each in entries]
+    chains = [(owner, *chain) for owner, each in zip(owners, entries, strict=True) for chain in each.chains]
+    buckets = [(owner, size) for owner, each in zip(owners, entries, strict=True) for size in each.bucket_bytes]
+    weights = [weighs for each in entries for weighs in each.quantities]
+    return Uses(
+        np.repeat(np.array(owners, dtype=np.intp), sizes),
+        np.array([phase for each in entries for phase in each.phases], dtype=np.intp),
+        np.array([channel for each in entries for channel in each.channels], dtype=np.intp),
+        np.array(weights, dtype=np.float64).reshape(-1, len(Quantities._fields)),
+        np.array([count for each in entries for count in each.shards], dtype=np.intp),
+        *_columns(chains, (np.intp, np.intp, np.float64, np.float64)),
+        *_columns(buckets, (np.intp, np.float64)),
+    )
+
+
+def uses_of_rows(tables: CostTables, channels: Sequence[tuple[str, str, bool]], owners: IntArray, rows: Rows) -> Uses:
+    """Of strategies that encode nothing; row i, a shard, is of strategy `owners[i]`."""
+    parts = []
+    for kind, made in ((ALONE, _alone), (PARCEL, _in_parcels), (BUCKET, _in_buckets)):
+        chosen = np.flatnonzero(rows.kind == kind)
+        if len(chosen):
+            parts.append(made(tables, channels, owners[chosen], rows.at(chosen)))
+    return Uses.joined(parts)
+
+
+def _alone(tables: CostTables, channels: Sequence[tuple[str, str, bool]], owners: IntArray, rows: Rows) -> Uses:
+    del tables, channels
+    return _unchained(owners, rows.phase, rows.channel, rows.quantities, np.ones(len(owners), dtype=np.intp))
+
+
+def _in_parcels(tables: CostTables, channels: Sequence[tuple[str, str, bool]], owners: IntArray, rows: Rows) -> Uses:
+    """Shards alike in server and dtype travel together, as in `autosync.spec.parcel`, in the order they are ready."""
+    del tables, channels
+    order = np.lexsort((rows.order, rows.key, owners))
+    owners, rows = owners[order], rows.at(order)
+    sizes = np.rint(rows.quantities[:, HELD]).astype(np.int64)
+    begins = _parcels(_starts(owners, rows.key), sizes)
+    ends = np.append(begins[1:], len(sizes))
+    elements = np.add.reduceat(sizes, begins) // rows.item_bytes[begins]
+    wanted = np.rint(elements * rows.item_bytes[begins] / PIECE_BYTES)
+    pieces = np.clip(wanted, 1, MOST_PIECES)
+    weighs = _dense(np.add.reduceat(rows.quantities[:, HELD], begins), pieces)
+    return _unchained(owners[begins], rows.phase[ends - 1], rows.channel[begins], weighs, ends - begins)
+
+
+def _parcels(groups: IntArray, sizes: npt.NDArray[np.int64]) -> IntArray:
+    """Where parcels begin, in order: each ends with the shard that makes it large enough, or with its group.
+
+    `groups` says where each group begins.
+    """
+    reached = np.cumsum(sizes)
+    last = np.append(groups[1:], len(sizes)) - 1
+    begins, found = groups, [groups]
+    while len(begins):
+        before = reached[begins] - sizes[begins]
+        after = np.minimum(np.searchsorted(reached, before + PARCEL_BYTES), last) + 1
+        begins, last = after[after <= last], last[after <= last]
+        found.append(begins)
+    return np.asarray(np.sort(np.concatenate(found)))
+
+
+def _in_buckets(tables: CostTables, channels: Sequence[tuple[str, str, bool]], owners: IntArray, rows: Rows) -> Uses:
+    """A bucket is ready when its last gradient is; the first of its shards says by which algorithm it is reduced."""
+    order = np.lexsort((rows.key, owners))
+    owners, rows = owners[order], rows.at(order)
+    begins = _starts(owners, rows.key)
+    size = np.add.reduceat(rows.quantities[:, HELD], begins)
+    elements = np.add.reduceat(rows.quantities[:, HELD] / rows.item_bytes, begins)
+    chunked = np.array([what in CHUNKED for what, _, _ in channels])
+    projected = [tables.projected(channel) for channel in channels]
+    channel, phase, owner = rows.channel[begins], np.maximum.reduceat(rows.phase, begins), owners[begins]
+    pieces = np.where(chunked[channel], np.minimum(1.0, elements / len(tables.replicas)), 1.0)
+    seconds = np.array([each.seconds_a_byte for each in projected])[channel] * size
+    latency = np.array([each.latency_seconds for each in projected])[channel]
+    shards = np.diff(np.append(begins, len(owners)))
+    chains = (owner, phase, seconds, latency)
+    return Uses(owner, phase, channel, _dense(size, pieces), shards, *chains, owner, size)
+
+
+def _starts(owners: IntArray, keys: IntArray) -> IntArray:
+    """Where rows, sorted by both, come to another owner or key."""
+    differs = np.ones(len(owners), dtype=np.bool_)
+    differs[1:] = (owners[1:] != owners[:-1]) | (keys[1:] != keys[:-1])
+    return np.flatnonzero(differs)
+
+
+def _dense(size: FloatArray, pieces: FloatArray) -> FloatArray:
+    """Quantities of gradients that travel as they are, (n, 7)."""
+    weighs = np.zeros((len(size), len(Quantities._fields)))
+    weighs[:, [PAYLOAD, TOUCHED, HELD, GRADIENT]] = size[:, None]
+    weighs[:, PIECES] = pieces
+    return weighs
+
+
+def _unchained(owner: IntArray, phase: IntArray, channel: IntArray, quantities: FloatArray, shards: IntArray) -> Uses:
+    none, nothing = np.zeros(0, dtype=np.intp), np.zeros(0)
+    return Uses(owner, phase, channel, quantities, shards, none, none, nothing, nothing, none, nothing)
+
+
+def _columns(rows: Sequence[tuple[float, ...]], types: Sequence[npt.DTypeLike]) -> list[Any]:
+    """The columns of a table with rows of `types`, or of none."""
+    columns = list(zip(*rows, strict=True)) or [()] * len(types)
+    return [np.array(column, dtype=kind) for column, kind in zip(columns, types, strict=True)]

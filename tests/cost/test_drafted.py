@@ -1,0 +1,82 @@
+"""One simulator drafts and another verifies: who predicts what, and in which order the rest comes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+from autosync.cost import Drafted
+from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
+from tests.contracts.test_simulator_contract import CLUSTER, MODEL, record
+from tests.space.samples import sampled
+
+STRATEGIES = list({each.digest: each for each in sampled(MODEL, CLUSTER, 80)}.values())[:40]
+NUMBER = {each.digest: number for number, each in enumerate(STRATEGIES)}
+
+
+@dataclass
+class Table:
+    """Predicts `sign` times a strategy's number, and counts whom it is asked about and what it is fitted on."""
+
+    sign: float
+    asked: list[int] = field(default_factory=list)
+    fitted: list[tuple[int, Sequence[float] | None]] = field(default_factory=list)
+
+    def predict(self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy]) -> np.ndarray:
+        assert (model, cluster) == (MODEL, CLUSTER)
+        self.asked += [NUMBER[each.digest] for each in strategies]
+        return self.sign * np.array([NUMBER[each.digest] for each in strategies], dtype=np.float64)
+
+    def fit(self, records: Sequence[RuntimeRecord], weights: Sequence[float] | None = None) -> None:
+        self.fitted.append((len(records), weights))
+
+
+def predicted(made: Drafted, strategies: Sequence[Strategy] = STRATEGIES) -> list[float]:
+    return made.predict(MODEL, CLUSTER, strategies).tolist()
+
+
+def test_those_that_the_draft_finds_fastest_are_predicted_by_the_best() -> None:
+    best = Table(-1.0)
+    found = predicted(Drafted(Table(1.0), best, verified=10))
+    assert sorted(best.asked) == list(range(10))
+    assert found[:10] == [-float(number) for number in range(10)]
+
+
+def test_all_others_come_after_them_in_the_order_and_at_the_distances_of_their_drafts() -> None:
+    found = predicted(Drafted(Table(1.0), Table(-1.0), verified=10))
+    slowest = max(found[:10])
+    assert min(found[10:]) >= slowest
+    assert np.diff(found[10:]) == pytest.approx(1.0)
+
+
+def test_a_small_batch_is_predicted_by_the_best_alone() -> None:
+    draft, best = Table(1.0), Table(-1.0)
+    assert predicted(Drafted(draft, best, verified=40)) == [-float(number) for number in range(40)]
+    assert draft.asked == []
+    assert predicted(Drafted(draft, best, verified=40), []) == []
+
+
+def test_what_it_was_fitted_on_is_always_verified() -> None:
+    best = Table(-1.0)
+    made = Drafted(Table(1.0), best, verified=10)
+    measured = [record(STRATEGIES[number], (1.0,)) for number in (3, 30, 35)]
+    made.fit([*measured, record(STRATEGIES[20], (), "failed")])
+    found = predicted(made)
+    assert sorted(best.asked) == [*range(10), 30, 35]
+    assert (found[30], found[35]) == (-30.0, -35.0)
+    assert found[20] >= max(found[:10])
+    made.fit(measured[:1])
+    best.asked.clear()
+    predicted(made)
+    assert sorted(best.asked) == list(range(10))
+
+
+def test_both_learn_from_the_same_records_with_the_same_weights() -> None:
+    draft, best = Table(1.0), Table(-1.0)
+    made, records = Drafted(draft, best), [record(each, (1.0,)) for each in STRATEGIES[:3]]
+    made.fit(records)
+    made.fit(records, [1.0, 0.5, 0.5])
+    assert draft.fitted == best.fitted == [(3, None), (3, [1.0, 0.5, 0.5])]

@@ -1,0 +1,102 @@
+"""Strategies worked out together use what each uses by itself, whichever were met before."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from autosync.cost import AnalyticSimulator
+from autosync.cost import decision_rows as decision_rows_module
+from autosync.cost.channels import Channel
+from autosync.cost.decision_rows import NOT_PLAIN, DecisionRows
+from autosync.cost.entries import entries_of
+from autosync.cost.tables import cost_tables
+from autosync.cost.uses import Uses, uses_of_entries, uses_of_rows
+from autosync.errors import SpecError
+from autosync.spec import ClusterSpec, ModelSpec, Strategy
+from search_spaces.default import SPACE
+from tests import cases
+from tests.space.samples import sampled
+
+MODELS = (cases.bert_like_model(), cases.ncf_like_model(), cases.mixed_precision_model(), cases.scalar_model())
+CLUSTERS = (cases.star_cluster(), cases.uneven_cluster(), cases.gpu_cluster())
+
+Summed = dict[tuple[object, ...], np.ndarray]
+
+
+def plain(model: ModelSpec, cluster: ClusterSpec, count: int, seed: int = 0) -> list[Strategy]:
+    """Strategies that encode no gradients, some of them bred from others."""
+    space, rng = SPACE.bind(model, cluster), random.Random(seed)
+    drawn = [space.sample(rng) for _ in range(count // 2)]
+    return drawn + [space.mutate(rng.choice(drawn), rng) for _ in range(count - len(drawn))]
+
+
+def summed(uses: Uses, channels: list[Channel]) -> Summed:
+    """What each strategy uses of each channel at each phase, and its chains, however many entries say so."""
+    found: Summed = defaultdict(lambda: np.zeros(8))
+    for owner, phase, channel, weighs, shards in zip(
+        uses.owner, uses.phase, uses.channel, uses.quantities, uses.shards, strict=True
+    ):
+        found[int(owner), int(phase), channels[channel]] += np.append(weighs, shards)
+    for owner, phase, seconds, latency in zip(
+        uses.chain_owner, uses.chain_phase, uses.chain_seconds, uses.chain_latency, strict=True
+    ):
+        found["chain", int(owner), int(phase), round(float(seconds), 12), float(latency)] += 1
+    for owner, size in zip(uses.bucket_owner, uses.bucket_bytes, strict=True):
+        found["bucket", int(owner), float(size)] += 1
+    return dict(found)
+
+
+@pytest.mark.parametrize("cluster", CLUSTERS, ids=["star", "uneven", "gpus"])
+@pytest.mark.parametrize("model", MODELS, ids=[each.name for each in MODELS])
+def test_together_they_use_what_they_use_one_by_one(model: ModelSpec, cluster: ClusterSpec) -> None:
+    strategies = plain(model, cluster, 40)
+    tables, numbers = cost_tables(model, cluster, strategies[0].replicas), dict[Channel, int]()
+    one_by_one = uses_of_entries([entries_of(tables, each, numbers) for each in strategies], range(40))
+    decisions = DecisionRows(tables)
+    owners, rows = decisions.rows_of(decisions.numbers_of(strategies))
+    together = uses_of_rows(tables, decisions.channels, owners, rows)
+    expected, found = summed(one_by_one, list(numbers)), summed(together, decisions.channels)
+    assert found.keys() == expected.keys()
+    for key, value in expected.items():
+        np.testing.assert_allclose(found[key], value, rtol=1e-12)
+
+
+def test_equal_decisions_have_one_number_and_those_that_encode_gradients_have_none() -> None:
+    model, cluster = MODELS[0], CLUSTERS[0]
+    strategies = sampled(model, cluster, 20)
+    decisions = DecisionRows(cost_tables(model, cluster, strategies[0].replicas))
+    numbers = decisions.numbers_of(strategies)
+    copies = [Strategy.from_json(each.to_json()) for each in strategies]
+    np.testing.assert_array_equal(decisions.numbers_of(copies), numbers)
+    encoded = [[any(shard.compressor for shard in one.shards) for one in each.variables] for each in strategies]
+    np.testing.assert_array_equal(numbers == NOT_PLAIN, encoded)
+    assert (numbers == NOT_PLAIN).any()
+    different = {(each.variables[2], int(number)) for each, number in zip(strategies, numbers[:, 2], strict=True)}
+    kept = {pair for pair in different if pair[1] != NOT_PLAIN}
+    assert len({number for _, number in kept}) == len(kept)
+
+
+def test_decisions_that_are_forgotten_are_worked_out_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, cluster = MODELS[0], CLUSTERS[0]
+    strategies = plain(model, cluster, 30)
+    expected = AnalyticSimulator().predict(model, cluster, strategies)
+    monkeypatch.setattr(decision_rows_module, "MOST_DECISIONS", 20)
+    again = [AnalyticSimulator().predict(model, cluster, [each])[0] for each in strategies]
+    np.testing.assert_allclose(again, expected, rtol=0, atol=1e-12)
+
+
+def test_one_strategy_of_many_that_does_not_fit_is_named_and_harms_no_other() -> None:
+    model, cluster = MODELS[0], CLUSTERS[0]
+    good = plain(model, cluster, 5, seed=3)
+    bad = replace(good[0], variables=good[0].variables[1:])
+    with pytest.raises(SpecError, match="has no synchronizer"):
+        AnalyticSimulator().predict(model, cluster, [*good, bad])
+    strange = sampled(model, cases.star_cluster(8), 1)[0]
+    with pytest.raises(SpecError):
+        AnalyticSimulator().predict(model, cluster, [*good, replace(strange, replicas=good[0].replicas)])
+    assert np.isfinite(AnalyticSimulator().predict(model, cluster, good)).all()

@@ -1,0 +1,41 @@
+"""How much records count: none that holds no time, the heaviest first, half of the weight on either side."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from autosync.cost.weights import heaviest, timed_and_weighed, weighted_median
+from tests.contracts.test_simulator_contract import CLUSTER, MODEL, record
+from tests.space.samples import sampled
+
+
+def test_records_without_a_time_or_without_weight_are_left_out() -> None:
+    first, second, third = sampled(MODEL, CLUSTER, 3)
+    records = [record(first, (1.0,)), record(second, (), "failed"), record(third, (2.0,))]
+    kept, weights = timed_and_weighed(records, None)
+    assert (kept, weights.tolist()) == ([records[0], records[2]], [1.0, 1.0])
+    kept, weights = timed_and_weighed(records, [0.0, 1.0, 0.5])
+    assert (kept, weights.tolist()) == ([records[2]], [0.5])
+
+
+def test_of_more_records_than_are_wanted_the_heaviest_are_taken_and_equal_ones_evenly_spaced() -> None:
+    assert heaviest(np.ones(6), 10) == [0, 1, 2, 3, 4, 5]
+    assert heaviest(np.ones(6), 3) == [0, 2, 4]
+    assert heaviest(np.array([0.2, 1.0, 0.2, 1.0, 0.2, 0.2]), 4) == [0, 1, 3, 4]
+    assert heaviest(np.array([0.2, 1.0, 0.2, 1.0]), 1) == [1]
+    assert heaviest(np.zeros(0), 4) == []
+
+
+@pytest.mark.parametrize("values", [[3.0], [3.0, 1.0], [5.0, 1.0, 3.0], [4.0, 1.0, 8.0, 2.0]])
+def test_with_equal_weights_the_weighted_median_is_the_median(values: list[float]) -> None:
+    found = weighted_median(np.array(values), np.full(len(values), 0.3))
+    assert found == pytest.approx(float(np.median(values)))
+
+
+def test_the_heavier_a_value_the_nearer_the_weighted_median_comes_to_it() -> None:
+    values = np.array([1.0, 2.0, 7.0])
+    found = [weighted_median(values, np.array([1.0, 1.0, heavy])) for heavy in (1.0, 2.0, 10.0, 1000.0)]
+    assert found[0] == 2.0
+    assert found == sorted(found)
+    assert found[-1] == pytest.approx(7.0, abs=0.1)
