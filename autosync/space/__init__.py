@@ -1,5 +1,6 @@
 """The language of search spaces, and what a declared space becomes once it is bound to a model and a cluster."""
 
+from autosync.space.knowledge import KNOWLEDGE
 from autosync.space.rules import EVERYTHING, LOSSLESS, Cut, PartBytes, PerServer, Rule, Servers, Where
 from autosync.space.search_space import SearchSpace
 from autosync.space.space import Space
@@ -8,6 +9,7 @@ from autosync.spec import ALGORITHMS, PLACED_ALGORITHMS, Cast, PowerSGD, Suffici
 __all__ = [
     "ALGORITHMS",
     "EVERYTHING",
+    "KNOWLEDGE",
     "LOSSLESS",
     "PLACED_ALGORITHMS",
     "Cast",

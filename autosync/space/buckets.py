@@ -22,7 +22,10 @@ __all__ = [
 
 
 class ReducedShard(NamedTuple):
-    """A shard that is all-reduced. `position` is when its gradient is ready: ready order plus a fraction a shard."""
+    """A shard that is all-reduced. `position` is when its gradient is ready: ready order plus a fraction a shard.
+
+    Where that order is not known (`Domains.positions`), it is another one.
+    """
 
     position: float
     variable: int
@@ -51,7 +54,7 @@ def reduced_shards(domains: Domains, draft: Draft) -> list[ReducedShard]:
         count = len(each.shards)
         for index, shard in enumerate(each.shards):
             if isinstance(shard, AllReduce):
-                position = domain.variable.ready_order + index / count
+                position = domains.positions[variable] + index / count
                 part = domain.gradient_bytes / count
                 found.append(ReducedShard(position, variable, index, domain.bucket_kind(shard), part, shard.group))
     found.sort()
@@ -87,18 +90,28 @@ def _with_shards(each: VariableStrategy, changed: Mapping[int, AllReduce]) -> Va
 def balanced_buckets(domains: Domains, draft: Draft, count: int, rng: random.Random) -> Draft:
     """At most `count` buckets of each kind, contiguous in ready order, of about equal bytes.
 
-    Each boundary is moved by up to a third of a bucket at random.
+    Each boundary is moved by up to a third of a bucket at random; without the rule `bucket_order` it is anywhere.
     """
+    balanced = "bucket_order" in domains.knowledge
     by_kind: dict[BucketKind, list[ReducedShard]] = {}
     for shard in reduced_shards(domains, draft):
         by_kind.setdefault(shard.kind, []).append(shard)
-    buckets = [bucket for shards in by_kind.values() for bucket in _contiguous(shards, count, rng)]
+    ends = {kind: _ends(shards, count, balanced, rng) for kind, shards in by_kind.items()}
+    buckets = [bucket for kind, shards in by_kind.items() for bucket in _contiguous(shards, ends[kind])]
     return grouped(draft, buckets)
 
 
-def _contiguous(shards: list[ReducedShard], count: int, rng: random.Random) -> list[Bucket]:
+def _ends(shards: list[ReducedShard], count: int, balanced: bool, rng: random.Random) -> list[float]:
+    """After how many bytes each of `count` buckets is full."""
     total = sum(shard.gradient_bytes for shard in shards)
-    ends = [total * (index + 1 + rng.uniform(-1, 1) / 3) / count for index in range(count - 1)] + [float("inf")]
+    if balanced:
+        ends = [total * (index + 1 + rng.uniform(-1, 1) / 3) / count for index in range(count - 1)]
+    else:
+        ends = sorted(rng.uniform(0, total) for _ in range(count - 1))
+    return [*ends, float("inf")]
+
+
+def _contiguous(shards: list[ReducedShard], ends: list[float]) -> list[Bucket]:
     buckets: list[list[ReducedShard]] = [[] for _ in ends]
     before, index = 0.0, 0
     for shard in shards:

@@ -27,8 +27,8 @@ def crossed(domains: Domains, first: Draft, second: Draft, rng: random.Random) -
     point = rng.randint(1, max(1, len(first) - 1))
     others = _renumbered(second, 1 + _last_group(first))
     return [
-        ours if domain.variable.ready_order < point else theirs
-        for domain, ours, theirs in zip(domains.each, first, others, strict=True)
+        ours if position < point else theirs
+        for position, ours, theirs in zip(domains.positions, first, others, strict=True)
     ]
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass
 from functools import cached_property
 from typing import final
 
 from autosync.space.domain import Domain
+from autosync.space.knowledge import KNOWLEDGE
 from autosync.spec import Compressor
 
 __all__ = ["Domains"]
@@ -18,16 +20,26 @@ class Domains:
     """The domains of a model's variables, in graph order, and how many buckets each bucket kind may have.
 
     `staleness` lists the numbers of steps that fast replicas may run ahead. All shards of a strategy have one, which is
-    0 unless all are on parameter servers, uncompressed and without local copies.
+    0 unless all are on parameter servers, uncompressed and without local copies. `knowledge` are the rules of
+    `KNOWLEDGE` to go by.
     """
 
     each: tuple[Domain, ...]
     max_buckets: int
     staleness: tuple[int, ...] = (0,)
+    knowledge: frozenset[str] = frozenset(KNOWLEDGE)
 
     @cached_property
     def index_of(self) -> dict[str, int]:
         return {domain.variable.name: index for index, domain in enumerate(self.each)}
+
+    @cached_property
+    def positions(self) -> tuple[int, ...]:
+        """Each variable's place in the order that buckets are cut from: that in which gradients are ready, if known."""
+        if "bucket_order" in self.knowledge:
+            return tuple(domain.variable.ready_order for domain in self.each)
+        names = " ".join(domain.variable.name for domain in self.each)
+        return tuple(random.Random(names).sample(range(len(self.each)), len(self.each)))
 
     @cached_property
     def devices(self) -> tuple[str, ...]:

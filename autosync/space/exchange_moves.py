@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from autosync.space.buckets import Bucket, buckets_of, grouped
 from autosync.space.domain import Domain, Draft
@@ -13,6 +13,7 @@ from autosync.space.staleness import can_be_stale, with_staleness
 from autosync.spec import AllReduce, Compressor, VariableStrategy
 
 __all__ = [
+    "any_algorithms",
     "change_algorithm",
     "change_algorithms",
     "change_staleness",
@@ -21,6 +22,7 @@ __all__ = [
     "compress_big",
     "compress_one",
     "compressed",
+    "with_other_algorithm",
 ]
 
 
@@ -29,13 +31,21 @@ def change_algorithm(domains: Domains, draft: Draft, rng: random.Random) -> Draf
     if not domains.several_algorithms:
         return None
     buckets = buckets_of(domains, draft)
-    able = [index for index, bucket in enumerate(buckets) if len(common_algorithms(domains, bucket)) > 1]
+    return with_other_algorithm(domains, draft, buckets, range(len(buckets)), rng)
+
+
+def with_other_algorithm(
+    domains: Domains, draft: Draft, buckets: Sequence[Bucket], among: Iterable[int], rng: random.Random
+) -> Draft | None:
+    """One of the draft's `buckets`, of those numbered in `among`, is reduced by another algorithm, if any may be."""
+    able = [index for index in among if len(common_algorithms(domains, buckets[index])) > 1]
     if not able:
         return None
     chosen = rng.choice(able)
     others = [each for each in common_algorithms(domains, buckets[chosen]) if each != buckets[chosen].kind.algorithm]
-    buckets[chosen] = _by(buckets[chosen], rng.choice(others))
-    return grouped(draft, buckets)
+    changed = list(buckets)
+    changed[chosen] = _by(buckets[chosen], rng.choice(others))
+    return grouped(draft, changed)
 
 
 def change_algorithms(domains: Domains, draft: Draft, rng: random.Random) -> Draft | None:
@@ -52,6 +62,12 @@ def change_algorithms(domains: Domains, draft: Draft, rng: random.Random) -> Dra
     chosen = able[:point] if rng.random() < 0.5 else able[point:]
     ids = {id(bucket) for bucket in chosen if wanted in common_algorithms(domains, bucket)}
     return grouped(draft, [_by(bucket, wanted) if id(bucket) in ids else bucket for bucket in buckets])
+
+
+def any_algorithms(domains: Domains, draft: Draft, rng: random.Random) -> Draft:
+    """Each bucket is reduced by an algorithm of its own."""
+    buckets = buckets_of(domains, draft)
+    return grouped(draft, [_by(bucket, rng.choice(common_algorithms(domains, bucket))) for bucket in buckets])
 
 
 def compress_one(domains: Domains, draft: Draft, rng: random.Random) -> Draft | None:

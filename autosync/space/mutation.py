@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from autosync.space.bucket_moves import merge_buckets, rebucket, shift_bucket_boundary, split_bucket
@@ -60,10 +60,26 @@ MOVES: tuple[Move, ...] = (
     change_staleness,
 )
 
+FOLLOWS_FROM: Mapping[Move, str] = {
+    relieve_heaviest: "load_balancing",
+    flip_alike: "common_decisions",
+    flip_big: "common_decisions",
+    recut_alike: "common_decisions",
+    recut_big: "common_decisions",
+    toggle_local_copies: "common_decisions",
+    change_algorithms: "common_decisions",
+    compress_alike: "common_decisions",
+    compress_big: "common_decisions",
+}
+"""Moves that are nothing but a rule of `KNOWLEDGE` at work, and which."""
+
 
 def moved(domains: Domains, draft: Draft, rng: random.Random) -> Draft:
     """The draft after one random move that applies; unchanged where none does."""
     for move in rng.sample(MOVES, len(MOVES)):
+        rule = FOLLOWS_FROM.get(move)
+        if rule is not None and rule not in domains.knowledge:
+            continue
         result = move(domains, draft, rng)
         if result is not None and result != draft:
             return result

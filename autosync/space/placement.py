@@ -61,6 +61,8 @@ def spread(
 ) -> Draft:
     """All served shards placed anew: the biggest first, each on the device with the least bytes so far.
 
+    Without the rule `load_balancing`, each on any device.
+
     `jitter` is the standard deviation of the noise on the logarithm of the sizes that decide the order; `devices`
     narrows the servers, where a variable is allowed on one of them.
     """
@@ -76,7 +78,8 @@ def spread(
     for _, variable, shard, part, server in queue:
         domain = domains.each[variable]
         allowed = [device for device in domain.devices if device in wanted] or domain.devices
-        device = min(allowed, key=loads.__getitem__)
+        balanced = "load_balancing" in domains.knowledge
+        device = min(allowed, key=loads.__getitem__) if balanced else rng.choice(allowed)
         loads[device] += part
         placed.setdefault(variable, []).append((shard, on_other(domain, server, device)))
     return [_with_servers(each, placed[index]) if index in placed else each for index, each in enumerate(draft)]

@@ -2,7 +2,8 @@
 
 Independent draws for a hundred variables would all look alike: half on servers, half all-reduced, cut at random. So a
 sample first draws a style (which variables go on servers, how finely big ones are cut, how many buckets, how many
-servers, which algorithm and compressor), carries it out, and then perturbs a few variables.
+servers, which algorithm and compressor), carries it out, and then perturbs a few variables. Without the rule
+`common_decisions` draws are independent after all.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from autosync.space.bucket_moves import bucket_count
 from autosync.space.buckets import balanced_buckets, reduced_shards
 from autosync.space.domain import REDUCED, SERVED, Domain, Draft
 from autosync.space.domains import Domains
-from autosync.space.exchange_moves import change_algorithms, compressed
+from autosync.space.exchange_moves import any_algorithms, change_algorithms, compressed
 from autosync.space.mutation import moved
 from autosync.space.placement import biggest, spread
 from autosync.space.server_moves import draw_devices
@@ -33,10 +34,10 @@ def sampled(domains: Domains, rng: random.Random) -> Draft:
     stale = len(domains.staleness) > 1 and rng.random() < STALE_CHANCE
     kinds = [SERVED] * len(domains.each) if stale else _draw_kinds(domains, rng)
     cuts = _draw_cuts(domains, rng)
-    copied = not stale and rng.random() < 0.5
+    copies = _draw_copies(domains, rng) if not stale else [False] * len(domains.each)
     draft = [
         _decision(domain, cut, _one_kind(domain, kind), copied)
-        for domain, cut, kind in zip(domains.each, cuts, kinds, strict=True)
+        for domain, cut, kind, copied in zip(domains.each, cuts, kinds, copies, strict=True)
     ]
     draft = draft if stale else _draw_compressors(domains, draft, rng)
     draft = spread(domains, draft, rng, rng.choice((0.0, 0.0, 0.3, 1.0)), draw_devices(domains, rng))
@@ -66,6 +67,8 @@ def _one_kind(domain: Domain, wanted: str) -> str:
 
 def _draw_kinds(domains: Domains, rng: random.Random) -> list[str]:
     """The kind wanted for each variable; a variable that is not offered it takes the other."""
+    if _is_each_for_itself(domains):
+        return [rng.choice((SERVED, REDUCED)) for _ in domains.each]
     style = rng.choice(STYLES)
     inside, outside = rng.sample((SERVED, REDUCED), 2)
     count = len(domains.each)
@@ -87,6 +90,8 @@ def _draw_kinds(domains: Domains, rng: random.Random) -> list[str]:
 
 def _draw_cuts(domains: Domains, rng: random.Random) -> list[Partition | None]:
     """Half of the time all as coarse as offered; else one level of fineness for the biggest, coarse for the rest."""
+    if _is_each_for_itself(domains):
+        return [rng.choice(domain.cuts) for domain in domains.each]
     cuts = [domain.cuts[0] for domain in domains.each]
     if domains.cuttable and rng.random() < 0.5:
         level = rng.random()
@@ -96,8 +101,20 @@ def _draw_cuts(domains: Domains, rng: random.Random) -> list[Partition | None]:
     return cuts
 
 
+def _draw_copies(domains: Domains, rng: random.Random) -> list[bool]:
+    """Whether each variable is to have local copies: all or none."""
+    if _is_each_for_itself(domains):
+        return [rng.random() < 0.5 for _ in domains.each]
+    return [rng.random() < 0.5] * len(domains.each)
+
+
 def _draw_compressors(domains: Domains, draft: Draft, rng: random.Random) -> Draft:
     """One compressor where it is offered: for all, for the biggest, or (half of the time) for none."""
+    if _is_each_for_itself(domains):
+        return [
+            compressed(domain, each, rng.choice(domain.compressors))
+            for domain, each in zip(domains.each, draft, strict=True)
+        ]
     if not domains.compressible or rng.random() < 0.5:
         return draft
     wanted = rng.choice(domains.compressors)
@@ -113,9 +130,15 @@ def _draw_algorithms(domains: Domains, draft: Draft, rng: random.Random) -> Draf
     """One algorithm for all buckets; now and then another one for those under or over a size."""
     if not domains.several_algorithms:
         return draft
+    if _is_each_for_itself(domains):
+        return any_algorithms(domains, draft, rng)
     for _ in range(rng.choice(ALGORITHM_CHANGES)):
         draft = change_algorithms(domains, draft, rng) or draft
     return draft
+
+
+def _is_each_for_itself(domains: Domains) -> bool:
+    return "common_decisions" not in domains.knowledge
 
 
 def _log_uniform(most: int, rng: random.Random) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import final
@@ -18,8 +18,9 @@ from autosync.space.domains import Domains
 from autosync.space.enumeration import all_drafts
 from autosync.space.mutation import perturbed
 from autosync.space.naming import compressor_text
+from autosync.space.relief_moves import relieved
 from autosync.space.sampling import sampled
-from autosync.space.size import count_strategies
+from autosync.space.size import count_strategies, log_choices
 from autosync.space.staleness import can_be_stale, settled
 from autosync.spec import AllReduce, ClusterSpec, ModelSpec, ParameterServer, Strategy
 from autosync.spec.symmetry import canonical_strategy
@@ -56,6 +57,23 @@ class SearchSpace:
     def log10_size(self) -> float:
         """Logarithm of the exact number of strategies; buckets are unnamed, devices that are alike count apart."""
         return math.log10(self._count)
+
+    @property
+    def decided_variables(self) -> int:
+        """Variables with more than one decision to choose from: the space's dimension, taking each as one."""
+        return sum(choices > 0 for choices in log_choices(self.domains))
+
+    @cached_property
+    def effective_dimension(self) -> float:
+        """How many variables with equally many decisions would make as large a space: the participation ratio
+
+            (sum_i h_i)^2 / sum_i h_i^2,   h_i = log of the number of decisions on variable i alone.
+
+        It says how far the space is from what models of few dimensions, such as Gaussian processes on knobs, can hold.
+        """
+        choices = log_choices(self.domains)
+        squares = sum(each**2 for each in choices)
+        return sum(choices) ** 2 / squares if squares else 0.0
 
     @cached_property
     def size(self) -> int | None:
@@ -107,6 +125,18 @@ class SearchSpace:
             if result.variables != start.variables:
                 return result
         return start
+
+    def relieve(
+        self, strategy: Strategy, shares: Mapping[str, float], busy: Collection[str], rng: random.Random
+    ) -> Strategy:
+        """A strategy that takes something off a busy resource, or carries it another way; else as `mutate` does.
+
+        `shares` says what part of the resource's time each variable takes, `busy` which servers load it.
+        """
+        draft = self._draft(strategy, rng)
+        by_index = {self.domains.index_of[name]: share for name, share in shares.items()}
+        changed = relieved(self.domains, draft, by_index, busy, rng)
+        return self.mutate(strategy, rng) if changed is None else self._strategy(changed)
 
     def crossover(self, first: Strategy, second: Strategy, rng: random.Random) -> Strategy:
         """A strategy that decides each variable as one of its parents does."""

@@ -26,7 +26,7 @@ from autosync.space.domains import Domains
 from autosync.space.staleness import is_plain
 from autosync.spec import AllReduce, Partition
 
-__all__ = ["count_strategies"]
+__all__ = ["count_strategies", "log_choices"]
 
 MOST_TERMS = 2048
 
@@ -42,6 +42,11 @@ def count_strategies(domains: Domains) -> int:
     fresh = math.prod(_count_look(same, domains.max_buckets) for same in by_look.values())
     stale = sum(steps > 0 for steps in domains.staleness)
     return fresh + stale * math.prod(_stale_choices(domain) for domain in domains.each)
+
+
+def log_choices(domains: Domains) -> list[float]:
+    """Of each variable, the natural logarithm of the number of decisions it has by itself, buckets told apart."""
+    return [math.log(_Decider.alone(domain, domains.max_buckets)) for domain in domains.each]
 
 
 @dataclass(frozen=True)
@@ -109,6 +114,13 @@ class _Decider:
     def of(cls, domain: Domain, index: int, classes: Sequence[_Class]) -> _Decider:
         own = tuple(number for number, each in enumerate(classes) if index in each.members)
         return cls(own, tuple(_choices(domain, cut) for cut in domain.cuts))
+
+    @classmethod
+    def alone(cls, domain: Domain, max_buckets: int) -> int:
+        """Decisions on the variable when every kind of bucket that it is offered has `max_buckets`."""
+        kinds = len(_shared_kinds(domain))
+        own = cls(tuple(range(kinds)), tuple(_choices(domain, cut) for cut in domain.cuts))
+        return own.choices([max_buckets] * kinds)
 
     def choices(self, fixed: Sequence[int]) -> int:
         buckets = sum(fixed[number] for number in self.classes)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 from autosync.errors import SpaceError
 from autosync.space.domain import Domain
 from autosync.space.domains import Domains
+from autosync.space.knowledge import KNOWLEDGE, check_known
 from autosync.space.naming import compressor_text
 from autosync.space.offers import offered_reductions, offered_servers
 from autosync.space.rules import Cut, PartBytes, PerServer, Rule, ShardCount
@@ -16,6 +17,11 @@ from autosync.space.staleness import is_plain
 from autosync.spec import ClusterSpec, ModelSpec, Partition, Variable
 
 __all__ = ["Space"]
+
+MOST_SHARDS = 32
+"""In how many shards a variable may be cut where nothing bounds them: as finely as any declared space asks for."""
+
+UNBOUNDED = Cut(tuple(range(1, MOST_SHARDS + 1)), axes="every", min_shard_bytes=1)
 
 
 @final
@@ -30,6 +36,8 @@ class Space:
     `staleness` lists how many steps a fast replica may run ahead, for strategies that are on parameter servers
     altogether, uncompressed and without local copies. What changes the numbers that training follows (staleness, a
     lossy compressor) is only in a space that says so with `changes_statistics`.
+
+    `knowledge` names the rules of `KNOWLEDGE` that its strategies are sampled and bred by.
     """
 
     name: str
@@ -38,6 +46,7 @@ class Space:
     description: str = ""
     staleness: tuple[int, ...] = (0,)
     changes_statistics: bool = False
+    knowledge: tuple[str, ...] = tuple(KNOWLEDGE)
 
     def __post_init__(self) -> None:
         if not self.rules:
@@ -46,6 +55,16 @@ class Space:
             raise SpaceError(f"Space {self.name!r}: max_buckets must be at least 1, not {self.max_buckets}.")
         if 0 not in self.staleness or min(self.staleness) < 0:
             raise SpaceError(f"Space {self.name!r}: staleness holds 0 and numbers above it, not {self.staleness}.")
+        check_known(self.knowledge, self.name)
+
+    def without(self, *names: str) -> Space:
+        """The space that does without some rules of `KNOWLEDGE`, and says so in its name. Raises `SpaceError`."""
+        check_known(names, self.name)
+        dropped = [name for name in self.knowledge if name in names]
+        if not dropped:
+            return self
+        kept = tuple(name for name in self.knowledge if name not in dropped)
+        return replace(self, name=f"{self.name} without {', '.join(dropped)}", knowledge=kept)
 
     def bind(self, model: ModelSpec, cluster: ClusterSpec) -> SearchSpace:
         """The finite search space of `model` on `cluster`.
@@ -57,7 +76,8 @@ class Space:
         domains = tuple(self._domain(variable, cluster) for variable in model.variables)
         self._check_staleness(domains)
         staleness = tuple(dict.fromkeys(self.staleness))
-        return SearchSpace(self.name, model, cluster, Domains(domains, self.max_buckets, staleness))
+        known = Domains(domains, self.max_buckets, staleness, frozenset(self.knowledge))
+        return SearchSpace(self.name, model, cluster, known)
 
     def _check_statistics(self) -> None:
         compressors = [each for rule in self.rules for each in rule.compressors if each and each.lossy]
@@ -81,6 +101,7 @@ class Space:
     def _domain(self, variable: Variable, cluster: ClusterSpec) -> Domain:
         for rule in self.rules:
             if rule.where.holds(variable):
+                rule = self._less_what_is_not_known(rule)
                 return Domain(
                     variable=variable,
                     cuts=_cuts(rule.cut, variable, len(cluster.server_devices)),
@@ -92,6 +113,13 @@ class Space:
             f"Space {self.name!r} has no rule for variable {variable.name!r} ({variable.bytes} bytes, "
             f"{'sparse' if variable.sparse else 'dense'}); end its rules with one for EVERYTHING."
         )
+
+    def _less_what_is_not_known(self, rule: Rule) -> Rule:
+        if "partition_bounds" not in self.knowledge:
+            rule = replace(rule, cut=UNBOUNDED)
+        if "server_choice" not in self.knowledge and rule.servers is not None:
+            rule = replace(rule, servers=replace(rule.servers, placement="all"))
+        return rule
 
 
 def _cuts(cut: Cut, variable: Variable, servers: int) -> tuple[Partition | None, ...]:

@@ -48,8 +48,12 @@ class Surroundings:
         compressor: Compressor | None = None,
         whole: bool = True,
     ) -> ParameterServer:
-        """The least loaded server for a shard of `part_bytes`, which then counts as loaded with it."""
-        device = lightest(domain, self._loads, self._rng)
+        """The least loaded server for a shard of `part_bytes`, which then counts as loaded with it.
+
+        Without the rule `load_balancing`, any.
+        """
+        balanced = "load_balancing" in self._domains.knowledge
+        device = lightest(domain, self._loads, self._rng) if balanced else self._rng.choice(domain.devices)
         self._loads[device] += part_bytes
         return domain.on(device, local_copy, compressor, whole)
 
@@ -61,7 +65,8 @@ class Surroundings:
         if family not in self._new_groups:
             fresh = not shards or self._rng.random() < NEW_BUCKET_CHANCE
             self._new_groups[family] = FRESH + len(self._new_groups) if fresh else None
-        near = nearest_shard(shards, domain.variable.ready_order) if shards else None
+        position = self._domains.positions[self._domains.index_of[domain.variable.name]]
+        near = nearest_shard(shards, position) if shards else None
         group = self._new_groups[family]
         algorithm = near.kind.algorithm if near else wanted.algorithm
         return domain.reducing(near.group if group is None and near else group or 0, algorithm, compressor, whole)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from autosync.space.domain import REDUCED, SERVED, Domain, Draft, kind_of, stands_for_whole
 from autosync.space.domains import Domains
@@ -16,6 +16,8 @@ __all__ = [
     "flip_big",
     "flip_one",
     "flip_some_shards",
+    "flipped",
+    "recut",
     "recut_alike",
     "recut_big",
     "recut_one",
@@ -26,19 +28,19 @@ __all__ = [
 
 def flip_one(domains: Domains, draft: Draft, rng: random.Random) -> Draft | None:
     """One variable changes between parameter servers and all-reduce."""
-    return _flipped(domains, draft, [rng.choice(domains.choosable)], rng) if domains.choosable else None
+    return flipped(domains, draft, [rng.choice(domains.choosable)], rng) if domains.choosable else None
 
 
 def flip_alike(domains: Domains, draft: Draft, rng: random.Random) -> Draft | None:
     """All variables of one shape change to the kind that the first of them did not have."""
     groups = [group for group in domains.alike if len(group) > 1 and len(domains.each[group[0]].kinds) > 1]
-    return _flipped(domains, draft, rng.choice(groups), rng) if groups else None
+    return flipped(domains, draft, rng.choice(groups), rng) if groups else None
 
 
 def flip_big(domains: Domains, draft: Draft, rng: random.Random) -> Draft | None:
     """The variables over a random size all change to one kind."""
     big = [index for index in biggest(domains, rng) if index in domains.choosable]
-    return _flipped(domains, draft, big, rng) if big else None
+    return flipped(domains, draft, big, rng) if big else None
 
 
 def flip_some_shards(domains: Domains, draft: Draft, rng: random.Random) -> Draft | None:
@@ -61,19 +63,19 @@ def flip_some_shards(domains: Domains, draft: Draft, rng: random.Random) -> Draf
 
 def recut_one(domains: Domains, draft: Draft, rng: random.Random) -> Draft | None:
     """One variable is cut in another way."""
-    return _recut(domains, draft, [rng.choice(domains.cuttable)], rng) if domains.cuttable else None
+    return recut(domains, draft, [rng.choice(domains.cuttable)], rng) if domains.cuttable else None
 
 
 def recut_alike(domains: Domains, draft: Draft, rng: random.Random) -> Draft | None:
     """All variables of one shape are cut in another way, the same for all."""
     groups = [group for group in domains.alike if len(group) > 1 and len(domains.each[group[0]].cuts) > 1]
-    return _recut(domains, draft, rng.choice(groups), rng) if groups else None
+    return recut(domains, draft, rng.choice(groups), rng) if groups else None
 
 
 def recut_big(domains: Domains, draft: Draft, rng: random.Random) -> Draft | None:
     """The variables over a random size are all cut as coarsely or finely."""
     big = [index for index in biggest(domains, rng) if len(domains.each[index].cuts) > 1]
-    return _recut(domains, draft, big, rng) if big else None
+    return recut(domains, draft, big, rng) if big else None
 
 
 def toggle_local_copy(domains: Domains, draft: Draft, rng: random.Random) -> Draft | None:
@@ -89,17 +91,19 @@ def toggle_local_copies(domains: Domains, draft: Draft, rng: random.Random) -> D
     return _toggled(domains, draft, served) if served else None
 
 
-def _flipped(domains: Domains, draft: Draft, indexes: Iterable[int], rng: random.Random) -> Draft:
+def flipped(domains: Domains, draft: Draft, indexes: Sequence[int], rng: random.Random) -> Draft:
+    """These variables all change to the kind that the first of them did not have."""
     around = Surroundings(domains, draft, rng)
-    result, kind = list(draft), ""
+    result = list(draft)
+    kind = REDUCED if kind_of(draft[indexes[0]].shards[0]) == SERVED else SERVED
     for index in indexes:
         each = draft[index]
-        kind = kind or (REDUCED if kind_of(each.shards[0]) == SERVED else SERVED)
         result[index] = _decided(domains.each[index], each, each.partition, kind, around)
     return result
 
 
-def _recut(domains: Domains, draft: Draft, indexes: Iterable[int], rng: random.Random) -> Draft:
+def recut(domains: Domains, draft: Draft, indexes: Iterable[int], rng: random.Random) -> Draft:
+    """These variables are all cut in another way, as coarsely or finely."""
     around = Surroundings(domains, draft, rng)
     result, level = list(draft), rng.random()
     for index in indexes:

@@ -142,3 +142,22 @@ def test_a_sum_too_long_to_take_is_about_its_largest_term():
         patch.setattr("autosync.space.size.MOST_TERMS", 10**9)
         exact = math.log10(count_strategies(bound.domains))
     assert exact - 2.5 < bound.log10_size <= exact
+
+
+def test_the_effective_dimension_is_the_number_of_variables_when_all_have_as_many_choices() -> None:
+    alike = bind(["float32"] * 5, 3, EITHER)
+    assert alike.decided_variables == 5
+    assert alike.effective_dimension == pytest.approx(5.0)
+
+
+def test_variables_without_a_choice_are_no_dimension() -> None:
+    space = bind(["float32", "float32", "sparse"], 1, Rule(Where(sparse=True), servers=Servers()), REDUCED)
+    assert (space.decided_variables, space.effective_dimension) == (1, pytest.approx(1.0))
+    assert bind(["float32"] * 3, 1, REDUCED).effective_dimension == 0.0
+
+
+def test_uneven_choices_make_fewer_dimensions_than_variables() -> None:
+    """ln 2 and ln 6 of choices: (1 + 2.585)^2 / (1 + 2.585^2) in units of ln 2."""
+    cut = Rule(Where(over_bytes=32), servers=Servers(), cut=Cut((1, 2), min_shard_bytes=1))
+    space = bind(["factored", "float32"], 1, cut, Rule(servers=Servers()))
+    assert space.effective_dimension == pytest.approx((1 + math.log2(6)) ** 2 / (1 + math.log2(6) ** 2))
