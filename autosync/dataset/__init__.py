@@ -1,6 +1,7 @@
 """The Arrow room: records on disk, as Parquet files that pandas and Ray Data open too."""
 
-from autosync.dataset.ray_reader import ray_dataset
+from autosync.dataset.ray_reader import ray_dataset, read_rows, records_with_ids
+from autosync.dataset.results import ResultColumn, ResultStore
 from autosync.dataset.schema import COLUMNS, SCHEMA, Column, Schema
 from autosync.dataset.split import SPLITS, split_of, split_records
 from autosync.dataset.store import RecordStore
@@ -11,8 +12,12 @@ __all__ = [
     "SPLITS",
     "Column",
     "RecordStore",
+    "ResultColumn",
+    "ResultStore",
     "Schema",
     "ray_dataset",
+    "read_rows",
+    "records_with_ids",
     "split_of",
     "split_records",
 ]

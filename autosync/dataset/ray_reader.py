@@ -2,24 +2,73 @@
 
 from __future__ import annotations
 
+import logging
+import warnings
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from autosync.dataset.rows import PLAIN, RecordReader
+from autosync.dataset.schema import COLUMNS
 from autosync.dataset.store import RecordStore
 from autosync.errors import DatasetError
+from autosync.spec import RuntimeRecord
 
 if TYPE_CHECKING:
     import ray.data
 
-__all__ = ["ray_dataset"]
+__all__ = ["ray_dataset", "read_rows", "records_with_ids"]
+
+READ_ATTEMPTS = 5
+
+NEEDED = ("record_id", "model_json", "cluster_json", "strategy_json", "protocol_json", "step_seconds", "versions")
+"""Columns that a record is made of, beside those of `PLAIN`."""
 
 
 def ray_dataset(directory: Path) -> ray.data.Dataset:
-    """A lazy dataset of the rows in `directory` (columns: `autosync.dataset.COLUMNS`), read by Ray's workers.
+    """A lazy dataset of the rows in `directory` (columns: `autosync.dataset.COLUMNS`), read by Ray on this node.
 
     Starts Ray when it is not running. The files must not be compacted before the dataset is read.
     Raises `DatasetError` when there are no records.
     """
+    return _dataset(directory)
+
+
+def read_rows(directory: Path, columns: Sequence[str], ids: Collection[str] | None = None) -> list[dict[str, Any]]:
+    """Some columns of all rows, or of those of these ids, read by Ray Data on this node beside whatever it runs.
+
+    Starts over when another process merges files meanwhile. Raises `DatasetError` as `ray_dataset` does.
+    """
+    from ray.exceptions import RayTaskError
+
+    wanted = None if ids is None else frozenset(ids)
+    for _ in range(READ_ATTEMPTS):
+        try:
+            with _quietly():
+                rows = _dataset(directory, columns=list(columns), num_cpus=0)
+                if wanted is not None:
+                    rows = rows.filter(lambda row: row["record_id"] in wanted, num_cpus=0)
+                return list(rows.take_all())
+        except (FileNotFoundError, RayTaskError) as error:
+            if "FileNotFound" not in f"{type(error).__name__}{error}":
+                raise
+    raise DatasetError(f"Files in {directory} keep vanishing while they are read; stop what deletes them.")
+
+
+def records_with_ids(directory: Path, ids: Collection[str]) -> list[RuntimeRecord]:
+    """The records of those ids, in the order of their ids; what only later versions of the files hold is left out.
+
+    Raises `DatasetError` as `ray_dataset` does, and when a row breaks a rule of records.
+    """
+    first = [column.name for column in COLUMNS if column.since == 1]
+    columns = [name for name in first if name in NEEDED or name in PLAIN]
+    by_id = {row["record_id"]: row for row in read_rows(directory, columns, ids)}
+    reader, later = RecordReader(), {column.name: column.fill for column in COLUMNS if column.since > 1}
+    return [reader.record(later | by_id[each]) for each in sorted(by_id)]
+
+
+def _dataset(directory: Path, **reading: Any) -> ray.data.Dataset:
     import ray.data
 
     files = RecordStore(directory).current_files()
@@ -27,4 +76,26 @@ def ray_dataset(directory: Path) -> ray.data.Dataset:
         raise DatasetError(
             f"Ray Data needs a record to know the columns, but {directory} holds none; run a trial first."
         )
-    return ray.data.read_parquet([str(path) for path in files])
+    # Whole paths, since Ray's workers are in folders of their own; `local`, since only this node need have the files.
+    return ray.data.read_parquet([f"local://{path.resolve()}" for path in files], **reading)
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Let Ray Data show nothing meanwhile, and ask for no CPU: its newer readers want one, which may never be free."""
+    import ray.data
+
+    wanted = {"use_datasource_v2": False, "enable_progress_bars": False}
+    context, log = ray.data.DataContext.get_current(), logging.getLogger("ray.data")
+    before, level = {name: getattr(context, name) for name in wanted if hasattr(context, name)}, log.level
+    try:
+        log.setLevel(logging.ERROR)
+        for name in before:
+            setattr(context, name, wanted[name])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it would rather be given an expression of its own
+            yield
+    finally:
+        log.setLevel(level)
+        for name, value in before.items():
+            setattr(context, name, value)

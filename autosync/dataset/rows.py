@@ -13,7 +13,7 @@ from autosync.dataset.schema import SCHEMA
 from autosync.errors import DatasetError, SpecError
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy, TimingProtocol, canonical_json, parse_json
 
-__all__ = ["RecordReader", "record_id", "table_of"]
+__all__ = ["PLAIN", "RecordReader", "record_id", "table_of"]
 
 PLAIN = (
     "outcome",

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
-from autosync.dataset import COLUMNS, RecordStore, ray_dataset
+from autosync.dataset import COLUMNS, RecordStore, ray_dataset, read_rows, records_with_ids
 from autosync.dataset.files import TEMPORARY_PREFIX, TEMPORARY_SUFFIX
+from autosync.dataset.rows import record_id
 from tests.dataset.examples import example_record, failed_record
+
+OLD = Path(__file__).parents[1] / "data" / "records_v1.parquet"
 
 
 @pytest.mark.timeout(240)
@@ -26,8 +30,15 @@ def test_ray_data_reads_merged_and_single_files_beside_temporary_ones(tmp_path: 
     try:
         rows = ray_dataset(tmp_path).take_all()
         plain = ray.data.read_parquet(str(tmp_path)).take_all()
+        shutil.copy(OLD, tmp_path)
+        short = read_rows(tmp_path, ["record_id", "seed"])
+        wanted = {row["record_id"] for row in short if row["seed"] not in (0, 2)}
+        records = records_with_ids(tmp_path, wanted)
     finally:
         ray.shutdown()
     assert sorted(row["seed"] for row in rows) == [0, 1, 2, 7]
     assert sorted(row["seed"] for row in plain) == [0, 0, 1, 2, 7]
     assert set(rows[0]) == {column.name for column in COLUMNS}
+    assert set(short[0]) == {"record_id", "seed"}
+    assert [record_id(each) for each in records] == sorted(wanted), "nothing of them is lost"
+    assert {each.seed for each in records} == {1, 7, 8}, "the last is of a file that an older version wrote"

@@ -1,0 +1,54 @@
+"""Results on disk: whole, typed, replaced and not doubled, and told from other files."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from autosync.dataset import ResultColumn, ResultStore
+from autosync.errors import DatasetError
+
+COLUMNS = (
+    ResultColumn("who", "text", "none", "a name"),
+    ResultColumn("seconds", "numbers", "s", "some times"),
+    ResultColumn("good", "flag", "none", "yes or no"),
+)
+ROWS = [{"who": "a", "seconds": [1.5, math.inf], "good": True}, {"who": "b", "seconds": [], "good": False}]
+
+
+def test_what_is_written_is_read_and_a_key_is_known(tmp_path: Path) -> None:
+    store = ResultStore.create(tmp_path / "new", COLUMNS)
+    assert "one" not in store
+    store.write("one", ROWS)
+    assert "one" in store
+    assert store.read() == ROWS
+
+
+def test_rows_of_a_key_are_replaced(tmp_path: Path) -> None:
+    store = ResultStore.create(tmp_path, COLUMNS)
+    store.write("one", ROWS)
+    store.write("one", ROWS[:1])
+    store.write("two", ROWS[1:])
+    assert store.read() == ROWS
+
+
+def test_a_store_that_is_not_there_has_no_rows(tmp_path: Path) -> None:
+    assert ResultStore(tmp_path / "nowhere", COLUMNS).read() == []
+
+
+def test_columns_state_their_unit_and_meaning_in_the_file(tmp_path: Path) -> None:
+    ResultStore.create(tmp_path, COLUMNS).write("one", ROWS)
+    field = pq.read_schema(tmp_path / "one.parquet").field("seconds")
+    assert field.metadata == {b"unit": b"s", b"meaning": b"some times"}
+
+
+def test_files_of_other_columns_and_foreign_files_are_refused_by_name(tmp_path: Path) -> None:
+    ResultStore.create(tmp_path, COLUMNS[:2]).write("one", [{"who": "a", "seconds": []}])
+    with pytest.raises(DatasetError, match=r"one\.parquet has other columns than these results have: who, seconds"):
+        ResultStore(tmp_path, COLUMNS).read()
+    (tmp_path / "one.parquet").write_bytes(b"nonsense")
+    with pytest.raises(DatasetError, match=r"one\.parquet cannot be read as Parquet .*; remove it\."):
+        ResultStore(tmp_path, COLUMNS).read()
