@@ -33,10 +33,12 @@ class Ensemble:
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """Records that whoever predicted them had not learned from: errors in log seconds and the members' spread, (n,)."""
+    """Records that whoever predicted them had not learned from: errors in log seconds, the members' spread, and how
+    much each counts, (n,)."""
 
     errors: FloatArray
     spread: FloatArray
+    weights: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,9 +75,8 @@ def taught(teaching: Teaching, generator: torch.Generator) -> tuple[Ensemble, He
     if teaching.validation is not None:
         residuals = ensemble.residuals(teaching.validation.inputs)
         targets = teaching.validation.targets
-        return ensemble, HeldOut(
-            (targets.measured - targets.base).numpy() - residuals.mean(axis=0), residuals.std(axis=0)
-        )
+        missed = (targets.measured - targets.base).numpy() - residuals.mean(axis=0)
+        return ensemble, HeldOut(missed, residuals.std(axis=0), targets.weights.numpy())
     return ensemble, _left_out(ensemble, examples, held_places)
 
 
@@ -85,7 +86,8 @@ def _left_out(ensemble: Ensemble, examples: Examples, places: list[list[int]]) -
     missed = (targets.measured - targets.base).numpy() - residuals
     errors = [missed[number, chosen] for number, chosen in enumerate(places)]
     spread = [residuals.std(axis=0)[chosen] for chosen in places]
-    return HeldOut(np.concatenate(errors), np.concatenate(spread))
+    weights = [targets.weights.numpy()[chosen] for chosen in places]
+    return HeldOut(np.concatenate(errors), np.concatenate(spread), np.concatenate(weights))
 
 
 def _folds(strategies: torch.Tensor, members: int, generator: torch.Generator) -> torch.Tensor:

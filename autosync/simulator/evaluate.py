@@ -1,4 +1,4 @@
-"""The command `python -m autosync.simulator.evaluate`: the one place where the torch room reads stored records."""
+"""The command `python -m autosync.simulator.evaluate`: how good the simulators are on stored records."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import Any
 
 import click
 
-from autosync.dataset import RecordStore, split_of
 from autosync.errors import AutosyncError
 from autosync.simulator.evaluation import (
     BUILDERS,
@@ -26,7 +25,7 @@ from autosync.simulator.evaluation import (
     quick,
     write_report,
 )
-from autosync.spec import RuntimeRecord
+from autosync.simulator.stored import split_of, stored_records
 
 __all__ = ["command", "main"]
 
@@ -65,7 +64,7 @@ def command(builders: Mapping[str, Builder], /, data: Path, out: Path | None, **
     simulators = _chosen("--simulators", given["simulators"], builders)
     experiments = _chosen("--only", given["only"], EXPERIMENTS)
     settings = _settings(given["is_quick"], given["seeds"], given["most_records"])
-    cells, small = cells_of(_records(data), split_of)
+    cells, small = cells_of(stored_records(data), split_of)
     left_out = [*small, *passed_over(cells, settings)]
     for sentence in left_out:
         click.echo(f"Passed over: {sentence}")
@@ -82,17 +81,6 @@ def _settings(is_quick: bool, seeds: int | None, most_records: int | None) -> Ev
     if most_records is not None:
         settings = replace(settings, most_records=most_records)
     return settings
-
-
-def _records(data: Path) -> list[RuntimeRecord]:
-    inside = data / "records"
-    folder = inside if inside.is_dir() else data
-    if not folder.is_dir():
-        raise EvaluationError(f"--data names a folder of records, but there is no folder {data}.")
-    records = RecordStore(folder).read()
-    if not records:
-        raise EvaluationError(f"--data names a folder of records, but there are none in {folder}; collect some first.")
-    return records
 
 
 def _chosen(option: str, given: str, known: Mapping[str, Builder] | Sequence[str]) -> list[str]:

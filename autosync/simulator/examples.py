@@ -10,9 +10,10 @@ import hashlib
 import statistics
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from autosync.cost import positions_by_family
@@ -21,6 +22,8 @@ from autosync.simulator.view import View
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord
 
 __all__ = ["Examples", "Targets", "data_digest", "examples_of", "family_counts", "family_key"]
+
+FloatArray = npt.NDArray[np.float64]
 
 LEAST_ERROR = 0.01
 """Between two trials of one strategy, log medians differ by this much even if each trial's steps agree."""
@@ -31,7 +34,7 @@ MEDIAN_OVER_MEAN_ERROR = 1.2533
 
 @dataclass(frozen=True, eq=False)
 class Targets:
-    """`base`, `measured`, `errors` (standard errors) in log seconds, float64 (n,); `families` int64 (n,).
+    """`base`, `measured`, `errors` (standard errors) in log seconds, `weights`, float64 (n,); `families` int64 (n,).
 
     `strategies` int64 (n,) numbers what was timed: records of one strategy in one family share a number.
     """
@@ -41,14 +44,14 @@ class Targets:
     errors: torch.Tensor
     families: torch.Tensor
     strategies: torch.Tensor
+    weights: torch.Tensor
 
     def __len__(self) -> int:
         return len(self.base)
 
     def take(self, places: Sequence[int]) -> Targets:
         chosen = torch.as_tensor(places, dtype=torch.int64)
-        columns = (self.base, self.measured, self.errors, self.families, self.strategies)
-        return Targets(*(column[chosen] for column in columns))
+        return Targets(*(getattr(self, each.name)[chosen] for each in fields(self)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,8 +68,11 @@ class Examples:
         return Examples(self.inputs.take(places), self.targets.take(places))
 
 
-def examples_of(records: Sequence[RuntimeRecord], view: View) -> Examples:
-    """One example a record, in order; a strategy that was timed often is encoded once. All must hold a step time."""
+def examples_of(records: Sequence[RuntimeRecord], view: View, weights: FloatArray | None = None) -> Examples:
+    """One example a record, in order; a strategy that was timed often is encoded once. All must hold a step time.
+
+    `weights` are float64 (n,), 1 each unless given.
+    """
     numbers = np.empty((2, len(records)), dtype=np.int64)
     encoded: list[Inputs] = []
     predicted: list[np.ndarray] = []
@@ -88,6 +94,7 @@ def examples_of(records: Sequence[RuntimeRecord], view: View) -> Examples:
         torch.tensor([_standard_error(record.step_seconds) for record in records], dtype=torch.float64),
         families,
         strategies,
+        torch.ones(len(records), dtype=torch.float64) if weights is None else torch.from_numpy(weights),
     )
     return Examples(_joined(encoded).take(strategies.tolist()), targets)
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from autosync.cost import Replay, Simulator
+from autosync.cost import Replay, Simulator, timed_and_weighed
 from autosync.simulator.ensemble import Ensemble, Teaching, taught
 from autosync.simulator.examples import data_digest, examples_of, family_counts, family_key
 from autosync.simulator.networks import network_called
@@ -85,19 +85,28 @@ class LearnedSimulator:
         residuals = ensemble.residuals(inputs)
         return base + residuals.mean(axis=0), self._known.spread.of(residuals.std(axis=0), family)
 
-    def fit(self, records: Sequence[RuntimeRecord], validation: Sequence[RuntimeRecord] | None = None) -> None:
+    def fit(
+        self,
+        records: Sequence[RuntimeRecord],
+        weights: Sequence[float] | None = None,
+        validation: Sequence[RuntimeRecord] | None = None,
+    ) -> None:
         """Learn from `records`; `validation` only says when a network has learned enough, and how sure to be of it.
 
         Without it, each member of the ensemble leaves out some of the records for that.
         """
-        timed = [record for record in records if record.timed]
+        timed, heavy = timed_and_weighed(records, weights)
         judges = [record for record in validation or () if record.timed]
-        self.base.fit(self._left_to_base(timed))
+        left = self._left_to_base(timed)
+        if weights is None:
+            self.base.fit(left)
+        else:
+            self.base.fit(left, heavy.tolist())
         self._known = self._start
         if not timed:
             return
         view, earlier = self._view, self._start.ensemble
-        examples = examples_of(timed, view)
+        examples = examples_of(timed, view, heavy)
         judged = examples_of(judges, view) if judges else None
         teaching = Teaching(self._network, self.settings, examples, judged, earlier)
         ensemble, held = taught(teaching, torch.Generator().manual_seed(self.seed))

@@ -18,6 +18,7 @@ __all__ = [
     "Pairs",
     "chosen_pairs",
     "loss",
+    "pair_weights",
     "ranking_loss",
     "regression_loss",
     "told_apart",
@@ -28,6 +29,7 @@ TEMPERATURE = 0.05
 ERROR = 0.05
 OUTLIER = 3.0
 SURE = 2.0
+LEAST_WEIGHT = 1e-9
 
 Pairs = tuple[torch.Tensor, torch.Tensor]
 """Positions of the faster and of the slower record, int64 (p,) each."""
@@ -51,18 +53,27 @@ def chosen_pairs(targets: Targets, most: int, generator: torch.Generator) -> Pai
     return faster, slower
 
 
-def loss(predicted: torch.Tensor, measured: torch.Tensor, pairs: Pairs, ranking_weight: float) -> torch.Tensor:
+def loss(predicted: torch.Tensor, targets: Targets, pairs: Pairs, ranking_weight: float) -> torch.Tensor:
     """What training makes small. Scalar."""
-    return regression_loss(predicted, measured) + ranking_weight * ranking_loss(predicted, pairs)
+    return regression_loss(predicted, targets) + ranking_weight * ranking_loss(predicted, targets, pairs)
 
 
-def ranking_loss(predicted: torch.Tensor, pairs: Pairs) -> torch.Tensor:
-    """Mean over `pairs`; 0 without any. Scalar."""
+def ranking_loss(predicted: torch.Tensor, targets: Targets, pairs: Pairs) -> torch.Tensor:
+    """Weighted mean over `pairs`; 0 without any. Scalar."""
     faster, slower = pairs
+    weights = pair_weights(targets, pairs).to(predicted.dtype)
     losses = torch.nn.functional.softplus((predicted[faster] - predicted[slower]) / TEMPERATURE)
-    return losses.sum() / max(len(faster), 1)
+    return (weights * losses).sum() / weights.sum().clamp(min=LEAST_WEIGHT)
 
 
-def regression_loss(predicted: torch.Tensor, measured: torch.Tensor) -> torch.Tensor:
-    """Mean of Huber's loss of the errors, counted in `ERROR`s. Scalar."""
-    return torch.nn.functional.huber_loss(predicted / ERROR, measured / ERROR, delta=OUTLIER)
+def regression_loss(predicted: torch.Tensor, targets: Targets) -> torch.Tensor:
+    """Weighted mean of Huber's loss of the errors, counted in `ERROR`s. Scalar."""
+    weights, measured = targets.weights.to(predicted.dtype), targets.measured.to(predicted.dtype)
+    losses = torch.nn.functional.huber_loss(predicted / ERROR, measured / ERROR, delta=OUTLIER, reduction="none")
+    return (weights * losses).sum() / weights.sum()
+
+
+def pair_weights(targets: Targets, pairs: Pairs) -> torch.Tensor:
+    """A pair counts as much as the lighter of its records, float64 (p,)."""
+    faster, slower = pairs
+    return torch.minimum(targets.weights[faster], targets.weights[slower])

@@ -24,7 +24,7 @@ PRIOR_SPREAD = 0.3
 COVERED, NORMAL_QUANTILE = 0.9, 1.645
 """Within so many standard deviations lie 90 % of a normal distribution."""
 ENOUGH = 20
-"""Fewer held-out records than this do not say what the quantile is."""
+"""Held-out records of less weight than so many do not say what the quantile is."""
 EARLIER_RECORDS = 10
 """What an earlier fit found out about errors counts as so many records."""
 
@@ -57,13 +57,14 @@ def calibrated_spread(
     """
     known = earlier or Spread()
     weight = EARLIER_RECORDS if earlier else 1
-    squares = weight * (known.scale * known.error) ** 2 + (held.errors**2).sum()
-    error = float((squares / (weight + len(held.errors))) ** 0.5)
+    count = float(held.weights.sum())
+    squares = weight * (known.scale * known.error) ** 2 + (held.weights * held.errors**2).sum()
+    error = float((squares / (weight + count)) ** 0.5)
     scale = 1.0
-    if len(held.errors) >= ENOUGH:
-        count = len(held.errors)
-        scores = np.abs(held.errors) / np.hypot(held.spread, error)
-        scale = float(np.quantile(scores, min(1.0, COVERED * (count + 1) / count), method="higher")) / NORMAL_QUANTILE
+    if count >= ENOUGH:
+        scores, share = np.abs(held.errors) / np.hypot(held.spread, error), min(1.0, COVERED * (count + 1) / count)
+        reached = np.quantile(scores, share, method="inverted_cdf", weights=held.weights)
+        scale = float(reached) / NORMAL_QUANTILE
     counts = {name: families.get(name, 0) + known.families.get(name, 0) for name in {**known.families, **families}}
     return Spread(error, scale, known.family_error if level is None else level, counts)
 

@@ -63,13 +63,14 @@ def train(module: torch.nn.Module, lesson: Lesson) -> None:
     settings, taught, held = lesson.settings, _in_single(lesson.taught), _in_single(lesson.held)
     anchors = {name: parameter.detach().clone() for name, parameter in module.named_parameters()}
     optimizer = torch.optim.Adam(module.parameters(), lr=settings.learning_rate)
+    total = float(taught.targets.weights.sum())
     steps = max(settings.steps, -(-settings.epochs * len(taught) // settings.batch))
     schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.01, total_iters=steps)
     watch = _Watch(module, held, lesson)
     for step, places in zip(range(steps), batches(lesson), strict=False):
         batch = taught if len(places) == len(taught) else taught.take(places)
         optimizer.zero_grad()
-        found = _loss(module, batch, lesson) + _prior(module, anchors, settings, len(taught))
+        found = _loss(module, batch, lesson) + _prior(module, anchors, settings, total)
         torch.autograd.backward(found)
         optimizer.step()
         schedule.step()
@@ -86,12 +87,13 @@ def _loss(module: torch.nn.Module, examples: Examples, lesson: Lesson) -> torch.
     targets = examples.targets
     pairs = chosen_pairs(targets, lesson.settings.pairs, lesson.generator)
     predicted = targets.base.float() + module(examples.inputs)
-    return loss(predicted, targets.measured.float(), pairs, lesson.settings.ranking_weight)
+    return loss(predicted, targets, pairs, lesson.settings.ranking_weight)
 
 
 def _prior(
-    module: torch.nn.Module, anchors: dict[str, torch.Tensor], settings: TrainingSettings, count: int
+    module: torch.nn.Module, anchors: dict[str, torch.Tensor], settings: TrainingSettings, weight: float
 ) -> torch.Tensor:
+    """Against records of so much `weight` together."""
     total = torch.zeros(())
     for name, parameter in module.named_parameters():
         deviation = settings.weight_deviation
@@ -99,7 +101,7 @@ def _prior(
             deviation = settings.prior_deviation
         elif name == LEVEL:
             deviation = LEVEL_DEVIATION
-        total = total + ((parameter - anchors[name]) ** 2).sum() / (2 * deviation**2 * count)
+        total = total + ((parameter - anchors[name]) ** 2).sum() / (2 * deviation**2 * weight)
     return total
 
 

@@ -357,7 +357,7 @@ def test_a_search_is_the_same_on_every_backend_with_a_made_up_clock(searcher: st
     assert [sequence(record) for record in here] == [sequence(record) for record in there]
     assert [record.outcome for record in here] == ["ok"] * len(here)
     assert [record.final_loss for record in here] == pytest.approx([record.final_loss for record in there], rel=1e-4)
-    assert len({record.strategy.digest for record in here}) == len(here)
+    assert len({(record.strategy.digest, record.purpose) for record in here}) == len(here)
 
 
 def searched(searcher: str, backend: Backend) -> list[RuntimeRecord]:
@@ -367,7 +367,7 @@ def searched(searcher: str, backend: Backend) -> list[RuntimeRecord]:
     seeds = [(name, BASELINES[name](backend.model, backend.cluster)) for name in names]
 
     def evaluate(proposal: Proposal) -> RuntimeRecord:
-        return backend.run(TrialRequest(proposal.strategy, SHORT, purpose="search", label=proposal.label))
+        return backend.run(TrialRequest(proposal.strategy, SHORT, purpose=proposal.purpose, label=proposal.label))
 
     return run_search(SEARCHERS[searcher](space, seeds), evaluate, trials=10)
 

@@ -11,6 +11,7 @@ import torch
 from autosync.cost import AnalyticSimulator
 from autosync.simulator import LearnedSimulator
 from tests.contracts.test_simulator_contract import CLUSTER, MODEL, law, record, records
+from tests.simulator.cases import QUICK
 from tests.space.samples import sampled
 
 
@@ -42,7 +43,7 @@ def test_predict_is_the_mean_of_predict_with_spread() -> None:
 def test_the_spread_shrinks_as_records_come_in() -> None:
     others, spreads = sampled(MODEL, CLUSTER, 50, seed=2), []
     for count in (0, 1, 10, 60):
-        learned = LearnedSimulator(AnalyticSimulator())
+        learned = LearnedSimulator(AnalyticSimulator(), settings=QUICK)
         learned.fit(records(count))
         spreads.append(learned.predict_with_spread(MODEL, CLUSTER, others)[1].mean())
     assert spreads == sorted(spreads, reverse=True)
@@ -53,7 +54,7 @@ def test_another_seed_gives_another_ensemble_and_the_global_seed_is_left_alone()
     others, found = sampled(MODEL, CLUSTER, 5), []
     state = torch.get_rng_state()
     for seed in (0, 1):
-        learned = LearnedSimulator(AnalyticSimulator(), seed=seed)
+        learned = LearnedSimulator(AnalyticSimulator(), seed=seed, settings=QUICK)
         learned.fit(records(20))
         found.append(learned.predict(MODEL, CLUSTER, others))
     assert (found[0] != found[1]).any()
@@ -66,7 +67,7 @@ def test_a_stopped_trial_counts_as_slow_as_it_was() -> None:
     for seed in range(8, 13):
         slow, *others = sampled(MODEL, CLUSTER, 21, seed=seed)
         known = [record(each, (0.1,) * 5) for each in others] + [record(slow, (0.3,) * 5, "stopped")]
-        learned, without = LearnedSimulator(AnalyticSimulator()), LearnedSimulator(AnalyticSimulator())
+        learned, without = (LearnedSimulator(AnalyticSimulator(), settings=QUICK) for _ in range(2))
         learned.fit(known)
         without.fit(known[:-1])
         predicted, before = (each.predict(MODEL, CLUSTER, [slow])[0] for each in (learned, without))

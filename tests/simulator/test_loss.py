@@ -8,14 +8,25 @@ import pytest
 import torch
 
 from autosync.simulator.examples import Targets
-from autosync.simulator.loss import ERROR, OUTLIER, TEMPERATURE, chosen_pairs, ranking_loss, regression_loss, told_apart
+from autosync.simulator.loss import (
+    ERROR,
+    OUTLIER,
+    TEMPERATURE,
+    chosen_pairs,
+    pair_weights,
+    ranking_loss,
+    regression_loss,
+    told_apart,
+)
 
 
-def examples(measured: list[float], errors: list[float], families: list[int]) -> Targets:
+def examples(
+    measured: list[float], errors: list[float], families: list[int], weights: list[float] | None = None
+) -> Targets:
     log_seconds, deviations = (torch.tensor(each, dtype=torch.float64) for each in (measured, errors))
-    return Targets(
-        torch.zeros_like(log_seconds), log_seconds, deviations, torch.tensor(families), torch.arange(len(measured))
-    )
+    heavy = torch.tensor(weights or [1.0] * len(measured), dtype=torch.float64)
+    base, numbers = torch.zeros_like(log_seconds), torch.arange(len(measured))
+    return Targets(base, log_seconds, deviations, torch.tensor(families), numbers, heavy)
 
 
 def pairs_of(given: Targets) -> set[tuple[int, int]]:
@@ -37,23 +48,36 @@ def test_records_of_two_families_are_not_ranked_against_each_other() -> None:
 
 
 def test_the_ranking_loss_is_ranknets() -> None:
-    pairs = torch.tensor([0]), torch.tensor([1])
+    pairs, targets = (torch.tensor([0]), torch.tensor([1])), examples([0.0, 1.0], [0.01] * 2, [0, 0])
     for gap in (-0.1, 0.0, 0.1):
         predicted = torch.tensor([0.0, gap], dtype=torch.float64)
         expected = math.log1p(math.exp(-gap / TEMPERATURE))
-        assert float(ranking_loss(predicted, pairs)) == pytest.approx(expected)
+        assert float(ranking_loss(predicted, targets, pairs)) == pytest.approx(expected)
 
 
 def test_without_pairs_the_ranking_loss_is_zero() -> None:
     none = torch.tensor([], dtype=torch.int64)
-    assert float(ranking_loss(torch.zeros(2), (none, none))) == 0
+    assert float(ranking_loss(torch.zeros(2), examples([0.0, 1.0], [0.01] * 2, [0, 0]), (none, none))) == 0
 
 
 def test_small_errors_count_squared_and_large_ones_as_they_are() -> None:
-    measured = torch.zeros(1, dtype=torch.float64)
-    small, large = (float(regression_loss(measured + error * ERROR, measured)) for error in (0.5, 10.0))
+    targets = examples([0.0], [0.01], [0])
+    small, large = (float(regression_loss(targets.measured + error * ERROR, targets)) for error in (0.5, 10.0))
     assert small == pytest.approx(0.5 * 0.5**2)
     assert large == pytest.approx(OUTLIER * (10.0 - OUTLIER / 2))
+
+
+def test_a_record_of_weight_two_counts_like_two_records_and_a_pair_like_the_lighter_of_its_two() -> None:
+    heavy = examples([0.0, 1.0, 2.0], [0.01] * 3, [0] * 3, [2.0, 1.0, 1.0])
+    twice = examples([0.0, 0.0, 1.0, 2.0], [0.01] * 4, [0] * 4)
+    predicted = torch.tensor([0.1, 0.8, 2.3], dtype=torch.float64)
+    losses = [regression_loss(predicted, heavy), regression_loss(predicted[[0, 0, 1, 2]], twice)]
+    assert float(losses[0]) == pytest.approx(float(losses[1]))
+    pairs = torch.tensor([0, 1]), torch.tensor([1, 2])
+    assert pair_weights(heavy, pairs).tolist() == [1.0, 1.0]
+    light = examples([0.0, 1.0, 2.0], [0.01] * 3, [0] * 3, [1.0, 1.0, 1e-6])
+    alone = ranking_loss(predicted, light, (pairs[0][:1], pairs[1][:1]))
+    assert float(ranking_loss(predicted, light, pairs)) == pytest.approx(float(alone), rel=1e-4)
 
 
 def test_pairs_beyond_the_limit_are_drawn_at_random_without_repeats() -> None:

@@ -49,7 +49,7 @@ def test_a_network_errs_less_than_the_calibrated_replay(network: str) -> None:
 def test_two_fits_of_one_seed_are_equal_to_the_last_bit_and_leave_the_global_seed_alone(network: str) -> None:
     others = sampled(MODEL, CLUSTER, 5)
     state = torch.get_rng_state()
-    one, other, third = fresh(network, 20), fresh(network, 20), fresh(network, 20, seed=1)
+    one, other, third = learned(network, 20), fresh(network, 20), fresh(network, 20, seed=1)
     np.testing.assert_array_equal(one.predict(MODEL, CLUSTER, others), other.predict(MODEL, CLUSTER, others))
     assert (one.predict(MODEL, CLUSTER, others) != third.predict(MODEL, CLUSTER, others)).any()
     assert torch.equal(torch.get_rng_state(), state)

@@ -22,6 +22,11 @@ def covered(made: LearnedSimulator, seed: int) -> float:
     return float((np.abs(measured - mean) < 1.645 * spread).mean())
 
 
+def held(errors: np.ndarray, weights: np.ndarray | None = None) -> HeldOut:
+    """Records that all members agree on."""
+    return HeldOut(errors, np.zeros(len(errors)), np.ones(len(errors)) if weights is None else weights)
+
+
 @pytest.mark.parametrize("network", NETWORKS)
 def test_the_90_percent_interval_covers_about_90_percent(network: str) -> None:
     """Of 150 records, 81 % to 97 %: by chance alone, an exact interval is outside of that once in a thousand times."""
@@ -54,22 +59,30 @@ def test_members_that_disagree_are_less_sure() -> None:
 
 def test_the_scale_makes_a_normal_quantile_of_the_scores() -> None:
     errors = np.random.default_rng(0).normal(0, 0.05, 4000)
-    found = calibrated_spread(HeldOut(errors, np.zeros(4000)), {"f": 4000}, 0.1, None)
+    found = calibrated_spread(held(errors), {"f": 4000}, 0.1, None)
     assert found.scale * found.error == pytest.approx(0.05, rel=0.05)
-    heavy = calibrated_spread(HeldOut(errors * (np.arange(4000) % 3), np.zeros(4000)), {"f": 4000}, 0.1, None)
+    heavy = calibrated_spread(held(errors * (np.arange(4000) % 3)), {"f": 4000}, 0.1, None)
     assert np.quantile(np.abs(errors * (np.arange(4000) % 3)), 0.9) == pytest.approx(
         1.645 * heavy.scale * heavy.error, rel=0.02
     )
 
 
 def test_few_records_leave_the_prior_and_what_was_known_before() -> None:
-    few = HeldOut(np.zeros(1), np.zeros(1))
+    few = held(np.zeros(1))
     assert 0.1 < calibrated_spread(few, {}, 0.1, None).error < Spread().error
     known = Spread(error=0.02, family_error=0.05, families={"f": 100})
     found = calibrated_spread(few, {"g": 1, "f": 1}, None, known)
     assert 0.018 < found.error < 0.02
     assert (found.family_error, found.families) == (0.05, {"f": 101, "g": 1})
-    assert calibrated_spread(HeldOut(np.full(ENOUGH - 1, 0.1), np.zeros(ENOUGH - 1)), {}, 0.1, None).scale == 1.0
+    assert calibrated_spread(held(np.full(ENOUGH - 1, 0.1)), {}, 0.1, None).scale == 1.0
+
+
+def test_held_out_records_count_by_their_weight() -> None:
+    errors = np.random.default_rng(0).normal(0, 0.05, 400) * np.repeat([1.0, 4.0], 200)
+    own = calibrated_spread(held(errors, np.repeat([1.0, 0.01], 200)), {"f": 400}, 0.1, None)
+    assert own.scale * own.error == pytest.approx(0.05, rel=0.15)
+    both = calibrated_spread(held(errors), {"f": 400}, 0.1, None)
+    assert both.scale * both.error > 2 * own.scale * own.error
 
 
 def test_the_level_of_a_family_is_as_unsure_as_levels_differ() -> None:

@@ -16,10 +16,11 @@ from autosync.simulator.settings import TrainingSettings
 from autosync.simulator.train import FEWEST_HELD, Lesson, batches, train
 
 
-def examples(count: int, measured: float, families: int = 1) -> Examples:
+def examples(count: int, measured: float, families: int = 1, weight: float = 1.0) -> Examples:
     """Records alike, that take `measured` log seconds where the base says 0."""
     zeros = torch.zeros(count, dtype=torch.float64)
-    targets = Targets(zeros, zeros + measured, zeros + 0.01, torch.arange(count) % families, torch.arange(count))
+    numbers = torch.arange(count)
+    targets = Targets(zeros, zeros + measured, zeros + 0.01, numbers % families, numbers, zeros + weight)
     return Examples(Inputs(torch.zeros(count, len(POOLED_INPUTS), dtype=torch.float64)), targets)
 
 
@@ -46,6 +47,12 @@ def test_one_record_moves_a_network_less_than_many_that_agree() -> None:
     none = examples(0, 0.0)
     one, many = level(examples(1, 0.3), none), level(examples(100, 0.3), none)
     assert 0 < one < 0.9 * many
+
+
+def test_light_records_move_a_network_less_than_as_many_heavy_ones() -> None:
+    none = examples(0, 0.0)
+    light, heavy = level(examples(5, 0.3, weight=0.1), none), level(examples(5, 0.3), none)
+    assert 0 < light < 0.9 * heavy
 
 
 def test_a_pass_takes_every_record_once_in_runs_of_one_family() -> None:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from autosync.anatomy import ARCHITECTURES, architecture_of, summary_of
 from autosync.simulator.evaluation import ar_topk
-from autosync.simulator.evaluation.architecture import ARCHITECTURES, architecture_of, summary_of
 from autosync.simulator.evaluation.findings import Findings, Point, Subject
 from autosync.simulator.evaluation.metrics import pairwise_accuracy
 from autosync.simulator.evaluation.noise import second_look

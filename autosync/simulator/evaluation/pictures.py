@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from autosync.simulator.evaluation.architecture import ARCHITECTURES, architecture_of
+from autosync.anatomy import ARCHITECTURES, architecture_of
 from autosync.simulator.evaluation.findings import Findings, Subject
 from autosync.simulator.evaluation.metrics import METRICS
 from autosync.simulator.evaluation.noise import best_possible_accuracy

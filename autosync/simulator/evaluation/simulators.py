@@ -68,7 +68,7 @@ class Learned:
         self.simulator = simulator
 
     def fit(self, records: Records, validation: Records) -> None:
-        self.simulator.fit(records, validation or None)
+        self.simulator.fit(records, validation=validation or None)
 
     def predict(
         self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy]

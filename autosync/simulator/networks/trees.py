@@ -12,7 +12,7 @@ import torch
 from autosync.errors import AutosyncError
 from autosync.simulator.examples import Examples, Targets
 from autosync.simulator.inputs import Detail, Inputs
-from autosync.simulator.loss import ERROR, OUTLIER, TEMPERATURE, Pairs, chosen_pairs, loss
+from autosync.simulator.loss import ERROR, OUTLIER, TEMPERATURE, Pairs, chosen_pairs, loss, pair_weights
 from autosync.simulator.networks.network import Member, Network
 from autosync.simulator.settings import TrainingSettings
 from autosync.simulator.train import FEWEST_HELD, Lesson
@@ -107,7 +107,7 @@ def _judge(held: Examples, lesson: Lesson) -> Any:
 
     def judge(raw: FloatArray, _: Any) -> tuple[str, float, bool]:
         predicted = held.targets.base + torch.from_numpy(raw)
-        return "loss", float(loss(predicted, held.targets.measured, pairs, lesson.settings.ranking_weight)), False
+        return "loss", float(loss(predicted, held.targets, pairs, lesson.settings.ranking_weight)), False
 
     return judge
 
@@ -115,14 +115,14 @@ def _judge(held: Examples, lesson: Lesson) -> Any:
 def _slopes(
     residuals: torch.Tensor, targets: Targets, pairs: Pairs, ranking_weight: float
 ) -> tuple[FloatArray, FloatArray]:
-    """First and second derivatives of the loss times the number of records, float64 (n,) each."""
-    count, (faster, slower) = len(targets), pairs
+    """First and second derivatives of the loss times the records' weight, float64 (n,) each."""
+    weights, of_pairs, (faster, slower) = targets.weights, pair_weights(targets, pairs), pairs
     predicted = targets.base + residuals
     errors = (predicted - targets.measured) / ERROR
-    first = errors.clamp(-OUTLIER, OUTLIER) / ERROR
-    second = torch.full_like(first, 1 / ERROR**2)
+    first = weights * errors.clamp(-OUTLIER, OUTLIER) / ERROR
+    second = weights / ERROR**2
     wrong = torch.sigmoid((predicted[faster] - predicted[slower]) / TEMPERATURE)
-    scale = ranking_weight * count / max(len(faster), 1)
+    scale = ranking_weight * of_pairs * weights.sum() / max(float(of_pairs.sum()), 1e-9)
     bend = scale * wrong * (1 - wrong) / TEMPERATURE**2
     for places, sign in ((faster, 1.0), (slower, -1.0)):
         first = first.index_add(0, places, sign * scale * wrong / TEMPERATURE)

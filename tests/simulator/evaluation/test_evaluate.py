@@ -93,11 +93,13 @@ def test_it_runs_as_a_module() -> None:
     assert done.stderr == f"evaluate: --simulators names any of {', '.join(KNOWN)}; not 'oracle'.\n"
 
 
-def test_only_the_command_of_all_the_torch_room_reads_the_dataset_and_nothing_imports_the_command() -> None:
-    command = "autosync.simulator.evaluate"
+def test_one_module_of_the_torch_room_reads_the_dataset_for_its_commands_and_nothing_imports_these() -> None:
+    room, reader = ("autosync", "simulator"), Path("autosync/simulator/stored.py")
+    commands = {Path(f"autosync/simulator/{name}.py") for name in ("evaluate", "pretrain")}
+    names = {".".join(command.with_suffix("").parts) for command in commands}
     for module in modules(*PACKAGES):
         found = set(imports(parsed(module)))
-        reads = any(name.startswith("autosync.dataset") for name in found)
-        if module.parts[:2] == ("autosync", "simulator"):
-            assert reads == (module == Path("autosync/simulator/evaluate.py"))
-        assert not any(name == command or name.startswith(f"{command}.") for name in found)
+        if module.parts[:2] == room:
+            assert any(name.startswith("autosync.dataset") for name in found) == (module == reader)
+            assert any(name.startswith("autosync.simulator.stored") for name in found) == (module in commands)
+        assert not any(name == command or name.startswith(f"{command}.") for name in found for command in names)
