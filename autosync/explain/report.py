@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
+from autosync.anatomy import Difference, Nearest, megabytes, model_in_words, nearest_baseline, strategy_in_words
 from autosync.cost import AnalyticSimulator, traffic
 from autosync.explain.bottleneck import step_lines
-from autosync.explain.nearest import Difference, Nearest, nearest_baseline
 from autosync.explain.subject import Subject
 from autosync.spec import Link
-from autosync.tune.words import strategy_in_words
-from trials.summary import cluster_lines, megabytes, model_in_words
+from trials.summary import cluster_lines
 
 __all__ = ["explained"]
 

@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from autosync.errors import AutosyncError
+from autosync.runs import records_of
 from autosync.spec import ClusterSpec, RuntimeRecord, Strategy, parse_json
 
 __all__ = ["Run", "find_run"]
-
-RECORDS = "data"
-"""Where the tuner keeps its records by default."""
 
 
 @dataclass(frozen=True)
@@ -62,24 +60,13 @@ def find_run(given: Path | None, beside: Path) -> Run:
     """The run or records that `given` names; without it the run that the strategy lies in, and records in `data`."""
     if given is None:
         run = Run(beside if (beside / "run.json").exists() else None, None)
-        return Run(run.directory, _existing(_data_of(run)))
+        return Run(run.directory, records_of(run.directory, run._document or {}))
     directory = given.parent if given.is_file() else given
     if (directory / "run.json").exists():
-        return Run(directory, _existing(_data_of(Run(directory, None))))
+        return Run(directory, records_of(directory, Run(directory, None)._document or {}))
     if directory.is_dir() and any(directory.glob("*.parquet")):
         return Run(beside if (beside / "run.json").exists() else None, directory)
     raise AutosyncError(f"--result names a run's directory, its result.json or a directory of records, not {given}.")
-
-
-def _data_of(run: Run) -> Path:
-    """Where the run's records are: where it kept them, or, for one that was moved, beside it or here."""
-    kept = Path(str(run._document["options"].get("data", RECORDS))) if run._document else Path(RECORDS)
-    places = [kept, *([run.directory / RECORDS, run.directory.parent.parent / RECORDS] if run.directory else [])]
-    return next((place for place in places if place.is_dir()), Path(RECORDS))
-
-
-def _existing(directory: Path) -> Path | None:
-    return directory if directory.is_dir() and any(directory.glob("*.parquet")) else None
 
 
 def _read(file: Path) -> dict[str, Any]:

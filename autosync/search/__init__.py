@@ -1,25 +1,38 @@
 """How to choose: searchers behind one protocol, the loop that runs them, and how sure the outcome is."""
 
 from autosync.search.breeding import BreedingOptions
+from autosync.search.counterfactuals import Counterfactual, counterfactuals
 from autosync.search.evolution import EvolutionOptions, EvolutionSearch
 from autosync.search.guided import GuidedOptions, GuidedSearch
 from autosync.search.loop import run_search
-from autosync.search.metrics import best_so_far, kendall_tau, median_interval, pairwise_accuracy, regret
-from autosync.search.protocol import Proposal, Searcher
+from autosync.search.metrics import (
+    best_so_far,
+    kendall_tau,
+    pairwise_accuracy,
+    regret,
+    strategy_medians,
+)
+from autosync.search.protocol import Foresight, Proposal, Searcher
 from autosync.search.random_search import RandomSearch
-from autosync.search.remeasure import Verdict, interleaved, judge
+from autosync.search.remeasure import Verdict, interleaved, judge, speedup, speedup_interval
+from autosync.search.worth import Worth, worth_of
+from autosync.spec import median_interval
 
 __all__ = [
     "BreedingOptions",
+    "Counterfactual",
     "EvolutionOptions",
     "EvolutionSearch",
+    "Foresight",
     "GuidedOptions",
     "GuidedSearch",
     "Proposal",
     "RandomSearch",
     "Searcher",
     "Verdict",
+    "Worth",
     "best_so_far",
+    "counterfactuals",
     "interleaved",
     "judge",
     "kendall_tau",
@@ -27,4 +40,8 @@ __all__ = [
     "pairwise_accuracy",
     "regret",
     "run_search",
+    "speedup",
+    "speedup_interval",
+    "strategy_medians",
+    "worth_of",
 ]

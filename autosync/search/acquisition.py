@@ -1,15 +1,18 @@
 """Which candidates are worth timing: the simulator's forecast, corrected by what strategies alike really took.
 
-Notation: x is a strategy, f(x) the forecast of log step seconds, y(x) what was measured. The residual y - f is a
-Gaussian process with mean m and covariance s^2 (k(x, x') + v [x = x']), k as in `DecisionCoder.kernel` with length l;
-l and v are the likeliest of a small grid, m and s^2 the likeliest given them. With posterior mean mu and standard
-deviation sd, a candidate is worth its expected improvement,
+Notation: x is a strategy, f(x) the forecast of log step seconds, y(x) what was measured, t(x) how often. The residual
+y - f is a Gaussian process with mean m and covariance s^2 (r(x) r(x') k(x, x') + v / t(x) [x = x']), k as in
+`DecisionCoder.kernel` with length l. r is how sure the simulator says it is, relative to what it says of the measured
+strategies; 1 for one that does not say. l and v are the likeliest of a small grid, m and s^2 the likeliest given them;
+s is no smaller than the simulator says, since it was fitted to the same measurements. With posterior mean mu and
+standard deviation sd, a candidate is worth its expected improvement,
 
-    E[max(0, b - y(x))] = (b - mu) Phi(z) + sd phi(z),   z = (b - mu) / sd,   b = the least y measured
+    E[max(0, b - z(x))] = (b - mu) Phi(u) + sd phi(u),   u = (b - mu) / sd,   b = the least mu of a measured strategy
 
-(Jones, Schonlau, Welch: "Efficient Global Optimization", 1998, eq. 15). A batch is picked one by one: each pick, and
-each strategy still being timed, lowers the uncertainty around it as if its forecast had come true (the "kriging
-believer" of Ginsbourger, Le Riche, Carraro, 2010), which keeps the batch diverse.
+for z what it takes but for noise (Jones, Schonlau, Welch: "Efficient Global Optimization", 1998, eq. 15). b is no
+measured time, of which the least is a lucky one (Picheny, Wagner, Ginsbourger: "A benchmark of kriging-based infill
+criteria for noisy optimization", 2013, section 3.1). A diverse batch is picked one by one: each pick lowers the
+uncertainty around it as if its forecast had come true (the "kriging believer" of Ginsbourger, Le Riche, Carraro, 2010).
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import NamedTuple, final
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +29,7 @@ from scipy.special import ndtr
 
 from autosync.search.decisions import DecisionCoder, Decisions
 
-__all__ = ["Pool", "Residuals", "Uncertainty", "best_batch", "expected_improvement"]
+__all__ = ["Pick", "Pool", "Residuals", "Uncertainty", "best_batch", "expected_improvement"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -40,47 +43,71 @@ ENOUGH = 3
 LEAST_VARIANCE = 1e-9
 
 
+class Pick(NamedTuple):
+    """A candidate to time, by its place in the pool, and its expected improvement in log seconds when it was picked."""
+
+    place: int
+    gain: float
+
+
 @final
 @dataclass(frozen=True)
 class Pool:
-    """Strategies with their forecast log step seconds, float64 (n,)."""
+    """Strategies with their forecast log step seconds, float64 (n,).
+
+    `spread`, where the simulator says, is the standard deviation of each forecast, in log seconds, float64 (n,).
+    """
 
     decisions: Decisions
     forecast: Floats
+    spread: Floats | None = None
 
     @classmethod
     def joined(cls, pools: Sequence[Pool]) -> Pool:
         decisions = Decisions.joined([each.decisions for each in pools])
-        return cls(decisions, np.concatenate([each.forecast for each in pools]))
+        spreads = [each.spread for each in pools if each.spread is not None]
+        spread = np.concatenate(spreads) if len(spreads) == len(pools) else None
+        return cls(decisions, np.concatenate([each.forecast for each in pools]), spread)
 
     def where(self, keep: npt.NDArray[np.bool_]) -> Pool:
-        return Pool(self.decisions[keep], self.forecast[keep])
+        return Pool(self.decisions[keep], self.forecast[keep], None if self.spread is None else self.spread[keep])
 
 
 @final
 class Residuals:
-    """What measured strategies tell of the simulator's errors elsewhere; `log_seconds` is float64 (measured,)."""
+    """What measured strategies tell of the simulator's errors elsewhere.
 
-    def __init__(self, coder: DecisionCoder, measured: Pool, log_seconds: Floats) -> None:
+    `log_seconds` is float64 (measured,), each the median of so many `timings`, 1 unless given.
+    """
+
+    def __init__(
+        self, coder: DecisionCoder, measured: Pool, log_seconds: Floats, timings: Sequence[int] | None = None
+    ) -> None:
         self._coder = coder
-        self._decisions = measured.decisions
-        self.best = float(log_seconds.min()) if len(log_seconds) else None
-        self.mean, self.scale, self.length, self.noise = 0.0, PRIOR_SCALE, LENGTHS[1], NOISES[1]
+        self._measured = measured
+        self._shares_of_noise: Floats = 1.0 / np.array(timings or np.ones(len(log_seconds)), np.float64)
+        self._unit, least_scale = PRIOR_SCALE, LEAST_SCALE
+        if measured.spread is not None and len(measured.spread):
+            self._unit = least_scale = float(np.sqrt((measured.spread**2).mean()))
+        self.mean, self.scale, self.length, self.noise = 0.0, self._unit, LENGTHS[1], NOISES[1]
         self._lower: Floats = np.zeros((0, 0))
         self._whitened: Floats = np.zeros(0)
+        self._kernels: dict[float, Floats] = {}
         if len(log_seconds):
             residuals = log_seconds - measured.forecast
             choices = [(length, noise) for length in LENGTHS for noise in NOISES]
             if len(log_seconds) < ENOUGH:
                 choices = [(self.length, self.noise)]
+            lengths = {length for length, _ in choices}
+            self._kernels = {length: self._kernel(measured, measured, length) for length in lengths}
             self._condition(residuals, *max(choices, key=lambda choice: self._condition(residuals, *choice)))
-            self.scale = max(self.scale, LEAST_SCALE)
+            self.scale = max(self.scale, least_scale)
 
     def _condition(self, residuals: Floats, length: float, noise: float) -> float:
         """Take these settings; returns their log likelihood, maximal over mean and scale, up to a constant."""
         count = len(residuals)
         self.length, self.noise = length, noise
-        self._lower = cholesky(self._kernel(self._decisions, self._decisions) + noise * np.eye(count), lower=True)
+        self._lower = cholesky(self._kernels[length] + np.diag(noise * self._shares_of_noise), lower=True)
         ones = solve_triangular(self._lower, np.ones(count), lower=True)
         values = solve_triangular(self._lower, residuals, lower=True)
         self.mean = float(ones @ values / (ones @ ones))
@@ -91,47 +118,53 @@ class Residuals:
 
     def expected(self, pool: Pool) -> Floats:
         """Posterior mean of log seconds, float64 (n,)."""
-        return self._expected(pool, self._explained(pool.decisions))
+        return self._expected(pool, self._explained(pool))
 
     def promise(self, pool: Pool) -> Floats:
         """Log seconds that each strategy may well reach: a standard deviation under the mean, float64 (n,)."""
-        explained = self._explained(pool.decisions)
-        variances = np.maximum(1.0 - (explained**2).sum(0), 0.0)
+        explained = self._explained(pool)
+        variances = np.maximum(self._relative(pool) ** 2 - (explained**2).sum(0), 0.0)
         optimistic: Floats = self._expected(pool, explained) - self.scale * np.sqrt(variances)
         return optimistic
 
-    def uncertainty(self, decisions: Decisions) -> Uncertainty:
-        """What is not known of strategies that decide so."""
+    def uncertainty(self, pool: Pool) -> Uncertainty:
+        """What is not known of the strategies of `pool`."""
 
         def kernel_row(row: int) -> Floats:
-            likeness: Floats = self._kernel(decisions[row : row + 1], decisions)[0]
+            likeness: Floats = self._kernel(pool.where(np.arange(len(pool.forecast)) == row), pool, self.length)[0]
             return likeness
 
-        return Uncertainty(self._explained(decisions), self.noise, kernel_row)
+        return Uncertainty(self._relative(pool) ** 2, self._explained(pool), self.noise, kernel_row)
 
     def _expected(self, pool: Pool, explained: Floats) -> Floats:
         corrected: Floats = pool.forecast + self.mean + self._whitened @ explained
         return corrected
 
-    def _explained(self, decisions: Decisions) -> Floats:
-        """float64 (measured, n): L^-1 k(measured, decisions), from which means and variances follow."""
-        if not len(self._decisions):
-            return np.zeros((0, len(decisions)))
-        return np.asarray(solve_triangular(self._lower, self._kernel(self._decisions, decisions), lower=True))
+    def _explained(self, pool: Pool) -> Floats:
+        """float64 (measured, n): L^-1 k(measured, pool), from which means and variances follow."""
+        if not len(self._lower):
+            return np.zeros((0, len(pool.forecast)))
+        return np.asarray(solve_triangular(self._lower, self._kernel(self._measured, pool, self.length), lower=True))
 
-    def _kernel(self, first: Decisions, second: Decisions) -> Floats:
-        return self._coder.kernel(first, second, self.length)
+    def _kernel(self, first: Pool, second: Pool, length: float) -> Floats:
+        likeness = self._coder.kernel(first.decisions, second.decisions, length)
+        return np.asarray(self._relative(first)[:, None] * likeness * self._relative(second))
+
+    def _relative(self, pool: Pool) -> Floats:
+        """How sure the simulator is of each strategy: r in the module's head, float64 (n,)."""
+        return np.ones(len(pool.forecast)) if pool.spread is None else pool.spread / self._unit
 
 
 @final
 class Uncertainty:
     """Variances of some strategies' residuals, in units of s^2, that shrink as more is believed."""
 
-    def __init__(self, explained: Floats, noise: float, kernel_row: Callable[[int], Floats]) -> None:
+    def __init__(self, variances: Floats, explained: Floats, noise: float, kernel_row: Callable[[int], Floats]) -> None:
+        """`variances` are those before anything was measured."""
         self._explained = explained
         self._noise = noise
         self._kernel_row = kernel_row
-        self.variances: Floats = np.maximum(1.0 - (explained**2).sum(0), LEAST_VARIANCE)
+        self.variances: Floats = np.maximum(variances - (explained**2).sum(0), LEAST_VARIANCE)
 
     def believe(self, index: int) -> None:
         """Take strategy `index` as measured: one more row of the Cholesky factor."""
@@ -141,26 +174,24 @@ class Uncertainty:
         self.variances = np.maximum(self.variances - row**2, LEAST_VARIANCE)
 
 
-def best_batch(residuals: Residuals, pool: Pool, pending: Pool, count: int) -> list[int]:
-    """Indices of the `count` candidates to time together, best first. `pending` are strategies being timed now."""
-    size = len(pool.forecast)
-    everything = Pool.joined([pool, pending])
-    means = residuals.expected(everything)
-    uncertainty = residuals.uncertainty(everything.decisions)
-    best = math.inf if residuals.best is None else residuals.best
-    for index in range(size, size + len(pending.forecast)):
-        uncertainty.believe(index)
-        best = min(best, means[index])
-    if math.isinf(best):
-        best = float(means.min())
-    picks: list[int] = []
-    while len(picks) < min(count, size):
-        gains = expected_improvement(means[:size], residuals.scale * np.sqrt(uncertainty.variances[:size]), best)
-        gains[picks] = -1.0
+def best_batch(residuals: Residuals, pool: Pool, best: float | None, count: int, diverse: bool = True) -> list[Pick]:
+    """The `count` candidates to time together, best first; `best` is b in the module's head, None with nothing timed.
+
+    Unless `diverse`, they are those with the largest expected improvement, each as if it were alone.
+    """
+    means = residuals.expected(pool)
+    uncertainty = residuals.uncertainty(pool)
+    least = float(means.min()) if best is None else best
+    picks: list[Pick] = []
+    while len(picks) < min(count, len(means)):
+        gains = expected_improvement(means, residuals.scale * np.sqrt(uncertainty.variances), least)
+        gains[[pick.place for pick in picks]] = -1.0
         # Where no candidate promises an improvement, all gains are zero; the means still tell better from worse.
-        picks.append(int(np.lexsort((means[:size], -gains))[0]))
-        uncertainty.believe(picks[-1])
-        best = min(best, means[picks[-1]])
+        place = int(np.lexsort((means, -gains))[0])
+        picks.append(Pick(place, float(gains[place])))
+        if diverse:
+            uncertainty.believe(place)
+            least = min(least, float(means[place]))
     return picks
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -19,13 +19,18 @@ __all__ = ["BreedingOptions", "breed"]
 @final
 @dataclass(frozen=True)
 class BreedingOptions:
-    """A first generation of `founders`, then `generations` of `children` from the `parents` best so far."""
+    """A first generation of `founders`, then `generations` of `children` from the `parents` best so far.
+
+    Of founders `sampled_share` are sampled and `relief_share` are leaders with something taken off their bottleneck;
+    all others are mutants or, a `crossover_share` of them, crosses of two.
+    """
 
     founders: int = 320
     generations: int = 2
     children: int = 240
     parents: int = 40
     sampled_share: float = 0.25
+    relief_share: float = 0.25
     crossover_share: float = 0.3
 
     @property
@@ -39,11 +44,13 @@ def breed(
     leaders: Sequence[Strategy],
     rng: random.Random,
     score: Callable[[list[Strategy]], npt.NDArray[np.float64]],
+    relief: Callable[[Strategy, random.Random], Strategy],
     options: BreedingOptions,
 ) -> dict[Strategy, float]:
     """Different strategies, each with its score: near `leaders` (best first), near the best found, and sampled.
 
-    `score` gives float64 (n,), lower is better, and is asked once about each strategy, in the order returned.
+    `score` gives float64 (n,), lower is better, and is asked once about each strategy, in the order returned. `relief`
+    gives a strategy's neighbour with a lighter bottleneck.
     """
     scores: dict[Strategy, float] = {}
 
@@ -51,7 +58,7 @@ def breed(
         new = [each for each in dict.fromkeys(strategies) if each not in scores]
         scores.update(zip(new, score(new).tolist(), strict=True))
 
-    judge(_founders(space, leaders, rng, options))
+    judge(list(_founders(space, leaders, rng, relief, options)))
     for _ in range(options.generations):
         parents = sorted(scores, key=scores.__getitem__)[: options.parents]
         judge([_child(space, parents, rng, options) for _ in range(options.children)])
@@ -59,14 +66,20 @@ def breed(
 
 
 def _founders(
-    space: SearchSpace, leaders: Sequence[Strategy], rng: random.Random, options: BreedingOptions
-) -> list[Strategy]:
-    if not leaders:
-        return [space.sample(rng) for _ in range(options.founders)]
-    return [
-        space.sample(rng) if rng.random() < options.sampled_share else _child(space, leaders, rng, options)
-        for _ in range(options.founders)
-    ]
+    space: SearchSpace,
+    leaders: Sequence[Strategy],
+    rng: random.Random,
+    relief: Callable[[Strategy, random.Random], Strategy],
+    options: BreedingOptions,
+) -> Iterator[Strategy]:
+    for _ in range(options.founders):
+        draw = rng.random()
+        if not leaders or draw < options.sampled_share:
+            yield space.sample(rng)
+        elif draw < options.sampled_share + options.relief_share:
+            yield relief(_drawn(leaders, rng), rng)
+        else:
+            yield _child(space, leaders, rng, options)
 
 
 def _child(space: SearchSpace, parents: Sequence[Strategy], rng: random.Random, options: BreedingOptions) -> Strategy:

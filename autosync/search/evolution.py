@@ -23,16 +23,24 @@ __all__ = ["EvolutionOptions", "EvolutionSearch"]
 @final
 @dataclass(frozen=True)
 class EvolutionOptions:
-    """The `population` latest strategies take part; the best of `tournament` of them drawn at random is a parent."""
+    """The `population` latest strategies take part; the best of `tournament` of them drawn at random is a parent.
+
+    A child is bred from what is known of all proposals before it but the last `lag`, so that up to `lag` + 1 trials may
+    be under way at once.
+    """
 
     population: int = 30
     tournament: int = 6
     crossover_share: float = 0.3
+    lag: int = 3
 
 
 @final
 class EvolutionSearch:
-    """Strategies that failed have no part in the population; stopped ones have their partial median."""
+    """Strategies that failed have no part in the population; stopped ones have their partial median.
+
+    The i-th proposal depends on the seed, on i, and on the answers to all proposals before it but the last few.
+    """
 
     name = "evolution"
 
@@ -66,8 +74,11 @@ class EvolutionSearch:
         self._ledger = Ledger.restored(self._ledger, state, self.name, self._seed)
 
     def _child(self) -> Proposal | None:
+        horizon = self._ledger.horizon(self._options.lag)
+        if horizon is None:
+            return None
         rng = random.Random(f"{self._seed}/{self.name}/{self._ledger.drawn}")
-        population = self._ledger.observations()[-self._options.population :]
+        population = self._ledger.observations(horizon)[-self._options.population :]
         label = "random"
         if population:
             crossed = len(population) > 1 and rng.random() < self._options.crossover_share

@@ -16,16 +16,17 @@ from autosync.spec.fields import required
 
 __all__ = ["Ledger", "Observation"]
 
-FORMAT = "autosync.searcher/1"
+FORMAT = "autosync.searcher/2"
 
 
 @final
 @dataclass(frozen=True)
 class Observation:
-    """A strategy that was timed: the median over its records' medians, in seconds a step."""
+    """A strategy that was timed, `timings` times: the median over its records' medians, in seconds a step."""
 
     strategy: Strategy
     median_seconds: float
+    timings: int = 1
 
 
 @final
@@ -34,18 +35,21 @@ class Ledger:
 
     The space says in which order replicas stand (and rings go); another order counts as the same proposal.
 
-    `records` are those told, each once, in order; `drawn` counts the proposals that were not seeds.
+    Proposals are numbered in the order made, and records are kept by the number of the proposal they answer: whatever
+    order they arrive in, what is read here is the same. `drawn` counts the proposals that were not seeds.
     """
 
     def __init__(self, space: SearchSpace, seeds: Sequence[tuple[str, Strategy]]) -> None:
         self.space = space
-        self.records: list[RuntimeRecord] = []
         self.drawn = 0
         self._seeds = tuple(seeds)
         self._next_seed = 0
-        self._pending: dict[str, Proposal] = {}
+        self._pending: dict[str, tuple[int, Proposal]] = {}
         self._seen: set[Strategy] = set()
-        self._told: set[tuple[object, ...]] = set()
+        self._keys: set[tuple[object, ...]] = set()
+        self._told: list[RuntimeRecord] = []
+        self._unasked: list[int] = []
+        self._answers: list[int | None] = []
         self._documents: list[dict[str, Any]] = []
         self._clusters: list[dict[str, Any]] = []
 
@@ -67,36 +71,61 @@ class Ledger:
         return self._standard(strategy) not in self._seen
 
     def claim(self, proposal: Proposal) -> Proposal:
-        """Mark the proposal as pending, and give it back."""
+        """Mark the proposal as pending, and give it back. Of one strategy no two may be pending."""
+        assert proposal.strategy.digest not in self._pending, "it is being timed already"
         self._seen.add(self._standard(proposal.strategy))
-        self._pending[proposal.strategy.digest] = proposal
+        self._pending[proposal.strategy.digest] = len(self._answers), proposal
+        self._answers.append(None)
         return proposal
 
     def pending(self) -> list[Proposal]:
-        return list(self._pending.values())
+        return [proposal for _, proposal in self._pending.values()]
+
+    def horizon(self, lag: int = 0) -> int | None:
+        """How many proposals the next one may depend on: all but the last `lag`; None while one of them is pending.
+
+        What depends on `records(horizon)` and `observations(horizon)` alone is the same whatever order records come in,
+        and however many trials are under way at once.
+        """
+        known = max(0, len(self._answers) - lag)
+        return None if any(number < known for number, _ in self._pending.values()) else known
 
     def tell(self, record: RuntimeRecord) -> None:
         """Keep `record` unless it was told before, or is of another model or cluster."""
         same_place = record.cluster == self.space.cluster or record.cluster.digest == self.space.cluster.digest
         if record.model.digest != self.space.model.digest or not same_place:
             return
-        self._pending.pop(record.strategy.digest, None)
-        self._seen.add(self._standard(record.strategy))
-        key = _key(record)
-        if key not in self._told:
-            self._told.add(key)
-            self.records.append(_plain(record))
-            self._write_down(self.records[-1])
+        if _key(record) in self._keys:
+            return
+        number, _ = self._pending.pop(record.strategy.digest, (None, None))
+        if number is None:
+            self._unasked.append(len(self._told))
+        else:
+            self._answers[number] = len(self._told)
+        self._keep(_plain(record))
 
-    def observations(self) -> list[Observation]:
-        """Every strategy that was timed, in the order first told."""
+    def records(self, before: int | None = None) -> list[RuntimeRecord]:
+        """Those told unasked, as they came, then those that answer proposals, of the first `before` or of all."""
+        answers = [told for told in self._answers[:before] if told is not None]
+        return [self._told[told] for told in (*self._unasked, *answers)]
+
+    def observations(self, before: int | None = None) -> list[Observation]:
+        """Every strategy that was timed, in the order of `records`."""
         medians: dict[str, list[float]] = {}
         strategies: dict[str, Strategy] = {}
-        for record in self.records:
+        for record in self.records(before):
             if record.median_seconds is not None:
                 strategies.setdefault(record.strategy.digest, record.strategy)
                 medians.setdefault(record.strategy.digest, []).append(record.median_seconds)
-        return [Observation(strategies[name], statistics.median(values)) for name, values in medians.items()]
+        return [
+            Observation(strategies[name], statistics.median(values), len(values)) for name, values in medians.items()
+        ]
+
+    def proposed(self, after: int) -> list[Strategy]:
+        """Strategies of all proposals after the first `after`, in the order made, answered or not."""
+        pending = {number: proposal.strategy for number, proposal in self._pending.values()}
+        latest = list(enumerate(self._answers))[after:]
+        return [pending[number] if told is None else self._told[told].strategy for number, told in latest]
 
     def left(self) -> list[Strategy] | None:
         """The strategies of a small space that are new; None when the space is too big to tell."""
@@ -113,7 +142,8 @@ class Ledger:
             "space": self._space_name(),
             "drawn": self.drawn,
             "next_seed": self._next_seed,
-            "pending": [proposal.to_json() for proposal in self._pending.values()],
+            "pending": [[number, proposal.to_json()] for number, proposal in self._pending.values()],
+            "answers": list(self._answers),
             "clusters": list(self._clusters),
             "records": list(self._documents),
         } | more
@@ -132,15 +162,23 @@ class Ledger:
         book = cls(fresh.space, fresh._seeds)
         clusters = [ClusterSpec.from_json(each) for each in required(state, "clusters", list, what)]
         for document in required(state, "records", list, what):
-            book.tell(_record(document, fresh.space.model, clusters))
-        for document in required(state, "pending", list, what):
-            book.claim(Proposal.from_json(document))
+            book._keep(_record(document, fresh.space.model, clusters))
+        book._answers = list(required(state, "answers", list, what))
+        asked = set(book._answers)
+        book._unasked = [told for told in range(len(book._told)) if told not in asked]
+        for number, document in required(state, "pending", list, what):
+            proposal = Proposal.from_json(document)
+            book._seen.add(book._standard(proposal.strategy))
+            book._pending[proposal.strategy.digest] = number, proposal
         book.drawn = required(state, "drawn", int, what)
         book._next_seed = required(state, "next_seed", int, what)
         return book
 
-    def _write_down(self, record: RuntimeRecord) -> None:
-        """Keep the record's JSON for `state`: the model is the space's, and clusters are said once."""
+    def _keep(self, record: RuntimeRecord) -> None:
+        """Keep the record, and its JSON for `state`: the model is the space's, and clusters are said once."""
+        self._keys.add(_key(record))
+        self._seen.add(self._standard(record.strategy))
+        self._told.append(record)
         cluster = record.cluster.to_json()
         if cluster not in self._clusters:
             self._clusters.append(cluster)

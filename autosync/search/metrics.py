@@ -1,16 +1,17 @@
-"""How well a search went, how well a simulator ranks, and how sure a median is."""
+"""How well a search went, how well a simulator ranks, and how long strategies take over all their trials."""
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import binom, kendalltau
+from scipy.stats import kendalltau
 
 from autosync.spec import RuntimeRecord
 
-__all__ = ["best_so_far", "kendall_tau", "median_interval", "pairwise_accuracy", "regret"]
+__all__ = ["best_so_far", "kendall_tau", "pairwise_accuracy", "regret", "strategy_medians"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -45,18 +46,10 @@ def regret(records: Sequence[RuntimeRecord], best_known_seconds: float) -> Float
     return best_so_far(records) / best_known_seconds - 1.0
 
 
-def median_interval(values: Sequence[float], confidence: float = 0.95) -> tuple[float, float]:
-    """Two order statistics that hold the median with at least `confidence`, whatever the distribution.
-
-    Exact for independent values: X(k) to X(n+1-k) with the largest k for which 2 P(Binomial(n, 1/2) < k) is at most
-    1 - `confidence`. With so few values that no k exists (under 6 for 95 %), the least and the greatest. Steps of one
-    trial depend on each other, so between trials a median varies more than this says.
-    """
-    if not values:
-        raise ValueError("A median's interval needs at least one value; none was given.")
-    ordered = sorted(values)
-    rank = int(binom.ppf((1 - confidence) / 2, len(ordered), 0.5))
-    if rank and 2 * binom.cdf(rank - 1, len(ordered), 0.5) > 1 - confidence:
-        rank -= 1
-    rank = max(rank, 1)
-    return ordered[rank - 1], ordered[len(ordered) - rank]
+def strategy_medians(records: Sequence[RuntimeRecord]) -> dict[str, float]:
+    """Step seconds by strategy's digest, first met first: the median over the medians of its complete records."""
+    medians: dict[str, list[float]] = {}
+    for record in records:
+        if record.outcome == "ok" and record.median_seconds is not None:
+            medians.setdefault(record.strategy.digest, []).append(record.median_seconds)
+    return {name: statistics.median(values) for name, values in medians.items()}

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from autosync.spec import RuntimeRecord, Strategy
 from autosync.spec.fields import known_fields, optional, required
 
-__all__ = ["Proposal", "Searcher"]
+__all__ = ["Foresight", "Proposal", "Searcher"]
 
 
 @dataclass(frozen=True)
 class Proposal:
     """A strategy to time. `label` says in a word where it comes from; `predicted_seconds` is a step's, if foretold.
 
-    `purpose` is that of the record to come: *baseline* for the seeds a searcher was given, *search* for its own.
+    `purpose` is that of the record to come: *baseline* for the seeds a searcher was given, *search* for its own, and
+    *remeasure* for a strategy that is timed again.
     """
 
     strategy: Strategy
@@ -45,16 +46,24 @@ class Proposal:
 
 
 class Searcher(Protocol):
-    """Chooses strategies of one space. Same arguments, same calls: same proposals, in any process."""
+    """Chooses strategies of one space. Same arguments, same answers: same proposals, in any process.
+
+    What is proposed depends on the answers to earlier proposals, in the order *proposed*, and never on how many are
+    asked for at once or in which order answers arrive.
+    """
 
     def ask(self, count: int) -> list[Proposal]:
-        """Up to `count` strategies never proposed or told before; fewer, or none, when the space is used up."""
+        """Up to `count` strategies never proposed or told before, unless to time them again (*remeasure*).
+
+        Fewer, or none, while the next one depends on answers that are not in. None with nothing pending: the space is
+        used up.
+        """
         ...
 
     def tell(self, record: RuntimeRecord) -> None:
         """Learn from `record`, asked for or not, whatever its outcome; in any order, and twice counts once.
 
-        Records of another model or cluster are passed over.
+        Records of another model or cluster are passed over. A record answers the pending proposal of its strategy.
         """
         ...
 
@@ -68,4 +77,13 @@ class Searcher(Protocol):
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Continue from `state`, which a searcher made with the same arguments gave. Raises `SpecError`."""
+        ...
+
+
+@runtime_checkable
+class Foresight(Protocol):
+    """A searcher that says what going on is worth."""
+
+    def expected_gain(self) -> float | None:
+        """By which share of the best step so far the best proposal of late is expected to be faster; None at first."""
         ...

@@ -28,7 +28,7 @@ from scipy.stats import t as student
 from autosync.errors import TrialError
 from autosync.spec import RuntimeRecord, Strategy
 
-__all__ = ["Verdict", "interleaved", "judge"]
+__all__ = ["Verdict", "interleaved", "judge", "speedup", "speedup_interval"]
 
 T = TypeVar("T")
 Floats = npt.NDArray[np.float64]
@@ -97,7 +97,7 @@ def judge(
         note = ""
     slow, fast = ([runs[name][turn].step_seconds for turn in shared] for name in (baseline, candidate))
     interval = speedup_interval(slow, fast, generator, compared=len(candidates))
-    return _verdict(runs[baseline], runs[candidate], _speedup(slow, fast), interval, note)
+    return _verdict(runs[baseline], runs[candidate], speedup(slow, fast), interval, note)
 
 
 def speedup_interval(
@@ -113,7 +113,7 @@ def speedup_interval(
         margin = float(student.ppf(tail, rounds - 1)) * error * math.sqrt(rounds / (rounds - 1))
     else:
         margin = float(norm.ppf(tail)) * error
-    centre = math.log(_speedup(baseline, candidate))
+    centre = math.log(speedup(baseline, candidate))
     return math.exp(centre - margin), math.exp(centre + margin)
 
 
@@ -126,7 +126,8 @@ def _log_medians(steps: Steps, turns: npt.NDArray[np.int64], generator: np.rando
     return np.asarray(np.log(np.median(padded[turns[..., None], drawn], axis=-1)))
 
 
-def _speedup(baseline: Steps, candidate: Steps) -> float:
+def speedup(baseline: Steps, candidate: Steps) -> float:
+    """How many times as fast `candidate` is, by the median steps of each round; see the module's head."""
     pairs = zip(baseline, candidate, strict=True)
     return statistics.geometric_mean(statistics.median(slow) / statistics.median(fast) for slow, fast in pairs)
 

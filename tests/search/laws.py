@@ -94,8 +94,11 @@ def rough_simulator() -> StepLaw:
 
 
 def timed(space: SearchSpace, proposal: Proposal, law: StepLaw, number: int = 0, noise: float = 0.0) -> RuntimeRecord:
-    """The record of a trial that takes what the law says, give or take `noise` (relative, drawn from the digest)."""
-    rng = np.random.default_rng(int(proposal.strategy.digest, 16))
+    """The record of a trial that takes what the law says, give or take `noise` (relative).
+
+    The noise is drawn from the strategy's digest; timed again, another one is.
+    """
+    rng = np.random.default_rng([int(proposal.strategy.digest, 16), number, proposal.purpose == "remeasure"])
     seconds = law.seconds(space.model, proposal.strategy) * np.exp(noise * rng.standard_normal(5))
     return RuntimeRecord(
         model=space.model,
@@ -103,7 +106,7 @@ def timed(space: SearchSpace, proposal: Proposal, law: StepLaw, number: int = 0,
         strategy=proposal.strategy,
         protocol=TimingProtocol(warmup_steps=0, timed_steps=5),
         outcome="ok",
-        purpose="search",
+        purpose=proposal.purpose,
         label=proposal.label,
         run="law",
         seed=number,

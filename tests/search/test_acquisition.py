@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from autosync.search.acquisition import Pool, Residuals, best_batch, expected_improvement
+from autosync.search.acquisition import Pick, Pool, Residuals, best_batch, expected_improvement
 from autosync.search.decisions import DecisionCoder
 from search_spaces.default import SPACE
 from tests.cases import bert_like_model, star_cluster
@@ -29,6 +29,10 @@ def pool_of(strategies: list) -> Pool:
 
 def truth_of(strategies: list) -> np.ndarray:
     return truth().predict(MODEL, CLUSTER, strategies)
+
+
+def places(picks: list[Pick]) -> list[int]:
+    return [each.place for each in picks]
 
 
 def residuals_of(strategies: list) -> Residuals:
@@ -72,24 +76,61 @@ def test_without_measurements_the_forecast_stands():
     strategies = sampled(5)
     residuals = residuals_of([])
     assert residuals.expected(pool_of(strategies)) == pytest.approx(pool_of(strategies).forecast)
-    assert best_batch(residuals, pool_of(strategies), pool_of([]), 1) == [int(pool_of(strategies).forecast.argmin())]
+    (pick,) = best_batch(residuals, pool_of(strategies), None, 1)
+    assert pick.place == int(pool_of(strategies).forecast.argmin())
 
 
 @pytest.mark.parametrize("measured", [1, 2, 3])
 def test_a_few_measurements_are_enough_to_go_on(measured: int):
-    picks = best_batch(residuals_of(sampled(measured)), pool_of(sampled(8, 3)), pool_of([]), 4)
+    picks = places(best_batch(residuals_of(sampled(measured)), pool_of(sampled(8, 3)), -2.0, 4))
     assert len(set(picks)) == 4
 
 
 def test_a_batch_holds_different_candidates_and_no_more_than_there_are():
-    picks = best_batch(residuals_of(sampled(20)), pool_of(sampled(3, 3)), pool_of([]), 4)
+    picks = places(best_batch(residuals_of(sampled(20)), pool_of(sampled(3, 3)), -2.0, 4))
     assert sorted(picks) == [0, 1, 2]
+
+
+def test_a_batch_that_is_not_diverse_takes_the_largest_expected_improvements_and_a_diverse_one_avoids_twins():
+    (twin,), others, measured = sampled(1, 3), sampled(6, 4), sampled(20)
+    pool = pool_of([twin, twin, *others])
+    residuals, best = residuals_of(measured), float(truth_of([twin])[0])
+    alike = best_batch(residuals, pool, best, 8, diverse=False)
+    assert [each.gain for each in alike] == sorted((each.gain for each in alike), reverse=True)
+    diverse = best_batch(residuals, pool, best, 8)
+    twins = [places(batch).index(1) - places(batch).index(0) for batch in (alike, diverse)]
+    assert abs(twins[0]) == 1 < abs(twins[1])
+
+
+def test_a_median_of_several_timings_is_believed_more_than_one():
+    strategies = sampled(30)
+    pool = pool_of(strategies)
+    log_seconds = pool.forecast + 0.2 * np.random.default_rng(2).standard_normal(30)
+    far_off = int(np.abs(log_seconds - pool.forecast).argmax())
+    timings = [1] * 30
+    once = Residuals(CODER, pool, log_seconds, timings)
+    timings[far_off] = 30
+    often = Residuals(CODER, pool, log_seconds, timings)
+    misses = [abs(each.expected(pool)[far_off] - log_seconds[far_off]) for each in (once, often)]
+    assert misses[1] < 0.5 * misses[0]
+
+
+def test_a_simulator_that_says_where_it_is_unsure_is_explored_there_and_no_surer_than_it_says():
+    strategies, others = sampled(12), pool_of(sampled(2, 3))
+    known = pool_of(strategies)
+    sure = Pool(known.decisions, known.forecast, np.full(12, 0.1))
+    residuals = Residuals(CODER, sure, known.forecast + 0.001 * np.arange(12) % 0.003)
+    assert residuals.scale >= 0.1
+    unsure = residuals.uncertainty(Pool(others.decisions, others.forecast, np.array([0.1, 0.3]))).variances
+    alike = residuals.uncertainty(Pool(others.decisions, others.forecast, np.array([0.1, 0.1]))).variances
+    assert unsure[0] == pytest.approx(alike[0])
+    assert unsure[1] == pytest.approx(9 * alike[1])
 
 
 def test_believing_a_strategy_takes_uncertainty_from_it_and_from_its_like_as_a_measurement_would():
     measured, extra, others = sampled(10), sampled(1, 7), sampled(20, 8)
     residuals = residuals_of(measured)
-    uncertainty = residuals.uncertainty(CODER.decisions([*others, *extra]))
+    uncertainty = residuals.uncertainty(pool_of([*others, *extra]))
     before = uncertainty.variances.copy()
     uncertainty.believe(len(others))
     points = CODER.decisions([*measured, *extra])

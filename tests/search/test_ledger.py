@@ -41,7 +41,7 @@ def test_a_strategy_measured_several_times_counts_with_the_median_of_its_medians
         ledger.tell(replace(record, started_at=float(turn), step_seconds=(seconds,)))
     (observation,) = ledger.observations()
     assert observation.median_seconds == 0.2
-    assert len(ledger.records) == 3
+    assert len(ledger.records()) == 3
 
 
 def test_failed_strategies_are_seen_but_not_observed():

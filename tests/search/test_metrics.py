@@ -1,15 +1,14 @@
-"""Rank agreement, regret and intervals, against worked examples."""
+"""Rank agreement, regret and medians, against worked examples."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from autosync.baselines import BASELINES
-from autosync.search import Proposal, best_so_far, kendall_tau, median_interval, pairwise_accuracy, regret
+from autosync.search import Proposal, best_so_far, kendall_tau, pairwise_accuracy, regret, strategy_medians
 from search_spaces.default import SPACE
 from tests.cases import mlp_model, star_cluster
 from tests.search.laws import timed, truth
@@ -43,21 +42,9 @@ def test_the_best_so_far_passes_over_failures():
     assert best_so_far([]).tolist() == []
 
 
-@pytest.mark.parametrize(("count", "rank"), [(1, 1), (5, 1), (6, 1), (9, 2), (20, 6), (40, 14), (100, 40)])
-def test_the_median_interval_takes_the_tabled_order_statistics(count: int, rank: int):
-    """Ranks from tables of the sign test, two-sided 5 %."""
-    values = list(np.random.default_rng(0).permutation(np.arange(1.0, count + 1)))
-    assert median_interval(values) == (rank, count + 1 - rank)
-
-
-def test_the_median_interval_holds_the_median_as_often_as_it_says():
-    """2000 samples of 15 skewed values; the exact odds are 96.5 %, five standard deviations are 2 %."""
-    generator = np.random.default_rng(3)
-    samples = generator.exponential(size=(2000, 15))
-    hits = [low <= math.log(2) <= high for low, high in map(median_interval, samples.tolist())]
-    assert 0.945 < np.mean(hits) < 0.985
-
-
-def test_a_median_of_nothing_has_no_interval():
-    with pytest.raises(ValueError, match="needs at least one value"):
-        median_interval([])
+def test_a_strategy_takes_the_median_over_its_complete_records():
+    again = [replace(RECORD, step_seconds=(seconds,), started_at=seconds) for seconds in (0.4, 0.5, 0.2)]
+    stopped = replace(RECORD, outcome="stopped", reason="slow", step_seconds=(0.1,))
+    other = replace(RECORD, strategy=BASELINES["parameter_server"](MODEL, CLUSTER), step_seconds=(0.3,))
+    assert strategy_medians([*again, stopped, other]) == {RECORD.strategy.digest: 0.4, other.strategy.digest: 0.3}
+    assert strategy_medians([stopped]) == {}

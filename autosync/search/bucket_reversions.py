@@ -1,0 +1,113 @@
+"""Reverting what is decided for buckets: by which algorithm, and which gradients share one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from autosync.anatomy import algorithm_in_words
+from autosync.search.contrast import Contrast, named
+from autosync.spec import AllReduce, VariableStrategy
+
+__all__ = ["bucket_reversions"]
+
+Key = TypeVar("Key", int, str)
+
+
+@dataclass(frozen=True)
+class _Member:
+    """A shard in one of the winner's buckets; `theirs` is the baseline's all-reduce of it, if it has one."""
+
+    variable: str
+    index: int
+    ours: AllReduce
+    theirs: AllReduce | None
+    bytes: float
+
+
+def bucket_reversions(contrast: Contrast) -> Iterator[tuple[str, dict[str, VariableStrategy]]]:
+    """What is decided instead, in words, with the decisions by variable."""
+    members = list(_members(contrast))
+    ours = _by(members, lambda member: member.ours.group)
+    for bucket in ours.values():
+        yield from _algorithm(contrast, bucket)
+    for bucket in ours.values():
+        yield from _taken_apart(contrast, bucket)
+    known = [member for member in members if member.theirs is not None]
+    for bucket in _by(known, lambda member: member.theirs.group if member.theirs else 0).values():
+        yield from _put_together(contrast, bucket)
+
+
+def _members(contrast: Contrast) -> Iterator[_Member]:
+    for each, index, shard in contrast.winner.shards():
+        if isinstance(shard, AllReduce) and contrast.is_summed(each.variable, shard):
+            their = contrast.their_shard(each.variable, index)
+            theirs = their if isinstance(their, AllReduce) and contrast.is_summed(each.variable, their) else None
+            yield _Member(each.variable, index, shard, theirs, contrast.bytes(each.variable) / len(each.shards))
+
+
+def _algorithm(contrast: Contrast, bucket: list[_Member]) -> Iterator[tuple[str, dict[str, VariableStrategy]]]:
+    """The bucket by the algorithm that most of its bytes have there; by a ring if they are not all-reduced there."""
+    here = bucket[0].ours.algorithm
+    by_algorithm = _by([member for member in bucket if member.theirs], lambda m: m.theirs.algorithm if m.theirs else "")
+    there = max(by_algorithm, key=lambda name: _bytes(by_algorithm[name]), default="ring")
+    if here != there:
+        said = f"{algorithm_in_words(there)} all-reduce, not {algorithm_in_words(here).lower()}"
+        changed = [(member, replace(member.ours, algorithm=there)) for member in bucket]
+        yield f"{_named(bucket, contrast)}: {said}", _decisions(contrast, changed)
+
+
+def _taken_apart(contrast: Contrast, bucket: list[_Member]) -> Iterator[tuple[str, dict[str, VariableStrategy]]]:
+    """The bucket as the several that it is there; the largest part, and what is not all-reduced there, stays."""
+    parts = list(_by([m for m in bucket if m.theirs], lambda m: m.theirs.group if m.theirs else 0).values())
+    if len(parts) < 2:
+        return
+    parts.sort(key=_bytes, reverse=True)
+    changed = [
+        (member, replace(member.ours, group=contrast.free_group + number))
+        for number, part in enumerate(parts[1:])
+        for member in part
+    ]
+    yield f"{_named(bucket, contrast)}: in {len(parts)} buckets, not one", _decisions(contrast, changed)
+
+
+def _put_together(contrast: Contrast, bucket: list[_Member]) -> Iterator[tuple[str, dict[str, VariableStrategy]]]:
+    """What is one bucket there and several here, in the largest of these; those it cannot share with stay."""
+    every = sorted(_by(bucket, lambda member: member.ours.group).values(), key=_bytes, reverse=True)
+    parts = [part for part in every if _kind(contrast, part[0]) == _kind(contrast, every[0][0])]
+    if len(parts) < 2:
+        return
+    host = parts[0][0].ours.group
+    changed = [(member, replace(member.ours, group=host)) for part in parts[1:] for member in part]
+    together = [member for part in parts for member in part]
+    yield f"{_named(together, contrast)}: in one bucket, not {len(parts)}", _decisions(contrast, changed)
+
+
+def _decisions(contrast: Contrast, changed: Sequence[tuple[_Member, AllReduce]]) -> dict[str, VariableStrategy]:
+    decisions: dict[str, VariableStrategy] = {}
+    for member, shard in changed:
+        each = decisions.get(member.variable, contrast.winner.by_name[member.variable])
+        shards = (*each.shards[: member.index], shard, *each.shards[member.index + 1 :])
+        decisions[member.variable] = replace(each, shards=shards)
+    return decisions
+
+
+def _by(members: list[_Member], key: Callable[[_Member], Key]) -> dict[Key, list[_Member]]:
+    groups: dict[Key, list[_Member]] = {}
+    for member in members:
+        groups.setdefault(key(member), []).append(member)
+    return groups
+
+
+def _kind(contrast: Contrast, member: _Member) -> tuple[object, ...]:
+    """What all members of a bucket have in common."""
+    return contrast.model.by_name[member.variable].dtype, member.ours.algorithm, member.ours.compressor
+
+
+def _bytes(members: list[_Member]) -> float:
+    return sum(member.bytes for member in members)
+
+
+def _named(members: list[_Member], contrast: Contrast) -> str:
+    return named(list(dict.fromkeys(member.variable for member in members)), contrast)

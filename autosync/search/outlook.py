@@ -1,0 +1,52 @@
+"""What another trial is worth: the gain that a guided search expects, less for having expected too much so far."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TypeAlias, final
+
+__all__ = ["Outlook"]
+
+ROUNDS = 10
+"""How far back expectations are compared with what came of them."""
+
+GOOD_FAITH = 0.02
+"""A gain, in log seconds, that is taken as both expected and come true before there is anything to compare."""
+
+_Round: TypeAlias = tuple[float | None, float, float]
+
+
+@final
+class Outlook:
+    """Kept round by round. All gains are in log seconds, as is what the leader takes at the start of a round."""
+
+    def __init__(self, rounds: Sequence[_Round] = ()) -> None:
+        """`rounds` are what `rounds()` gave: what the leader takes, the gain of all picks together, and of the best."""
+        self._rounds = list(rounds)
+
+    @property
+    def round(self) -> int:
+        """The number of the round that begins next."""
+        return len(self._rounds)
+
+    def begin(self, leader: float | None, gains: Sequence[float]) -> None:
+        """A round begins whose picks promise so much, the second given the first and so on; None: nobody leads yet."""
+        self._rounds.append((leader, sum(gains), max(gains, default=0.0)))
+
+    def rounds(self) -> list[_Round]:
+        """All that has been kept, for `Outlook(...)`."""
+        return list(self._rounds)
+
+    def expected_gain(self) -> float | None:
+        """The share of the leader's step that the best of the latest picks is expected to save; None with no leader.
+
+        A promise counts as much as earlier ones came true: gained over promised in the last rounds.
+        """
+        leader, _, gain = self._rounds[-1] if self._rounds else (None, 0.0, 0.0)
+        if leader is None:
+            return None
+        past = [(before, promise) for before, promise, _ in self._rounds[-1 - ROUNDS : -1] if before is not None]
+        promised = sum(promise for _, promise in past)
+        gained = max(0.0, past[0][0] - leader) if past else 0.0
+        return -math.expm1(-gain * (gained + GOOD_FAITH) / (promised + GOOD_FAITH))

@@ -1,0 +1,123 @@
+"""Rounds of a guided search: what they wait for, who is timed again, how they pick."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from autosync.baselines import BASELINES
+from autosync.cost import AnalyticSimulator
+from autosync.search import BreedingOptions, GuidedOptions, GuidedSearch, Proposal, run_search
+from autosync.spec import RuntimeRecord
+from search_spaces.default import SPACE
+from tests.cases import mlp_model, star_cluster
+from tests.search.laws import rough_simulator, timed, truth
+
+MODEL, CLUSTER = mlp_model(), star_cluster(3)
+SPACE_HERE = SPACE.bind(MODEL, CLUSTER)
+SEEDS = [
+    (name, BASELINES[name](MODEL, CLUSTER)) for name in ("parameter_server", "all_reduce_25mb", "byteps", "parallax")
+]
+FEW = GuidedOptions(breeding=BreedingOptions(founders=30, generations=1, children=20, parents=8))
+
+
+def searcher(options: GuidedOptions = FEW, simulator: object = None) -> GuidedSearch:
+    return GuidedSearch(SPACE_HERE, SEEDS, 3, simulator or rough_simulator(), options)  # type: ignore[arg-type]
+
+
+def answer(proposal: Proposal) -> RuntimeRecord:
+    return timed(SPACE_HERE, proposal, truth(), noise=0.02)
+
+
+def distinct_seeds() -> int:
+    return len({strategy.digest for _, strategy in SEEDS})
+
+
+def test_the_first_round_waits_for_all_seeds_and_each_for_all_of_the_one_before() -> None:
+    guided = searcher()
+    waiting = guided.ask(100)
+    for _ in range(4):
+        assert guided.ask(1) == []
+        for proposal in waiting[1:]:
+            guided.tell(answer(proposal))
+        assert guided.ask(1) == [], "one answer is not in"
+        guided.tell(answer(waiting[0]))
+        waiting = guided.ask(100)
+        assert len(waiting) == FEW.round_size
+
+
+def test_a_leader_that_was_timed_once_is_timed_again_every_other_round_and_never_a_third_time() -> None:
+    records = run_search(searcher(), answer, distinct_seeds() + 24)
+    rounds = [records[distinct_seeds() + 4 * number :][:4] for number in range(6)]
+    again = [[each.strategy.digest for each in one if each.purpose == "remeasure"] for one in rounds]
+    assert [len(each) for each in again[1::2]] == [0, 0, 0]
+    assert len(again[0]) == 1
+    timings = [digest for one in again for digest in one]
+    assert len(timings) == len(set(timings))
+    first = {each.strategy.digest: each.label for each in records if each.purpose != "remeasure"}
+    for each in records:
+        if each.purpose == "remeasure":
+            assert each.label == first[each.strategy.digest]
+
+
+def test_nobody_is_timed_again_where_that_is_switched_off() -> None:
+    records = run_search(searcher(replace(FEW, retime_every=0)), answer, 24)
+    assert {each.purpose for each in records} == {"baseline", "search"}
+
+
+def test_what_a_round_proposes_does_not_depend_on_a_simulators_earlier_fits() -> None:
+    def digests(simulator: AnalyticSimulator) -> list[str]:
+        return [each.strategy.digest for each in run_search(searcher(simulator=simulator), answer, 16)]
+
+    used = AnalyticSimulator()
+    used.fit([replace(answer(Proposal(SEEDS[0][1], "any")), step_seconds=(9.0,))])
+    fresh = digests(AnalyticSimulator())
+    assert digests(used) == fresh
+
+
+def test_batches_differ_where_they_need_not_be_diverse() -> None:
+    diverse, greedy = (
+        [each.strategy.digest for each in run_search(searcher(replace(FEW, diverse=wanted)), answer, 20)]
+        for wanted in (True, False)
+    )
+    assert diverse[: distinct_seeds() + 2] == greedy[: distinct_seeds() + 2], "the first pick is the same"
+    assert diverse != greedy
+
+
+class Spread:
+    """A simulator that says how sure it is."""
+
+    def __init__(self, spread: float) -> None:
+        self._law = rough_simulator()
+        self._spread = spread
+
+    def fit(self, records) -> None:
+        self._law.fit(records)
+
+    def predict(self, model, cluster, strategies):
+        return self.predict_with_spread(model, cluster, strategies)[0]
+
+    def predict_with_spread(self, model, cluster, strategies):
+        return self._law.predict(model, cluster, strategies), np.full(len(strategies), self._spread)
+
+
+def test_a_search_expects_more_from_a_simulator_that_is_less_sure() -> None:
+    gains = []
+    for spread in (0.05, 0.5):
+        guided = searcher(simulator=Spread(spread))
+        assert guided.expected_gain() is None
+        run_search(guided, answer, 16)
+        gain = guided.expected_gain()
+        assert gain is not None
+        gains.append(gain)
+    assert 0 < gains[0] < gains[1] < 1
+
+
+def test_what_a_search_expects_is_the_same_after_it_was_saved_and_restored() -> None:
+    guided = searcher()
+    run_search(guided, answer, 18)
+    other = searcher()
+    other.restore(guided.state())
+    assert other.expected_gain() == pytest.approx(guided.expected_gain())
