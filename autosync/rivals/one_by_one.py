@@ -1,0 +1,101 @@
+"""A searcher that asks a chooser for each strategy by itself, with all that is known by then."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, final
+
+from autosync.search import Proposal
+from autosync.search.fresh import fresh_strategy
+from autosync.search.ledger import Ledger, Observation
+from autosync.space import SearchSpace
+from autosync.spec import RuntimeRecord, Strategy
+
+__all__ = ["LAG", "STARTUP", "Chooser", "Known", "OneByOneSearch"]
+
+STARTUP = 10
+"""Timed strategies before a model is asked, as in Optuna; until then strategies are sampled."""
+
+LAG = 3
+"""Latest proposals whose answers are not waited for, so that one trial more than that may be under way at once."""
+
+TRIES = 4
+"""Known strategies in a row after which one is sampled instead."""
+
+
+@final
+@dataclass(frozen=True)
+class Known:
+    """What a choice may go by: the answers to the first proposals, and that the others `under_way` were made."""
+
+    ledger: Ledger
+    observations: Sequence[Observation]
+    under_way: Sequence[Strategy]
+
+
+class Chooser(Protocol):
+    """What a general tuner is here: it depends on what is known and on `rng`, and on nothing it has seen before."""
+
+    name: str
+
+    def choose(self, known: Known, rng: random.Random) -> Strategy | None:
+        """A strategy of the space to time, which may be known already; None when it can tell nothing yet."""
+        ...
+
+
+@final
+class OneByOneSearch:
+    """The i-th proposal depends on the seed, on i, and on the answers to all proposals before it but the last `lag`."""
+
+    def __init__(
+        self, space: SearchSpace, seeds: Sequence[tuple[str, Strategy]], seed: int, chooser: Chooser, lag: int = LAG
+    ) -> None:
+        self._seed = seed
+        self._chooser = chooser
+        self._lag = lag
+        self._ledger = Ledger(space, seeds)
+
+    def ask(self, count: int) -> list[Proposal]:
+        proposals: list[Proposal] = []
+        while len(proposals) < count and (proposal := self._ledger.claimed_seed() or self._chosen()):
+            proposals.append(proposal)
+        return proposals
+
+    def tell(self, record: RuntimeRecord) -> None:
+        self._ledger.tell(record)
+
+    def pending(self) -> list[Proposal]:
+        return self._ledger.pending()
+
+    def state(self) -> dict[str, Any]:
+        return self._ledger.state(self._chooser.name, self._seed)
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self._ledger = Ledger.restored(self._ledger, state, self._chooser.name, self._seed)
+
+    def _chosen(self) -> Proposal | None:
+        """The next proposal; None while it depends on answers that are not in, or with the space used up."""
+        horizon = self._ledger.horizon(self._lag)
+        if horizon is None:
+            return None
+        known = Known(self._ledger, self._ledger.observations(horizon), self._ledger.proposed(horizon))
+        rng = random.Random(f"{self._seed}/{self._chooser.name}/{self._ledger.drawn}")
+        strategy, label = self._suggestion(known, rng), self._chooser.name
+        if strategy is None:
+            strategy, label = fresh_strategy(self._ledger, lambda: self._ledger.space.sample(rng), rng), "random"
+        if strategy is None:
+            return None
+        self._ledger.drawn += 1
+        return self._ledger.claim(Proposal(strategy, label))
+
+    def _suggestion(self, known: Known, rng: random.Random) -> Strategy | None:
+        """What the chooser wants, if it is new."""
+        if len(known.observations) < STARTUP or self._ledger.left() == []:
+            return None
+        for _ in range(TRIES):
+            strategy = self._chooser.choose(known, rng)
+            if strategy is None or self._ledger.is_new(strategy):
+                return strategy
+        return None

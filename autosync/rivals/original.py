@@ -1,0 +1,184 @@
+"""The original's search: independent samples, less those that a simulator scores badly; a diverse few are timed.
+
+Zhang et al.: "AutoSync: Learning to Synchronize for Data-Parallel Distributed Deep Learning", NeurIPS 2020, as its
+public code has it (petuum/autodist, commit 245a9d8, `autodist/search/random_search.py`): samples are drawn until
+`explored` of them have a score that is not over a threshold; of these, `picked` are timed, chosen one by one as
+
+    argmax over x of  - score(x) + diversity * (share of x's variables decided as in no strategy picked before)
+
+where a decision leaves out devices and groups ("expression" in that code; its other form compares hidden states of its
+own network). Three things had to be made definite. There, the threshold was a number set by hand for each model; here,
+it is the score that a `kept_share` of the first samples do not exceed. Scores had no unit; here, they are log seconds
+over their deviation among the survivors. Learning from what was timed and going on was done by hand; here, a round
+begins with a fit.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+import numpy.typing as npt
+
+from autosync.cost import Simulator
+from autosync.rivals.independent_samples import independent_sample
+from autosync.search import Proposal
+from autosync.search.fresh import fresh_strategy
+from autosync.search.ledger import Ledger
+from autosync.space import SearchSpace
+from autosync.spec import AllReduce, RuntimeRecord, Strategy
+from autosync.spec.fields import required
+
+__all__ = ["OriginalOptions", "OriginalSearch"]
+
+Floats = npt.NDArray[np.float64]
+Expression = tuple[object, ...]
+"""How a variable is cut, and for each shard who adds up and how it is sent, but not where."""
+
+MOST_DRAWS = 11
+"""Times as many samples as survivors are wanted, after which a round makes do with those it has."""
+
+
+@final
+@dataclass(frozen=True)
+class OriginalOptions:
+    """The least that its data's folder names tell of: 20 of 100, with a weight of 0.3."""
+
+    explored: int = 100
+    picked: int = 20
+    kept_share: float = 0.5
+    diversity: float = 0.3
+
+
+@final
+class OriginalSearch:
+    """Rounds of independent samples, each begun when all before it is answered.
+
+    The searcher owns `simulator` and fits it to all records at the start of a round, so no state of it is kept.
+    """
+
+    name = "original"
+
+    def __init__(
+        self,
+        space: SearchSpace,
+        seeds: Sequence[tuple[str, Strategy]],
+        seed: int,
+        simulator: Simulator,
+        options: OriginalOptions = OriginalOptions(),
+    ) -> None:
+        self._seed = seed
+        self._simulator = simulator
+        self._options = options
+        self._ledger = Ledger(space, seeds)
+        self._queue: deque[Proposal] = deque()
+        self._round = 0
+
+    def ask(self, count: int) -> list[Proposal]:
+        proposals: list[Proposal] = []
+        while len(proposals) < count and (proposal := self._ledger.claimed_seed() or self._next()):
+            proposals.append(proposal)
+        return proposals
+
+    def tell(self, record: RuntimeRecord) -> None:
+        self._ledger.tell(record)
+
+    def pending(self) -> list[Proposal]:
+        return self._ledger.pending()
+
+    def state(self) -> dict[str, Any]:
+        own = {"queue": [each.to_json() for each in self._queue], "round": self._round}
+        return self._ledger.state(self.name, self._seed, **own)
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        what = "A searcher's state"
+        self._ledger = Ledger.restored(self._ledger, state, self.name, self._seed)
+        self._queue = deque(Proposal.from_json(each) for each in required(state, "queue", list, what))
+        self._round = required(state, "round", int, what)
+
+    def _next(self) -> Proposal | None:
+        """The next proposal of this round, or of a new one; None while one is under way, or with the space used up."""
+        while True:
+            while self._queue:
+                proposal = self._queue.popleft()
+                if self._ledger.is_new(proposal.strategy):
+                    self._ledger.drawn += 1
+                    return self._ledger.claim(proposal)
+            if self._ledger.pending():
+                return None
+            self._queue.extend(self._picked())
+            if not self._queue:
+                return None
+
+    def _picked(self) -> list[Proposal]:
+        """A round's proposals, all of them new; none when the space is used up."""
+        records = self._ledger.records()
+        if any(record.timed for record in records):
+            self._simulator.fit(records)
+        rng = random.Random(f"{self._seed}/{self.name}/{self._round}")
+        self._round += 1
+        candidates, scores = self._survivors(rng)
+        if not candidates:
+            stray = fresh_strategy(self._ledger, lambda: self._ledger.space.sample(rng), rng)
+            return [Proposal(stray, "random")] if stray else []
+        picks = _diverse(candidates, scores, self._options)
+        return [Proposal(candidates[pick], self.name, math.exp(scores[pick])) for pick in picks]
+
+    def _survivors(self, rng: random.Random) -> tuple[list[Strategy], Floats]:
+        """New strategies with scores up to the threshold, and their scores; in a small space, of those left."""
+        left, wanted, threshold = self._ledger.left(), self._options.explored, math.inf
+        kept: dict[Strategy, float] = {}
+        for _ in range(MOST_DRAWS if left is None else 1):
+            drawn = self._drawn(wanted, rng) if left is None else rng.sample(left, min(len(left), wanted))
+            scores = self._scores(drawn)
+            if drawn and not kept:
+                threshold = float(np.quantile(scores, self._options.kept_share))
+            kept |= {each: score for each, score in zip(drawn, scores.tolist(), strict=True) if score <= threshold}
+            if len(kept) >= wanted:
+                break
+        chosen = list(kept)[:wanted]
+        return chosen, np.array([kept[each] for each in chosen])
+
+    def _drawn(self, count: int, rng: random.Random) -> list[Strategy]:
+        """Those of `count` samples that are new, each once."""
+        samples = dict.fromkeys(independent_sample(self._ledger.space, rng) for _ in range(count))
+        return [each for each in samples if self._ledger.is_new(each)]
+
+    def _scores(self, strategies: list[Strategy]) -> Floats:
+        if not strategies:
+            return np.zeros(0)
+        return self._simulator.predict(self._ledger.space.model, self._ledger.space.cluster, strategies)
+
+
+def _diverse(candidates: Sequence[Strategy], scores: Floats, options: OriginalOptions) -> list[int]:
+    """Indices picked greedily: low scores, and decisions that none picked before has."""
+    standard = scores / max(float(scores.std()), 1e-9)
+    expressions = [_expressions(each) for each in candidates]
+    met: list[set[Expression]] = [set() for _ in expressions[0]]
+    picks: list[int] = []
+    while len(picks) < min(options.picked, len(candidates)):
+        novel = [sum(one not in known for one, known in zip(each, met, strict=True)) / len(met) for each in expressions]
+        gains = options.diversity * np.array(novel) - standard
+        gains[picks] = -np.inf
+        picks.append(int(np.argmax(gains)))
+        for one, known in zip(expressions[picks[-1]], met, strict=True):
+            known.add(one)
+    return picks
+
+
+def _expressions(strategy: Strategy) -> list[Expression]:
+    found: list[Expression] = []
+    for each in sorted(strategy.variables, key=lambda each: each.variable):
+        shards = [
+            ("all-reduce", shard.algorithm, shard.compressor)
+            if isinstance(shard, AllReduce)
+            else ("server", shard.local_copy, shard.compressor)
+            for shard in each.shards
+        ]
+        found.append((each.partition, *shards))
+    return found
