@@ -1,0 +1,43 @@
+"""Bytes, seconds and the sizes of a model in words."""
+
+from __future__ import annotations
+
+from autosync.spec import ModelSpec
+
+__all__ = ["duration", "megabytes", "milliseconds", "model_in_words"]
+
+
+def megabytes(count: float) -> str:
+    """Bytes as a person reads them, such as 4.77 MB or 812 B."""
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= size:
+            return f"{count / size:.3g} {unit}"
+    return f"{count:.0f} B"
+
+
+def milliseconds(seconds: float | None) -> str:
+    return "-" if seconds is None else f"{seconds * 1e3:.1f} ms"
+
+
+def duration(seconds: float) -> str:
+    """Seconds as 42 s, 3 min 10 s or 1 h 05 min."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+def model_in_words(model: ModelSpec) -> str:
+    """Sizes of the model, openly."""
+    parameters = sum(variable.elements for variable in model.variables)
+    sparse = [variable for variable in model.variables if variable.sparse]
+    text = (
+        f"{model.name}: {parameters / 1e6:.3g} M parameters in {len(model.variables)} variables, "
+        f"{megabytes(model.gradient_bytes)} of gradients a replica and step"
+    )
+    if sparse:
+        rows = sum(variable.rows_per_step or 0 for variable in sparse)
+        text += f" ({len(sparse)} sparse, {rows:.0f} rows touched)"
+    return f"{text}; batch {model.batch_size} a replica; {model.optimizer.split(' ')[0]}."

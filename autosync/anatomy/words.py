@@ -1,0 +1,176 @@
+"""A strategy in words."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from autosync.anatomy.holdings import holdings
+from autosync.anatomy.quantities import megabytes
+from autosync.spec import (
+    AllReduce,
+    Cast,
+    Compressor,
+    ModelSpec,
+    ParameterServer,
+    PowerSGD,
+    Strategy,
+    SufficientFactors,
+    Synchronizer,
+    TopK,
+    Variable,
+    VariableStrategy,
+)
+
+__all__ = [
+    "algorithm_in_words",
+    "compressor_in_words",
+    "decision_in_words",
+    "marked",
+    "statistics_in_words",
+    "strategy_in_words",
+]
+
+NAMED = 3
+"""Variables named one by one before the rest are only counted."""
+
+ALGORITHMS = {
+    "ring": "Ring",
+    "tree": "Binomial-tree",
+    "halving_doubling": "Halving-and-doubling",
+    "hierarchical": "Hierarchical",
+    "collective": "TensorFlow's collective",
+}
+GATHERED = ("Touched rows", "Sufficient factors")
+"""How lines begin that are about parts all replicas send to all others, in no bucket."""
+
+CHOSEN_BY = {"own": "each replica's own", "star": "each replica chooses in turn", "var": "the strongest replica's"}
+
+
+def strategy_in_words(strategy: Strategy, model: ModelSpec) -> list[str]:
+    """What the strategy does, a sentence for every kind of decision; first, whether training follows other numbers."""
+    warning = statistics_in_words(strategy)
+    lines = [warning] if warning else []
+    return [*lines, *_reduced(strategy, model), *_served(strategy, model), *_cut(strategy, model)]
+
+
+def statistics_in_words(strategy: Strategy) -> str | None:
+    """In which way the strategy changes the statistics of training; None when it does not."""
+    if not strategy.changes_statistics:
+        return None
+    compressors = dict.fromkeys(each.compressor for _, _, each in strategy.shards())
+    ways = [compressor_in_words(each) for each in compressors if each and each.lossy]
+    if strategy.staleness:
+        ways.append(f"replicas up to {strategy.staleness} step{'s' * (strategy.staleness > 1)} apart")
+    return (
+        f"CHANGES THE STATISTICS of training ({'; '.join(ways)}): it is only as good as the loss it reaches, "
+        f"so a shorter step says nothing by itself."
+    )
+
+
+def marked(label: str, changes_statistics: bool) -> str:
+    """The label of a strategy in a table, which says if that changes the statistics of training."""
+    return f"{label} (lossy)" if changes_statistics else label
+
+
+def decision_in_words(each: VariableStrategy, variable: Variable) -> str:
+    """One variable's decision, without naming servers or buckets."""
+    ways = dict.fromkeys(_how(shard, variable.sparse) for shard in each.shards)
+    cut = f"cut in {each.partition.shards} along axis {each.partition.axis}, " if each.partition else ""
+    return cut + " or ".join(ways)
+
+
+def _how(shard: Synchronizer, sparse: bool) -> str:
+    if isinstance(shard, ParameterServer):
+        return f"on a parameter server{_service(shard)}"
+    encoded = f", {compressor_in_words(shard.compressor)}" if shard.compressor else ""
+    if sparse or shard.gathers:
+        return f"{'rows' if sparse else 'parts'} gathered by every replica{encoded}"
+    return f"{algorithm_in_words(shard.algorithm).lower()} all-reduce{encoded}"
+
+
+def _shard_bytes(strategy: Strategy, model: ModelSpec) -> Iterator[tuple[Variable, int, Synchronizer]]:
+    for each in holdings(strategy, model):
+        yield each.variable, each.bytes, each.synchronizer
+
+
+def _reduced(strategy: Strategy, model: ModelSpec) -> list[str]:
+    buckets: dict[str, dict[int, int]] = {}
+    names: dict[str, dict[str, int]] = {}
+    for variable, size, synchronizer in _shard_bytes(strategy, model):
+        if isinstance(synchronizer, AllReduce):
+            way = _way(synchronizer, variable)
+            group = buckets.setdefault(way, defaultdict(int))
+            group[-1 if way.startswith(GATHERED) else synchronizer.group] += size
+            held = names.setdefault(way, {})
+            held[variable.name] = held.get(variable.name, 0) + size
+    lines = []
+    for way in sorted(buckets, key=lambda way: -sum(buckets[way].values())):
+        sizes = sorted(buckets[way].values(), reverse=True)
+        shown = ", ".join(megabytes(size) for size in sizes[:6]) + (", ..." if len(sizes) > 6 else "")
+        plural = "s" if len(sizes) > 1 else ""
+        where = "" if way.startswith(GATHERED) else f" in {len(sizes)} bucket{plural} ({shown})"
+        lines.append(f"{way}{where}: {_listed(names[way])}.")
+    return sorted(lines, key=lambda line: line.startswith(GATHERED))
+
+
+def _way(shard: AllReduce, variable: Variable) -> str:
+    """How an all-reduced shard gets from each replica to all others."""
+    encoded = f", {compressor_in_words(shard.compressor)}" if shard.compressor else ""
+    if variable.sparse:
+        return f"Touched rows gathered by every replica{encoded}"
+    if isinstance(shard.compressor, SufficientFactors):
+        return "Sufficient factors gathered by every replica"
+    if shard.gathers:
+        return f"All-gather{encoded}"
+    return f"{algorithm_in_words(shard.algorithm)} all-reduce{encoded}"
+
+
+def _served(strategy: Strategy, model: ModelSpec) -> list[str]:
+    by_server: dict[tuple[str, str], dict[str, int]] = {}
+    for variable, size, synchronizer in _shard_bytes(strategy, model):
+        if isinstance(synchronizer, ParameterServer):
+            held = by_server.setdefault((synchronizer.device, _service(synchronizer)), {})
+            held[variable.name] = held.get(variable.name, 0) + size
+    return [f"Parameter server {device}{how}: {_listed(held)}." for (device, how), held in sorted(by_server.items())]
+
+
+def _service(server: ParameterServer) -> str:
+    words = ["local copies"] if server.local_copy else []
+    words += [compressor_in_words(server.compressor)] if server.compressor else []
+    words += [f"staleness {server.staleness}"] if server.staleness else []
+    return f" ({', '.join(words)})" if words else ""
+
+
+def algorithm_in_words(algorithm: str) -> str:
+    """An all-reduce's algorithm, such as 'Binomial-tree'."""
+    return ALGORITHMS[algorithm]
+
+
+def compressor_in_words(compressor: Compressor) -> str:
+    """How gradients travel."""
+    if isinstance(compressor, Cast):
+        return f"gradients in {compressor.dtype}"
+    if isinstance(compressor, TopK):
+        return f"top {100 * compressor.ratio:.3g} % of the elements, {CHOSEN_BY[compressor.indices]}"
+    if isinstance(compressor, PowerSGD):
+        return f"PowerSGD of rank {compressor.rank}"
+    return "sufficient factors"
+
+
+def _cut(strategy: Strategy, model: ModelSpec) -> list[str]:
+    cut = {
+        f"{each.variable} ({each.partition.shards} on axis {each.partition.axis})": model.by_name[each.variable].bytes
+        for each in strategy.variables
+        if each.partition
+    }
+    return [f"Cut into shards: {_listed(cut)}."] if cut else []
+
+
+def _listed(sizes: dict[str, int]) -> str:
+    """The biggest by name, the others by number, and the bytes in all."""
+    biggest = sorted(sizes, key=lambda name: -sizes[name])
+    text = ", ".join(biggest[:NAMED])
+    if len(biggest) > NAMED:
+        text += f" and {len(biggest) - NAMED} more"
+    return f"{text}; {megabytes(sum(sizes.values()))}"

@@ -1,0 +1,106 @@
+"""Hit-rates: the share of searched trials that were better than the best baseline beyond the noise.
+
+Notation, in log seconds: y_i is a trial's median and e_i its standard error; y_b and e_b are the best baseline's. A
+trial is a hit when y_i < y_b - 2 sqrt(e_i^2 + e_b^2). e_i^2 is that of the median over steps, plus d^2 between trials
+(`autosync.report.analysis.noise`) where that is known; a baseline that was measured T times in turns has
+e_b = d / sqrt(T). Trials that were stopped or failed are no hits, and count.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scipy.stats import binomtest
+
+from autosync.report.analysis.noise import Noise
+from autosync.search import median_interval
+from autosync.spec import RuntimeRecord
+
+__all__ = ["HitRate", "Yardstick", "hit_rates", "is_hit", "wilson_interval", "yardstick_of"]
+
+SURE = 2.0
+FEWEST = 5
+MOST_ROUNDS = 12
+NORMAL_95 = 1.96
+
+
+@dataclass(frozen=True)
+class Yardstick:
+    """The best baseline: median step `seconds` with a 95 % `interval`, and the standard `error` of their logarithm."""
+
+    label: str
+    digest: str
+    seconds: float
+    interval: tuple[float, float]
+    error: float
+    turns: int
+
+
+@dataclass(frozen=True)
+class HitRate:
+    """Of the searched trials numbered `first` to `last`, `hits` of `trials`, with Wilson's 95 % interval."""
+
+    first: int
+    last: int
+    hits: int
+    trials: int
+    interval: tuple[float, float]
+
+    @property
+    def share(self) -> float:
+        return self.hits / self.trials
+
+
+def yardstick_of(
+    trials: Sequence[RuntimeRecord], turns: Sequence[RuntimeRecord], digest: str | None, noise: Noise
+) -> Yardstick | None:
+    """The baseline `digest`, by its turns when it has several, else by its trial; None when it was not timed."""
+    own = [each for each in trials if each.strategy.digest == digest and each.timed]
+    again = [each for each in turns if each.strategy.digest == digest and each.timed]
+    if not own:
+        return None
+    medians = [each.median_seconds or 0.0 for each in again]
+    if len(medians) > 1:
+        error = (noise.between or 0.0) / math.sqrt(len(medians))
+        seconds, interval = statistics.median(medians), median_interval(medians)
+    else:
+        seconds, interval = own[0].median_seconds or 0.0, median_interval(own[0].step_seconds)
+        error = _error(own[0], noise)
+    return Yardstick(own[0].label, own[0].strategy.digest, seconds, interval, error, len(medians))
+
+
+def is_hit(record: RuntimeRecord, yardstick: Yardstick, noise: Noise) -> bool:
+    if record.outcome != "ok" or record.median_seconds is None:
+        return False
+    error = math.hypot(_error(record, noise), yardstick.error)
+    return math.log(record.median_seconds) < math.log(yardstick.seconds) - SURE * error
+
+
+def hit_rates(numbered: Sequence[tuple[int, bool]]) -> list[HitRate]:
+    """By rounds of equally many trials: at least `FEWEST`, and at most `MOST_ROUNDS` rounds. (number, hit) in order."""
+    size = max(FEWEST, math.ceil(len(numbered) / MOST_ROUNDS))
+    rounds = [list(numbered[begin : begin + size]) for begin in range(0, len(numbered), size)]
+    if len(rounds) > 1 and len(rounds[-1]) < FEWEST:
+        rest = rounds.pop()
+        rounds[-1] += rest
+    return [_rate(each) for each in rounds]
+
+
+def _rate(numbered: Sequence[tuple[int, bool]]) -> HitRate:
+    hits = sum(hit for _, hit in numbered)
+    return HitRate(numbered[0][0], numbered[-1][0], hits, len(numbered), wilson_interval(hits, len(numbered)))
+
+
+def wilson_interval(hits: int, trials: int) -> tuple[float, float]:
+    """95 % interval of a share (Wilson 1927)."""
+    found = binomtest(hits, trials).proportion_ci(method="wilson")
+    return float(found.low), float(found.high)
+
+
+def _error(record: RuntimeRecord, noise: Noise) -> float:
+    """Standard error of the logarithm of the trial's median, from the width of its interval, and of the trial."""
+    low, high = median_interval(record.step_seconds)
+    return math.hypot((math.log(high) - math.log(low)) / (2 * NORMAL_95), noise.between or 0.0)

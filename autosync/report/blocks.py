@@ -1,0 +1,142 @@
+"""What a page is made of: sections of paragraphs, tables, pictures, facts and commands. Text is plain, never markup."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from matplotlib.figure import Figure
+
+from autosync.report.style import Width
+
+__all__ = [
+    "Block",
+    "Column",
+    "Commands",
+    "Drawing",
+    "Facts",
+    "Headline",
+    "Note",
+    "Paragraph",
+    "Picture",
+    "Points",
+    "Row",
+    "Section",
+    "Table",
+]
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    text: str
+    kind: str = "paragraph"
+
+
+@dataclass(frozen=True)
+class Points:
+    """A list of sentences."""
+
+    lines: Sequence[str]
+    kind: str = "points"
+
+
+@dataclass(frozen=True)
+class Note:
+    """Why a section has nothing to show."""
+
+    text: str
+    kind: str = "note"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column is `numeric` where its cells are to be compared by their digits."""
+
+    title: str
+    numeric: bool = False
+
+
+@dataclass(frozen=True)
+class Row:
+    """One cell a column; `strong` for the one that matters, `colour` (a name of `COLOURS`) for a mark in front."""
+
+    cells: tuple[str, ...]
+    strong: bool = False
+    colour: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """`caption` says how to read it, and what its intervals are; with `folded`, it is shown on a click on that text."""
+
+    columns: tuple[Column, ...]
+    rows: Sequence[Row]
+    caption: str = ""
+    folded: str = ""
+    kind: str = "table"
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure, and texts to show over its marks: see `autosync.report.svg.inline_svg`."""
+
+    figure: Figure
+    tooltips: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Picture:
+    """`name` is its file's, `alt` what those hear who do not see it; `caption` as a table's. Drawn once a width."""
+
+    name: str
+    alt: str
+    caption: str
+    draw: Callable[[Width], Drawing]
+    kind: str = "picture"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Names, each with what there is to say."""
+
+    pairs: Sequence[tuple[str, str]]
+    kind: str = "facts"
+
+
+@dataclass(frozen=True)
+class Commands:
+    """Lines to type, each with what it does."""
+
+    lines: Sequence[tuple[str, str]]
+    kind: str = "commands"
+
+
+Block: TypeAlias = Paragraph | Points | Note | Table | Picture | Facts | Commands
+
+
+@dataclass(frozen=True)
+class Headline:
+    """What a page says before all else: a `figure` with its uncertainty, a sentence, what to do, and a few facts.
+
+    `lines` are commands to type, as in `Commands`.
+    """
+
+    title: str
+    figure: str
+    unit: str
+    uncertainty: str
+    sentence: str
+    advice: str
+    lines: Sequence[tuple[str, str]] = ()
+    facts: Sequence[tuple[str, str]] = ()
+
+
+@dataclass(frozen=True)
+class Section:
+    """`key` is its address in the page, and `short` its name where there is little room."""
+
+    key: str
+    title: str
+    short: str
+    blocks: Sequence[Block]

@@ -1,0 +1,85 @@
+"""The command `python -m autosync.report`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from autosync.anatomy import duration, milliseconds
+from autosync.errors import AutosyncError
+from autosync.report.comparison import Comparison, standings_of, write_comparison
+from autosync.report.numbers import NOTHING, ratio
+from autosync.report.run_report import write_report
+from autosync.runs import read_run, run_called
+
+__all__ = ["command", "main"]
+
+REFUSED = 2
+PLAIN_WIDTH = 130
+"""Columns where output does not go to a terminal."""
+
+COMPARISON = Path("comparison.html")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; its exit status. What was asked wrongly is one sentence on stderr."""
+    try:
+        return int(command.main(arguments, prog_name="python -m autosync.report", standalone_mode=False) or 0)
+    except click.ClickException as error:
+        return _refused(error.format_message())
+    except AutosyncError as error:
+        return _refused(str(error))
+
+
+@click.command(context_settings={"max_content_width": 110})
+@click.argument("runs", metavar="RUN [RUN ...]", nargs=-1, required=True)
+@click.option("--data", type=Path, help="Directory of the runs' records.  [default: where each run kept them]")
+@click.option("--out", type=Path, help=f"File to write.  [default: report.html in the run; of several {COMPARISON}]")
+def command(runs: tuple[str, ...], data: Path | None, out: Path | None) -> None:
+    """Write the report of a RUN again, or a page that compares several; RUN is a directory, or a name in runs/."""
+    found = [read_run(run_called(each), data) for each in runs]
+    if len(found) == 1:
+        click.echo(f"Report: {write_report(found[0], out)}")
+        return
+    comparison = standings_of(found)
+    # Titles may hold brackets and colons, which are no markup.
+    width = None if sys.stdout.isatty() else PLAIN_WIDTH
+    console = Console(highlight=False, markup=False, emoji=False, width=width)
+    if not comparison.is_of_one_cell:
+        console.print("These runs are of different models or clusters: their step times do not compare.")
+    console.print(_table(comparison))
+    console.print(f"Comparison: {write_comparison(comparison, out or COMPARISON)}", soft_wrap=True)
+
+
+def _table(comparison: Comparison) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    for title in ("run", "model"):
+        table.add_column(title, overflow="fold")
+    for title in ("nodes", "trials", "took"):
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("returned", overflow="fold")
+    for title in ("step", "speed-up", "95 % interval"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for each in comparison.standings:
+        table.add_row(
+            each.title,
+            each.run.model_name,
+            str(len(each.run.cluster.nodes)),
+            str(each.run.trial_count),
+            duration(each.run.wall_seconds) if each.run.wall_seconds else NOTHING,
+            each.winner.name if each.winner else NOTHING,
+            milliseconds(each.winner.median_seconds if each.winner else None),
+            ratio(each.speedup),
+            f"{each.interval[0]:.2f} - {each.interval[1]:.2f}" if each.interval else "",
+        )
+    return table
+
+
+def _refused(sentence: str) -> int:
+    click.echo(f"report: {sentence}", err=True)
+    return REFUSED

@@ -1,0 +1,136 @@
+"""A run with what follows from it: numbered trials, yardstick and noise, and the baseline that its winner is near."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import final
+
+import numpy as np
+
+from autosync.anatomy import Nearest, architecture_of, nearest_baseline
+from autosync.report.analysis import (
+    Importance,
+    Noise,
+    Payback,
+    Quality,
+    Yardstick,
+    factors_of,
+    importance_of,
+    is_hit,
+    noise_of,
+    payback_of,
+    quality_of,
+    yardstick_of,
+)
+from autosync.runs import Contender, Run, contenders_of
+from autosync.spec import RuntimeRecord, Strategy, strategy_faults
+
+__all__ = ["Findings", "Point"]
+
+SEED = 0
+"""Of every bootstrap: the same run gives the same report."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """One trial of the search, numbered from 1; `remeasured` in the finals, a `hit` if better than the yardstick."""
+
+    number: int
+    record: RuntimeRecord
+    architecture: str
+    remeasured: bool
+    hit: bool
+
+    @property
+    def is_baseline(self) -> bool:
+        return self.record.purpose == "baseline"
+
+
+@final
+@dataclass(frozen=True)
+class Findings:
+    """All is worked out when it is first asked for, and is None or empty where the run does not say."""
+
+    run: Run
+
+    @cached_property
+    def noise(self) -> Noise:
+        return noise_of(self.run.trials, self.run.finals)
+
+    @cached_property
+    def yardstick(self) -> Yardstick | None:
+        """The best baseline as it was timed."""
+        return yardstick_of(self.run.trials, self.run.finals, self.run.best_baseline_digest, self.noise)
+
+    @cached_property
+    def points(self) -> list[Point]:
+        again = {each.strategy.digest for each in self.run.finals}
+        yardstick = self.yardstick
+        return [
+            Point(
+                number,
+                record,
+                architecture_of(record.strategy, record.model),
+                record.strategy.digest in again,
+                yardstick is not None and is_hit(record, yardstick, self.noise),
+            )
+            for number, record in enumerate(self.run.trials, 1)
+        ]
+
+    @cached_property
+    def contenders(self) -> list[Contender]:
+        return contenders_of(self.run)
+
+    @cached_property
+    def winner(self) -> Strategy | None:
+        """The strategy that is returned, or the best so far, if it fits the run's model and cluster."""
+        return self._fitting(self.run.winner_digest)
+
+    @cached_property
+    def best_baseline(self) -> Strategy | None:
+        return self._fitting(self.run.best_baseline_digest)
+
+    @cached_property
+    def nearest(self) -> Nearest | None:
+        """The hand-written strategy that is nearest to the winner."""
+        if self.winner is None or self.run.model is None:
+            return None
+        return nearest_baseline(self.winner, self.run.model, self.run.cluster)
+
+    @property
+    def winner_is_proven(self) -> bool:
+        return self.run.verdict is not None
+
+    @cached_property
+    def payback(self) -> Payback | None:
+        if self.run.verdict is None or self.yardstick is None or self.run.result is None:
+            return None
+        return payback_of(self.run.verdict, float(self.run.result["wall_seconds"]), self.yardstick.seconds)
+
+    @cached_property
+    def qualities(self) -> dict[str, Quality]:
+        """How good predictions were: of all that was searched, of each architecture's, and of the baselines."""
+        searched = [each for each in self.points if not each.is_baseline]
+        groups = {"all that was searched": searched}
+        for each in searched:
+            groups.setdefault(each.architecture, []).append(each)
+        groups["baselines"] = [each for each in self.points if each.is_baseline]
+        generator = np.random.default_rng(SEED)
+        found = {name: quality_of([each.record for each in group], generator) for name, group in groups.items()}
+        return {name: quality for name, quality in found.items() if quality is not None}
+
+    @cached_property
+    def importances(self) -> list[Importance]:
+        """Of every strategy that was timed, by its trial."""
+        timed = [each.record for each in self.points if each.record.median_seconds is not None]
+        if not timed:
+            return []
+        factors = factors_of([each.strategy for each in timed], timed[0].model)
+        return importance_of(factors, [each.median_seconds or 0.0 for each in timed], np.random.default_rng(SEED))
+
+    def _fitting(self, digest: str | None) -> Strategy | None:
+        strategy = self.run.found(digest)
+        if strategy is None or self.run.model is None:
+            return None
+        return None if any(strategy_faults(strategy, self.run.model, self.run.cluster)) else strategy

@@ -1,0 +1,57 @@
+"""Numbers as the report writes them, with their intervals."""
+
+from __future__ import annotations
+
+import math
+
+from autosync.anatomy import milliseconds
+
+__all__ = [
+    "NOTHING",
+    "TIMES",
+    "counted",
+    "interval_ms",
+    "percent",
+    "percent_interval",
+    "rate",
+    "ratio",
+    "ratio_interval",
+]
+
+NOTHING = "\N{EN DASH}"
+"""Where there is no number."""
+
+TIMES = "\N{MULTIPLICATION SIGN}"
+
+
+def interval_ms(interval: tuple[float, float] | None) -> str:
+    """Two ends in milliseconds, given in seconds."""
+    return f"{interval[0] * 1e3:.1f} to {milliseconds(interval[1])}" if interval else NOTHING
+
+
+def ratio(value: float | None) -> str:
+    return NOTHING if value is None or not math.isfinite(value) else f"{value:.2f} {TIMES}"
+
+
+def ratio_interval(interval: tuple[float, float] | None) -> str:
+    return f"{interval[0]:.2f} to {interval[1]:.2f} {TIMES}" if interval else NOTHING
+
+
+def percent(share: float, digits: int = 0) -> str:
+    return NOTHING if not math.isfinite(share) else f"{100 * share:.{digits}f} %"
+
+
+def percent_interval(low: float, high: float, digits: int = 0) -> str:
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return NOTHING
+    return f"{100 * low:.{digits}f} to {100 * high:.{digits}f} %"
+
+
+def rate(gbit_per_s: float) -> str:
+    """Three digits, without an exponent: 0.189, 9.2, 23.6, 1240."""
+    return f"{float(f'{gbit_per_s:.3g}'):g}"
+
+
+def counted(number: int, noun: str) -> str:
+    plural = f"{noun[:-1]}ies" if noun.endswith("gy") else f"{noun}s"
+    return f"{number} {noun if number == 1 else plural}"

@@ -1,0 +1,125 @@
+"""What pictures share: a new figure, rows of dots with intervals, axes in milliseconds, legends."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
+
+from autosync.report.style import INK, MUTED, PAPER, Look, Width
+
+__all__ = [
+    "MILLI",
+    "dot",
+    "figure_of",
+    "legend_below",
+    "log_milliseconds",
+    "look_handle",
+    "padded",
+    "plain_ticks",
+    "rows_axis",
+    "rows_inches",
+    "yardstick_line",
+]
+
+MILLI = 1e3
+ROW_INCHES = {False: 0.27, True: 0.42}
+FRAME_INCHES = 0.55
+FINER = (
+    (1.0, 1.1, 1.2, 1.3, 1.4, 1.6, 1.8, 2.0, 2.2, 2.5, 2.8, 3.2, 3.6, 4.0, 4.5, 5.0, 5.5, 6.0, 7.0, 8.0, 9.0),
+    (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0),
+    (1.0, 1.5, 2.0, 3.0, 5.0, 7.0),
+    (1.0, 2.0, 5.0),
+    (1.0, 3.0),
+    (1.0,),
+)
+"""Steps of a decade, the finest first."""
+
+
+def figure_of(width: Width, inches: float) -> Figure:
+    """A new figure, `inches` high."""
+    return Figure(figsize=(width.inches, inches))
+
+
+def rows_inches(rows: int, above: bool) -> float:
+    """How high a figure of so many rows is, without its legend; see `rows_axis`."""
+    return FRAME_INCHES + ROW_INCHES[above] * rows
+
+
+def rows_axis(axes: Axes, names: Sequence[str], above: bool, strong: Sequence[int] = ()) -> None:
+    """One row a name, the first on top: names are beside the rows, or `above` each where there is little room."""
+    axes.set_yticks(range(len(names)), ["" if above else name for name in names])
+    axes.set_ylim(len(names) - 0.4, -0.8 if above else -0.6)
+    axes.grid(False, axis="y")
+    axes.tick_params(axis="y", length=0)
+    axes.spines["left"].set_visible(False)
+    for place, (name, label) in enumerate(zip(names, axes.get_yticklabels(), strict=True)):
+        weight = "bold" if place in strong else "normal"
+        label.set(color=INK.light, fontweight=weight)
+        if above:
+            axes.text(
+                0, place - 0.27, name, transform=axes.get_yaxis_transform(), fontsize=8.0, fontweight=weight,
+                va="bottom", bbox={"facecolor": PAPER.light, "linewidth": 0, "pad": 0.6}, zorder=2.5,
+            )  # fmt: skip
+
+
+def dot(
+    axes: Axes, value: float, interval: tuple[float, float] | None, row: float, look: Look, sure: bool = True
+) -> None:
+    """A value with its interval, lying in a row; one that is less `sure` is hollow."""
+    colour = look.light
+    if interval is not None:
+        axes.plot(interval, [row, row], color=colour, linewidth=1.6, solid_capstyle="butt", zorder=2)
+        for end in interval:
+            axes.plot([end, end], [row - 0.13, row + 0.13], color=colour, linewidth=1.2, zorder=2)
+    face = colour if sure else PAPER.light
+    axes.plot([value], [row], look.marker, color=colour, markerfacecolor=face, markersize=6.5, zorder=3)
+
+
+def yardstick_line(axes: Axes, at: float) -> None:
+    """What all rows are compared with."""
+    axes.axvline(at, color=MUTED.light, linewidth=1.1, linestyle=(0, (4, 2)), zorder=1)
+
+
+def padded(values: Sequence[float], share: float = 0.06) -> tuple[float, float]:
+    """Limits of a logarithmic axis that hold all `values`, with so much room beside."""
+    low, high = min(values), max(values)
+    room = (high / low) ** share if high > low else 1.0
+    return low / max(room, 1.03), high * max(room, 1.03)
+
+
+def log_milliseconds(axes: Axes, which: str, limits: tuple[float, float], most: int = 8) -> None:
+    """A logarithmic axis with plain numbers on it, at most `most` of them."""
+    axes.set(**{f"{which}scale": "log", f"{which}lim": limits})
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    axis.set_major_locator(FixedLocator(plain_ticks(limits, most)))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+
+
+def plain_ticks(limits: tuple[float, float], most: int) -> list[float]:
+    """Numbers that are easy to read, about evenly apart on a logarithmic axis: the finest such set that is not more."""
+    low, high = limits
+    for steps in FINER:
+        powers = range(math.floor(math.log10(low)) - 1, math.ceil(math.log10(high)) + 1)
+        ticks = [step * 10.0**power for power in powers for step in steps if low <= step * 10.0**power <= high]
+        if 2 <= len(ticks) <= most:
+            return ticks
+    return [tick for tick in MaxNLocator(most - 1).tick_values(low, high) if low <= tick <= high]
+
+
+def look_handle(look: Look, label: str, sure: bool = True) -> Line2D:
+    """A legend's entry for marks that look so."""
+    face = look.light if sure else PAPER.light
+    return Line2D([], [], linestyle="", marker=look.marker, color=look.light, markerfacecolor=face, label=label)
+
+
+def legend_below(figure: Figure, handles: Sequence[Artist], width: Width) -> None:
+    if handles:
+        columns = 2 if width.is_narrow else 5
+        figure.legend(handles=list(handles), loc="outside lower left", ncols=min(len(handles), columns))

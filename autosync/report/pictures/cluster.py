@@ -1,0 +1,142 @@
+"""The cluster: nodes on their switches, each with the rates of its links both ways, and where these come from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.patches import FancyBboxPatch
+
+from autosync.report.blocks import Drawing
+from autosync.report.numbers import counted, rate
+from autosync.report.pictures.axes import figure_of, legend_below
+from autosync.report.style import FAINT, INK, MUTED, PAPER, Width
+from autosync.spec import ClusterSpec, Figure, Link, Node
+
+__all__ = ["MOST_NODES", "draw_cluster"]
+
+MOST_NODES = 24
+ROW_INCHES = 0.46
+STYLES: Mapping[str, Any] = {"measured": "-", "stated": (0, (5, 2)), "assumed": (0, (1, 1.6))}
+UP, DOWN = "\N{UPWARDS ARROW}", "\N{DOWNWARDS ARROW}"
+BAR = 0.014
+HALF = 0.34
+"""Half the height of a node's box, in rows."""
+
+
+@dataclass
+class _Place:
+    """A node or switch: its column from the left, and the rows it spans."""
+
+    column: int
+    rows: list[int] = field(default_factory=list)
+
+    @property
+    def middle(self) -> float:
+        return (self.rows[0] + self.rows[-1]) / 2
+
+
+def draw_cluster(cluster: ClusterSpec, width: Width) -> Drawing:
+    """The first `MOST_NODES` nodes."""
+    nodes = cluster.nodes[:MOST_NODES]
+    above = _above(cluster)
+    places = _places(cluster, nodes, above)
+    rows = max((row for place in places.values() for row in place.rows), default=0) + 1
+    figure = figure_of(width, 0.75 + ROW_INCHES * rows)
+    axes = figure.subplots()
+    axes.set(xlim=(0, 1), ylim=(rows - 0.4, -0.95))
+    axes.axis("off")
+    columns = 1 + max((places[switch].column for switch in cluster.switches if switch in places), default=-1)
+    left, right = (0.5 if width.is_narrow else 0.56, 0.995) if columns else (0.005, 0.995 if width.is_narrow else 0.5)
+    lefts = [0.02 + column * (left - 0.02) / max(columns, 1) for column in range(columns)]
+    for switch in cluster.switches:
+        if switch in places:
+            _draw_switch(axes, switch, places[switch], lefts[places[switch].column])
+    for name, switch in above.items():
+        if name in places and switch in places:
+            here = left if name not in cluster.switches else lefts[places[name].column]
+            _draw_links(axes, cluster, (name, switch), (lefts[places[switch].column] + BAR, here), places[name].middle)
+    for node in nodes:
+        _draw_node(axes, cluster, node, (left, right), places[node.name].middle)
+    sources = {link.gbit_per_s.source for link in cluster.links if not columns or link.source != link.target}
+    handles = [
+        Line2D([], [], color=INK.light, linestyle=STYLES[each], label=each) for each in STYLES if each in sources
+    ]
+    legend_below(figure, handles, width)
+    return Drawing(figure)
+
+
+def _above(cluster: ClusterSpec) -> dict[str, str]:
+    """The switch that each node and switch hangs on: the first it is linked to that comes after it."""
+    order = {name: place for place, name in enumerate([*(node.name for node in cluster.nodes), *cluster.switches])}
+    above: dict[str, str] = {}
+    for link in cluster.links:
+        if link.target in cluster.switches and order[link.source] < order[link.target]:
+            above.setdefault(link.source, link.target)
+    return above
+
+
+def _places(cluster: ClusterSpec, nodes: tuple[Node, ...], above: dict[str, str]) -> dict[str, _Place]:
+    """Nodes of one switch in rows next to each other; a switch beside all that hangs on it."""
+
+    def path(name: str) -> list[str]:
+        return [*path(above[name]), name] if name in above else [name]
+
+    order = {name: place for place, name in enumerate(cluster.switches)}
+    ordered = sorted(nodes, key=lambda node: [order.get(each, 0) for each in path(node.name)[:-1]])
+    places: dict[str, _Place] = {}
+    for row, node in enumerate(ordered):
+        for column, name in enumerate(path(node.name)):
+            places.setdefault(name, _Place(column)).rows.append(row)
+    return places
+
+
+def _draw_switch(axes: Axes, name: str, place: _Place, x: float) -> None:
+    top, bottom = place.rows[0] - HALF, place.rows[-1] + HALF
+    box = FancyBboxPatch((x, top), BAR, bottom - top, boxstyle="round,pad=0,rounding_size=0.006", linewidth=0)
+    box.set_facecolor(MUTED.light)
+    axes.add_patch(box)
+    axes.text(x, top - 0.1, name, fontsize=8.5, fontweight="bold", va="bottom")
+
+
+def _draw_node(axes: Axes, cluster: ClusterSpec, node: Node, span: tuple[float, float], row: float) -> None:
+    x, right = span
+    shape = FancyBboxPatch(
+        (x, row - HALF), right - x, 2 * HALF, boxstyle="round,pad=0,rounding_size=0.012", linewidth=1.0
+    )
+    shape.set(facecolor=PAPER.light, edgecolor=FAINT.light)
+    axes.add_patch(shape)
+    has = [counted(node.workers, "worker"), f"{node.cores:g} core{'s' * (node.cores != 1)}"]
+    has += [counted(node.gpus, "GPU")] if node.gpus else []
+    loops = [link for link in cluster.links if link.source == link.target == node.name]
+    inside = [f"within {rate(link.gbit_per_s.value)} Gbit/s" for link in loops] if not cluster.switches else []
+    axes.text(x + 0.014, row - 0.13, node.name, fontsize=8.5, fontweight="bold", va="center")
+    axes.text(x + 0.014, row + 0.15, ", ".join([*has, *inside]), fontsize=8.0, color=MUTED.light, va="center")
+
+
+def _draw_links(axes: Axes, cluster: ClusterSpec, ends: tuple[str, str], span: tuple[float, float], row: float) -> None:
+    """Both directions between a node, or a switch, and the switch above it, as one line with two rates."""
+    low, high = ends
+    up = next((link for link in cluster.links if (link.source, link.target) == (low, high)), None)
+    down = next((link for link in cluster.links if (link.source, link.target) == (high, low)), None)
+    known = [link for link in (up, down) if link is not None]
+    worst = max((link.gbit_per_s.source for link in known), key=list(STYLES).index)
+    axes.plot(span, [row, row], color=INK.light, linewidth=_thickness(cluster, known), linestyle=STYLES[worst])
+    parts = [f"{arrow} {_rate(link.gbit_per_s)}" for arrow, link in ((UP, up), (DOWN, down)) if link is not None]
+    axes.text(sum(span) / 2, row - 0.08, "  ".join(parts), fontsize=8.0, ha="center", va="bottom")
+
+
+def _thickness(cluster: ClusterSpec, links: list[Link]) -> float:
+    """Thin where the cluster is slow, thick where it is fast."""
+    rates = [link.gbit_per_s.value for link in cluster.links if link.source != link.target]
+    share = min(link.gbit_per_s.value for link in links) / max(rates)
+    return 0.8 + 1.6 * math.sqrt(share)
+
+
+def _rate(figure: Figure) -> str:
+    """A measured rate is not sure to more than two digits."""
+    return f"{float(f'{figure.value:.2g}'):g}" if figure.source == "measured" else rate(figure.value)

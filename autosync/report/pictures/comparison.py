@@ -1,0 +1,93 @@
+"""Several runs: their winners, their speed-ups, and their curves over each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
+
+from autosync.report.analysis import Yardstick
+from autosync.report.blocks import Drawing
+from autosync.report.pictures.axes import (
+    MILLI,
+    dot,
+    figure_of,
+    legend_below,
+    log_milliseconds,
+    padded,
+    plain_ticks,
+    rows_axis,
+    rows_inches,
+    yardstick_line,
+)
+from autosync.report.style import INK, MUTED, RUN_COLOURS, Look, Width, look_of
+from autosync.runs import Contender
+from autosync.search import best_so_far
+from autosync.spec import RuntimeRecord
+
+__all__ = ["draw_curves", "draw_speedups", "draw_winners"]
+
+LINES = ("-", "--", "-.", ":")
+
+
+def draw_winners(rows: Sequence[tuple[str, Contender | None, Contender | None]], width: Width) -> Drawing:
+    """(run, winner, best baseline): two dots a row."""
+    figure = figure_of(width, rows_inches(len(rows), width.is_narrow) + 0.1)
+    axes = figure.subplots()
+    ends = []
+    for row, (_, winner, baseline) in enumerate(rows):
+        for each, beside, sure in ((baseline, 0.16, False), (winner, -0.08, True)):
+            if each is not None and each.median_seconds is not None:
+                low, high = (end * MILLI for end in each.interval or (each.median_seconds,) * 2)
+                dot(axes, each.median_seconds * MILLI, (low, high), row + beside, look_of(each.architecture), sure)
+                ends += [low, high]
+    rows_axis(axes, [title for title, _, _ in rows], width.is_narrow)
+    log_milliseconds(axes, "x", padded(ends))
+    axes.set_xlabel("milliseconds a step")
+    return Drawing(figure)
+
+
+def draw_speedups(rows: Sequence[tuple[str, float, tuple[float, float]]], width: Width) -> Drawing:
+    """(run, speed-up, interval)."""
+    figure = figure_of(width, rows_inches(len(rows), width.is_narrow) + 0.1)
+    axes = figure.subplots()
+    for row, (_, speedup, interval) in enumerate(rows):
+        sure = interval[0] > 1 or interval[1] < 1
+        dot(axes, speedup, interval, row, Look(INK if sure else MUTED, "o"), sure)
+    rows_axis(axes, [title for title, _, _ in rows], width.is_narrow)
+    yardstick_line(axes, 1.0)
+    axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
+    axes.set_xlabel("speed-up over the best baseline of the run")
+    return Drawing(figure)
+
+
+def draw_curves(
+    runs: Sequence[tuple[str, Sequence[int], Sequence[RuntimeRecord], Yardstick | None]], relative: bool, width: Width
+) -> Drawing:
+    """(run, numbers of complete trials, their records, best baseline); `relative` to each run's own."""
+    figure = figure_of(width, 3.9)
+    axes = figure.subplots()
+    ends, handles = [], []
+    for place, (title, numbers, records, yardstick) in enumerate(runs):
+        colour, style = RUN_COLOURS[place % len(RUN_COLOURS)].light, LINES[place % len(LINES)]
+        unit = 1 / yardstick.seconds if relative and yardstick else MILLI
+        best = best_so_far(records) * unit
+        handles += axes.step(numbers, best, style, where="post", color=colour, linewidth=1.8, label=title)
+        ends += best.tolist()
+        if yardstick is not None:
+            band = [end * unit for end in yardstick.interval]
+            axes.axhspan(*band, color=colour, alpha=0.13, linewidth=0)
+            ends += band
+    if relative:
+        axes.set(yscale="log", ylim=padded(ends), ylabel="best so far / best baseline")
+        axes.yaxis.set_major_locator(FixedLocator(plain_ticks(axes.get_ylim(), 7)))
+        axes.yaxis.set_minor_locator(NullLocator())
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.axhline(1.0, color=MUTED.light, linewidth=1.1, linestyle=(0, (4, 2)))
+    else:
+        log_milliseconds(axes, "y", padded(ends))
+        axes.set_ylabel("best milliseconds a step so far")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_xlabel("trial")
+    legend_below(figure, handles, width)
+    return Drawing(figure)

@@ -1,0 +1,146 @@
+"""Who adds up which bytes: a bar for each server and each bucket, made of the variables that it holds."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from matplotlib.axes import Axes
+
+from autosync.anatomy import Holding, algorithm_in_words, compressor_in_words, holdings, megabytes
+from autosync.report.blocks import Drawing
+from autosync.report.numbers import counted
+from autosync.report.pictures.axes import figure_of
+from autosync.report.style import MUTED, PAPER, Colour, Width, look_of
+from autosync.spec import AllReduce, ModelSpec, ParameterServer, Strategy
+
+__all__ = ["Holder", "draw_holders", "holders_of"]
+
+ROW_INCHES = 0.48
+MOST = 14
+"""Bars drawn; what the smallest hold beyond that is told in the caption's table."""
+
+LETTER_INCHES, BOLD_INCHES = 0.065, 0.081
+BAR, HAIRLINE = 0.4, 0.004
+"""Height of a bar in rows, and the least length of one, as a share of the longest."""
+
+GATHERED = "everywhere"
+
+
+@dataclass(frozen=True)
+class Holder:
+    """A server, a bucket, or all replicas where they gather: what it is, how, and the shards it adds up."""
+
+    name: str
+    how: str
+    architecture: str
+    parts: tuple[Holding, ...]
+
+    @property
+    def gradient_bytes(self) -> float:
+        return sum(part.gradient_bytes for part in self.parts)
+
+    @property
+    def variables(self) -> int:
+        return len({part.variable.name for part in self.parts})
+
+    @property
+    def colour(self) -> Colour:
+        return look_of(self.architecture).colour
+
+
+def holders_of(strategy: Strategy, model: ModelSpec) -> list[Holder]:
+    """Every holder, the one with most bytes of gradients first."""
+    held: dict[tuple[str, str], list[Holding]] = {}
+    for each in holdings(strategy, model):
+        held.setdefault(_kind(each), []).append(each)
+    ordered = {key: tuple(sorted(parts, key=lambda part: -part.gradient_bytes)) for key, parts in held.items()}
+    largest_first = sorted(ordered.items(), key=lambda item: -sum(part.gradient_bytes for part in item[1]))
+    numbers = itertools.count(1)
+    return [Holder(_name(*key, numbers), _how(parts), key[0], parts) for key, parts in largest_first]
+
+
+def _name(architecture: str, where: str, numbers: Iterator[int]) -> str:
+    if architecture == "parameter servers":
+        return f"server {where}"
+    if where == GATHERED:
+        return f"{'rows' if architecture == 'gathered rows' else 'parts'} that every replica gathers"
+    return f"bucket {next(numbers)}"
+
+
+def draw_holders(holders: Sequence[Holder], width: Width) -> Drawing:
+    """Bars to one scale; a segment is a shard, the largest first."""
+    shown = holders[:MOST]
+    figure = figure_of(width, 0.45 + ROW_INCHES * len(shown))
+    axes = figure.subplots()
+    longest = max(each.gradient_bytes for each in shown)
+    for row, each in enumerate(shown):
+        _draw_bar(axes, each, row, longest, width)
+    axes.set(xlim=(0, longest), ylim=(len(shown) - 0.5, -0.75), yticks=[])
+    axes.grid(False)
+    for side in ("left", "bottom"):
+        axes.spines[side].set_visible(False)
+    axes.set_xticks([])
+    return Drawing(figure)
+
+
+def _draw_bar(axes: Axes, holder: Holder, row: int, longest: float, width: Width) -> None:
+    text = f"{megabytes(holder.gradient_bytes)}, {counted(holder.variables, 'variable')}"
+    how = f"; {holder.how}" if holder.how else ""
+    axes.text(0, row - 0.27, holder.name, fontsize=8.5, fontweight="bold", va="bottom")
+    title = axes.annotate(
+        f"{text}{how}", (0, row - 0.27), xytext=(72 * BOLD_INCHES * len(holder.name) + 6, 0),
+        textcoords="offset points", fontsize=8.0, color=MUTED.light, va="bottom", annotation_clip=False,
+    )  # fmt: skip
+    title.set_in_layout(False)
+    if holder.gradient_bytes < HAIRLINE * longest:
+        axes.barh(row, HAIRLINE * longest, BAR, color=holder.colour.light)
+        return
+    begin = 0.0
+    for place, part in enumerate(holder.parts):
+        size = part.gradient_bytes
+        axes.barh(
+            row, size, BAR, left=begin, color=holder.colour.light, alpha=1.0 if place % 2 == 0 else 0.86,
+            edgecolor=PAPER.light, linewidth=0.6,
+        )  # fmt: skip
+        room = size / longest * width.inches * 0.95
+        label = next((each for each in _labels(part) if LETTER_INCHES * len(each) < room), None)
+        if label is not None:
+            axes.text(begin + 0.006 * longest, row, label, fontsize=8.0, color=PAPER.light, va="center")
+        begin += size
+
+
+def _labels(part: Holding) -> Iterator[str]:
+    """The variable's name, in full or short, and which shard of how many it is."""
+    *_, layer, last = ("", *part.variable.name.split("/"))
+    shard = f" {part.index + 1}/{part.count}" if part.count > 1 else ""
+    yield from dict.fromkeys([f"{layer}/{last}{shard}".removeprefix("/"), f"{layer or last}{shard}"])
+
+
+def _kind(part: Holding) -> tuple[str, str]:
+    """Architecture and place; what is gathered from all replicas is added up on each, in no bucket."""
+    shard = part.synchronizer
+    if isinstance(shard, ParameterServer):
+        return "parameter servers", shard.device
+    if part.variable.sparse:
+        return "gathered rows", GATHERED
+    return "all-reduce", GATHERED if shard.gathers else str(shard.group)
+
+
+def _how(parts: Sequence[Holding]) -> str:
+    """By which algorithm, with local copies or stale, in which encoding: what its shards have in common or not."""
+    words: dict[str, None] = {}
+    for part in parts:
+        shard = part.synchronizer
+        if isinstance(shard, AllReduce):
+            if not part.variable.sparse and not shard.gathers:
+                words[f"{algorithm_in_words(shard.algorithm).lower()}"] = None
+        else:
+            if shard.local_copy:
+                words["local copies"] = None
+            if shard.staleness:
+                words[f"staleness {shard.staleness}"] = None
+        if shard.compressor is not None:
+            words[compressor_in_words(shard.compressor)] = None
+    return ", ".join(words)

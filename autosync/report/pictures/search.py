@@ -1,0 +1,161 @@
+"""The search, trial by trial, and under the same axis the share of trials that beat the best baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator, PercentFormatter
+
+from autosync.anatomy import ARCHITECTURES, milliseconds
+from autosync.report.analysis import HitRate, Yardstick
+from autosync.report.blocks import Drawing
+from autosync.report.findings import Point
+from autosync.report.pictures.axes import MILLI, figure_of, legend_below, log_milliseconds, look_handle, padded
+from autosync.report.style import ARCHITECTURE_LOOKS, FAINT, INK, MUTED, PAPER, Width, look_of
+from autosync.search import best_so_far, median_interval
+
+__all__ = ["draw_search"]
+
+SIZES = {True: 44.0, False: 20.0}
+"""Of baselines, and of what was searched."""
+
+
+def draw_search(
+    points: Sequence[Point], yardstick: Yardstick | None, rates: Sequence[HitRate], width: Width
+) -> Drawing:
+    """Trials above, hit-rates below; without rates the trials alone."""
+    figure = figure_of(width, (5.6 if width.is_narrow else 5.2) if rates else 3.9)
+    if rates:
+        trials, hits = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
+        _draw_rates(hits, rates)
+        last = hits
+    else:
+        trials = last = figure.subplots()
+    tooltips = _draw_trials(trials, points, yardstick)
+    last.set_xlabel("trial")
+    last.xaxis.set_major_locator(MaxNLocator(integer=True))
+    last.set_xlim(0, points[-1].number + 1)
+    legend_below(figure, _handles(points, yardstick), width)
+    return Drawing(figure, tooltips)
+
+
+def _draw_trials(axes: Axes, points: Sequence[Point], yardstick: Yardstick | None) -> dict[str, list[str]]:
+    """Points with intervals, the best so far, and the yardstick; the texts over the points."""
+    timed = [each for each in points if each.record.median_seconds is not None]
+    tooltips: dict[str, list[str]] = {}
+    ends: list[float] = []
+    for each in timed:
+        low, high = (end * MILLI for end in median_interval(each.record.step_seconds))
+        axes.plot([each.number] * 2, [low, high], color=look_of(each.architecture).light, linewidth=0.8, alpha=0.4)
+        ends += [low, high]
+    for architecture in ARCHITECTURES:
+        for is_baseline in (True, False):
+            for stopped in (True, False):
+                chosen = [
+                    each
+                    for each in timed
+                    if (each.architecture, each.is_baseline, each.record.outcome == "stopped")
+                    == (architecture, is_baseline, stopped)
+                ]
+                if chosen:
+                    gid = f"points-{architecture}-{is_baseline}-{stopped}".replace(" ", "-")
+                    _scatter(axes, chosen, gid)
+                    tooltips[gid] = [_tooltip(each) for each in chosen]
+    _ring_remeasured(axes, timed)
+    if yardstick is not None:
+        low, high = (end * MILLI for end in yardstick.interval)
+        axes.axhspan(low, high, color=MUTED.light, alpha=0.16, linewidth=0)
+        axes.axhline(yardstick.seconds * MILLI, color=MUTED.light, linewidth=1.1, linestyle=(0, (4, 2)))
+        ends += [low, high]
+    _draw_best(axes, points)
+    limits = padded(ends or [1.0, 10.0])
+    log_milliseconds(axes, "y", limits)
+    failed = [each.number for each in points if each.record.median_seconds is None]
+    if failed:
+        top = [limits[1]] * len(failed)
+        (crosses,) = axes.plot(failed, top, "x", color=INK.light, markersize=6, clip_on=False, zorder=6)
+        crosses.set_in_layout(False)
+    axes.set_ylabel("milliseconds a step")
+    return tooltips
+
+
+def _scatter(axes: Axes, chosen: Sequence[Point], gid: str) -> None:
+    """Trials of one kind. Those that were stopped are hollow, since only their first steps were timed."""
+    look, is_baseline = look_of(chosen[0].architecture), chosen[0].is_baseline
+    stopped = chosen[0].record.outcome == "stopped"
+    marks = axes.scatter(
+        [each.number for each in chosen],
+        [(each.record.median_seconds or 0.0) * MILLI for each in chosen],
+        s=SIZES[is_baseline],
+        marker=look.marker,
+        facecolor=PAPER.light if stopped else look.light,
+        edgecolor=INK.light if is_baseline and not stopped else look.light,
+        linewidth=1.1 if stopped or is_baseline else 0.5,
+        zorder=4,
+    )
+    marks.set_gid(gid)
+
+
+def _ring_remeasured(axes: Axes, timed: Sequence[Point]) -> None:
+    again = [each for each in timed if each.remeasured]
+    axes.scatter(
+        [each.number for each in again],
+        [(each.record.median_seconds or 0.0) * MILLI for each in again],
+        s=120, facecolor="none", edgecolor=INK.light, linewidth=1.2, zorder=5,
+    )  # fmt: skip
+
+
+def _draw_best(axes: Axes, points: Sequence[Point]) -> None:
+    """The least median of a complete trial so far."""
+    complete = [each for each in points if each.record.outcome == "ok"]
+    if complete:
+        best = best_so_far([each.record for each in complete]) * MILLI
+        numbers = [each.number for each in complete]
+        axes.step([*numbers, points[-1].number], [*best, best[-1]], where="post", color=INK.light, linewidth=1.5)
+
+
+def _draw_rates(axes: Axes, rates: Sequence[HitRate]) -> None:
+    for each in rates:
+        middle, (low, high) = (each.first + each.last) / 2, each.interval
+        axes.plot([each.first - 0.4, each.last + 0.4], [each.share] * 2, color=INK.light, linewidth=2.2)
+        axes.plot([middle, middle], [low, high], color=INK.light, linewidth=1.0, alpha=0.6)
+        axes.fill_between(
+            [each.first - 0.4, each.last + 0.4], 0, each.share, color=FAINT.light, alpha=0.45, linewidth=0
+        )
+    axes.set_ylim(-0.02, 1.02)
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    axes.yaxis.set_major_locator(MaxNLocator(4, steps=[1, 2.5, 5, 10]))
+    axes.set_ylabel("hit-rate")
+
+
+def _tooltip(point: Point) -> str:
+    record = point.record
+    predicted = f", predicted {milliseconds(record.predicted_seconds)}" if record.predicted_seconds else ""
+    return (
+        f"Trial {point.number}: {record.label} {record.strategy.digest[:8]} ({point.architecture}), "
+        f"{milliseconds(record.median_seconds)}{predicted}{'' if record.outcome == 'ok' else ', ' + record.outcome}"
+    )
+
+
+def _handles(points: Sequence[Point], yardstick: Yardstick | None) -> list[Line2D | Patch]:
+    there = {each.architecture for each in points if each.record.median_seconds is not None}
+    handles: list[Line2D | Patch] = [
+        look_handle(ARCHITECTURE_LOOKS[name], name) for name in ARCHITECTURES if name in there
+    ]
+    plain: dict[str, Any] = {"linestyle": "", "color": INK.light, "markerfacecolor": PAPER.light}
+    if any(each.is_baseline for each in points):
+        handles.append(Line2D([], [], marker="o", markersize=7, label="written by hand: large", **plain))
+    if any(each.record.outcome == "stopped" for each in points):
+        handles.append(Line2D([], [], marker="o", markersize=4.5, label="stopped early: hollow", **plain))
+    if any(each.remeasured for each in points):
+        handles.append(Line2D([], [], marker="o", markersize=10, label="measured again: ringed", **plain))
+    if any(each.record.median_seconds is None for each in points):
+        handles.append(Line2D([], [], linestyle="", marker="x", color=INK.light, label="no step time"))
+    handles.append(Line2D([], [], color=INK.light, linewidth=1.5, label="best so far"))
+    if yardstick is not None:
+        handles.append(Line2D([], [], color=MUTED.light, linestyle=(0, (4, 2)), label="best baseline"))
+    return handles

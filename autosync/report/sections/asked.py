@@ -1,0 +1,68 @@
+"""What was asked: the command, the model, the space, the budget and how steps were timed."""
+
+from __future__ import annotations
+
+from autosync.anatomy import duration, model_in_words
+from autosync.report.blocks import Block, Commands, Facts, Paragraph, Section
+from autosync.report.findings import Findings
+from autosync.report.numbers import counted
+
+__all__ = ["asked_section"]
+
+
+def asked_section(findings: Findings) -> Section:
+    run = findings.run
+    pairs = [("Model", model_in_words(run.model) if run.model else run.model_name)]
+    pairs += [("Space", _space(findings)), ("Search", _search(findings)), ("Budget", _budget(findings))]
+    pairs.append(("Timing", _timing(findings)))
+    blocks: list[Block] = [Facts(pairs)]
+    if "command" in run.asked:
+        blocks.insert(0, Commands([(str(run.asked["command"]), "began this run, or went on with it")]))
+    if run.asked.get("space"):
+        blocks.append(
+            Paragraph(
+                "The effective dimension is the number of variables with equally many decisions each that would make "
+                "as large a space (participation ratio of the logarithms of their numbers of decisions)."
+            )
+        )
+    return Section("asked", "What was asked", "Asked", blocks)
+
+
+def _space(findings: Findings) -> str:
+    space = findings.run.asked.get("space")
+    if not space:
+        named = findings.run.options.get("space") or "the model's own"
+        return f"{named}; its size was not written down by the version that ran."
+    return (
+        f"{space['name']}: 10^{space['log10_size']:.1f} strategies; {counted(space['decided_variables'], 'variable')} "
+        f"to decide, effective dimension {space['effective_dimension']:.1f}"
+    )
+
+
+def _search(findings: Findings) -> str:
+    options = findings.run.options
+    parts = [str(options[name]) for name in ("searcher",) if name in options]
+    parts += [f"candidates ranked by {options['simulator']}"] if options.get("searcher") == "guided" else []
+    parts += [f"seed {options['seed']}"] if "seed" in options else []
+    return ", ".join(parts) or "not written down"
+
+
+def _budget(findings: Findings) -> str:
+    asked, run = findings.run.asked, findings.run
+    done = run.trial_count
+    budget = f"{done} of {counted(asked['trials'], 'trial')}" if "trials" in asked else counted(done, "trial")
+    seconds = asked.get("time_budget_seconds")
+    limit = f", at most {duration(seconds)}" if seconds else ""
+    return f"{budget}{limit}{f'; it took {duration(run.wall_seconds)}' if run.wall_seconds else ''}"
+
+
+def _timing(findings: Findings) -> str:
+    if not findings.points:
+        return "no trial has ended yet"
+    protocol, asked = findings.points[0].record.protocol, findings.run.asked
+    rounds = asked.get("rounds") or max((len(each.turns) for each in findings.contenders if each.remeasured), default=0)
+    again = f"; finalists again {rounds} times in turns, half as many steps each" if rounds else ""
+    return (
+        f"{counted(protocol.warmup_steps, 'step')} to warm up and {protocol.timed_steps} timed in each trial; "
+        f"stopped early when {protocol.stop_factor:g} times as slow as the best{again}"
+    )

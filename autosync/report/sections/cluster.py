@@ -1,0 +1,110 @@
+"""The cluster as it was measured, stated or assumed."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from autosync.report.analysis import transfers_over
+from autosync.report.blocks import Block, Column, Note, Paragraph, Picture, Row, Section, Table
+from autosync.report.findings import Findings
+from autosync.report.numbers import NOTHING, counted, rate
+from autosync.report.pictures.cluster import MOST_NODES, draw_cluster
+from autosync.report.pictures.links import link_name
+from autosync.spec import ClusterSpec, Figure, Node
+
+__all__ = ["cluster_section"]
+
+
+def cluster_section(findings: Findings) -> Section:
+    run, cluster = findings.run, findings.run.cluster
+    links = _links(findings)
+    blocks: list[Block] = [
+        Picture(
+            "cluster",
+            f"{len(cluster.nodes)} nodes and {len(cluster.switches)} switches with the rates of their links",
+            _caption(cluster),
+            partial(draw_cluster, cluster),
+        ),
+        links,
+        _nodes(cluster),
+    ]
+    if run.probe is None:
+        blocks.append(Note("Nothing was measured before this run, or it was not kept: rates are stated or assumed."))
+    else:
+        blocks.append(Paragraph(f"Measuring the links took {run.probe['seconds']:.1f} s."))
+    for count in dict.fromkeys(node.shared_cores.count for node in cluster.nodes if node.shared_cores):
+        blocks.append(Paragraph(f"Nodes only play machines here: they share {count:g} processors among them."))
+    return Section("cluster", "The cluster", "Cluster", blocks)
+
+
+def _caption(cluster: ClusterSpec) -> str:
+    if not cluster.switches:
+        return (
+            f"Worker processes talk within their machine, at the rate given. n = {counted(len(cluster.nodes), 'node')}."
+        )
+    return (
+        f"Nodes on the right, switches as bars. Arrows give Gbit/s, from a node up to its switch and down to it; lines "
+        f"are thicker where links are faster, and say how that is known. {_hidden(cluster)}"
+        f"n = {counted(sum(link.source != link.target for link in cluster.links), 'link direction')}; how single "
+        f"transfers differed is in the table."
+    )
+
+
+def _links(findings: Findings) -> Table:
+    cluster, rows = findings.run.cluster, []
+    for link in cluster.links:
+        seen = transfers_over(link, cluster, findings.run.probe) if link.gbit_per_s.source == "measured" else None
+        spread = (
+            f"{rate(seen.slowest_gbit_per_s)} to {rate(seen.fastest_gbit_per_s)} ({seen.several})" if seen else NOTHING
+        )
+        rows.append(Row((link_name(link), _figure(link.gbit_per_s), spread, _figure(link.latency_us))))
+    return Table(
+        (
+            Column("link"),
+            Column("Gbit/s", numeric=True),
+            Column("single transfers", numeric=True),
+            Column("latency, \N{MICRO SIGN}s", numeric=True),
+        ),
+        rows,
+        "Rate and latency of each direction, with where they come from. A measured rate is the slope of time over "
+        "bytes; beside it the slowest and the fastest single transfer of the largest messages (how many there were).",
+        folded=f"{counted(len(rows), 'link direction')} in numbers",
+    )
+
+
+def _nodes(cluster: ClusterSpec) -> Table:
+    rows = [
+        Row(
+            (
+                node.name,
+                node.address or NOTHING,
+                f"{node.cores:g}",
+                str(node.workers),
+                str(node.gpus),
+                _optional(node, "copy_gbit_per_s"),
+                _optional(node, "message_us"),
+            )
+        )
+        for node in cluster.nodes
+    ]
+    titles = ("cores", "workers", "GPUs", "copies, Gbit/s", "a message, \N{MICRO SIGN}s")
+    return Table(
+        (Column("node"), Column("address"), *(Column(title, numeric=True) for title in titles)),
+        rows,
+        "Copies are those of arrays in memory; a message is one more between two processes that are busy with many.",
+        folded=f"{counted(len(rows), 'node')} in numbers",
+    )
+
+
+def _optional(node: Node, field: str) -> str:
+    figure = getattr(node, field)
+    return _figure(figure) if figure else NOTHING
+
+
+def _figure(figure: Figure) -> str:
+    return f"{rate(figure.value)} {figure.source}"
+
+
+def _hidden(cluster: ClusterSpec) -> str:
+    more = len(cluster.nodes) - MOST_NODES
+    return f"{more} more nodes are in the table only. " if more > 0 else ""

@@ -1,0 +1,91 @@
+"""Baselines and winners, with what the finals found."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from autosync.report.blocks import Block, Column, Note, Picture, Row, Section, Table
+from autosync.report.findings import Findings
+from autosync.report.numbers import NOTHING, counted, interval_ms, ratio
+from autosync.report.pictures.contenders import draw_contenders, draw_rounds
+from autosync.report.style import look_of
+from autosync.runs import Contender
+
+__all__ = ["contenders_section"]
+
+INTERVALS = (
+    "Bars are 95 % intervals of the median: over the medians of its turns for what was measured again in turns, over "
+    "the steps of its one trial for the rest, which then says nothing of how trials differ."
+)
+
+
+def contenders_section(findings: Findings) -> Section:
+    contenders, run = findings.contenders, findings.run
+    timed = [each for each in contenders if each.median_seconds is not None]
+    if not timed:
+        return _section([Note("No baseline has been timed yet.")])
+    yardstick = next((each for each in timed if each.digest == run.best_baseline_digest), None)
+    seconds = yardstick.median_seconds if yardstick else None
+    winner = run.winner_digest if run.verdict else None
+    blocks: list[Block] = [
+        Picture(
+            "contenders",
+            "Median step time of every baseline and finalist, with intervals",
+            f"Median step time of every finalist, above the line, and of every other hand-written strategy, below; "
+            f"further left is faster. {INTERVALS} The dashed line is the best baseline; the winner is bold. What was "
+            f"timed once, at another moment, may seem faster or slower for that alone. n = {len(timed)} strategies.",
+            partial(draw_contenders, contenders, winner, seconds),
+        ),
+        _table(contenders, winner, seconds),
+    ]
+    if len(run.finals) > len({each.strategy.digest for each in run.finals}):
+        blocks.append(
+            Picture(
+                "rounds",
+                "Median step time of each finalist in every round of the finals",
+                f"The finals round by round: medians of each turn with 95 % intervals over its steps. Finalists take "
+                f"turns, so a drift of the machine moves all lines alike, and the verdict compares them within each "
+                f"round. Thick: the winner; dashed: baselines. n = {len(run.finals)} turns.",
+                partial(draw_rounds, run.finals, contenders, winner),
+            )
+        )
+    else:
+        blocks.append(Note("The finals were not held, or have left no records here: each strategy has one trial."))
+    return _section(blocks)
+
+
+def _section(blocks: list[Block]) -> Section:
+    return Section("contenders", "Baselines and winners", "Results", blocks)
+
+
+def _table(contenders: list[Contender], winner: str | None, yardstick_seconds: float | None) -> Table:
+    columns = (
+        Column("strategy"),
+        Column("architecture"),
+        Column("median", numeric=True),
+        Column("95 % interval", numeric=True),
+        Column("speed-up", numeric=True),
+        Column("timed"),
+    )
+    rows = [_row(each, winner, yardstick_seconds) for each in contenders]
+    return Table(
+        columns,
+        rows,
+        "Step times and the speed-up over the best baseline. A tilde marks one that compares trials of different "
+        "times; the verdict's own interval, paired by round, stands at the top.",
+    )
+
+
+def _row(each: Contender, winner: str | None, yardstick_seconds: float | None) -> Row:
+    speedup = NOTHING
+    if each.median_seconds is not None and yardstick_seconds:
+        speedup = f"{'' if each.remeasured else '~ '}{ratio(yardstick_seconds / each.median_seconds)}"
+    if each.remeasured:
+        timed = f"{each.steps} steps in {counted(len(each.turns), 'turn')}" if each.turns else f"{each.steps} steps"
+    else:
+        timed = (
+            f"{each.outcome}, {counted(each.steps, 'step')}" if each.outcome != "ok" else counted(each.steps, "step")
+        )
+    median = NOTHING if each.median_seconds is None else f"{each.median_seconds * 1e3:.1f} ms"
+    cells = (each.name, each.architecture or NOTHING, median, interval_ms(each.interval), speedup, timed)
+    return Row(cells, strong=each.digest == winner, colour=look_of(each.architecture).colour.name)

@@ -1,0 +1,114 @@
+"""The headline: one number with its interval, what it means, and what to do now."""
+
+from __future__ import annotations
+
+import shlex
+
+from autosync.anatomy import duration, megabytes, milliseconds
+from autosync.report.blocks import Headline
+from autosync.report.findings import Findings
+from autosync.report.numbers import NOTHING, counted, interval_ms, ratio, ratio_interval
+from autosync.runs import strategy_name, verdict_in_words
+from autosync.search import median_interval
+
+__all__ = ["commands_of", "headline_of"]
+
+
+def headline_of(findings: Findings) -> Headline:
+    run = findings.run
+    title = f"{run.model_name} on {counted(len(run.cluster.nodes), 'node')}"
+    if run.verdict is None:
+        return _unproven(findings, title)
+    proven = bool(run.verdict["beyond_noise"])
+    low, high = run.verdict["speedup_interval"]
+    if proven:
+        unit = "as fast as the best hand-written strategy"
+        advice = "Train with the strategy that was found."
+        if run.verdict.get("changes_statistics"):
+            advice = "Compare the loss it reaches with that of another strategy before you train with it."
+    else:
+        unit = "the best that was found, against the best hand-written strategy: not beyond the noise"
+        advice = f"Train with {run.verdict['baseline_label']}, which is returned."
+    return Headline(
+        title=title,
+        figure=ratio(run.verdict["speedup"]),
+        unit=unit,
+        uncertainty=f"95 % interval {ratio_interval((low, high))}, {counted(run.verdict['rounds'], 'round')} in turns",
+        sentence=verdict_in_words(run.verdict),
+        advice=f"{advice}{_payback(findings)}",
+        lines=commands_of(findings)[:1],
+        facts=_facts(findings),
+    )
+
+
+def commands_of(findings: Findings) -> list[tuple[str, str]]:
+    """What to type next, each with what it does."""
+    run = findings.run
+    strategy = str(run.directory / "strategy.json")
+    if run.strategy is None:
+        again = str(run.asked.get("command", f"python -m autosync.tune --model {run.options.get('model', 'MODEL')}"))
+        out = [] if "--out" in again else ["--out", str(run.directory)]
+        more = [*out, *([] if "--resume" in again else ["--resume"])]
+        return [(" ".join([again, shlex.join(more)]).strip(), "go on with this run")]
+    model = str(run.options.get("model", run.model_name))
+    return [
+        (shlex.join(["python", "-m", "autosync.train", "--model", model, "--strategy", strategy]), "train with it"),
+        (shlex.join(["python", "-m", "autosync.explain", strategy]), "say what it does, and what a step waits for"),
+        (shlex.join(["python", "-m", "trials", "--model", model, "--strategy", strategy]), "time it once more"),
+    ]
+
+
+def _unproven(findings: Findings, title: str) -> Headline:
+    """Before the finals: the best so far, which may be lucky."""
+    run = findings.run
+    complete = [each.record for each in findings.points if each.record.outcome == "ok"]
+    if not complete:
+        sentence = "No trial has succeeded." if findings.points else "No trial has come to its end yet."
+        return Headline(title, NOTHING, "no step time yet", "", sentence, "", commands_of(findings), _facts(findings))
+    best = min(complete, key=lambda record: record.median_seconds or 0.0)
+    return Headline(
+        title=title,
+        figure=milliseconds(best.median_seconds),
+        unit=f"a step: the best so far, {strategy_name(best.label, best.strategy.digest, best.purpose)}",
+        uncertainty=f"95 % interval {interval_ms(median_interval(best.step_seconds))}, within one trial",
+        sentence="There is no verdict yet: the best was not measured again in turns with the best baseline, and the "
+        "best of many trials is somewhat lucky.",
+        advice="Go on with the run to have it proven." if run.strategy is None else "It is unproven.",
+        lines=commands_of(findings)[:1],
+        facts=_facts(findings),
+    )
+
+
+def _payback(findings: Findings) -> str:
+    """When the search has paid for itself; of a strategy that changes the statistics, step times do not tell."""
+    payback = findings.payback
+    if payback is None or (findings.run.verdict or {}).get("changes_statistics"):
+        return ""
+    return (
+        f" It saves {payback.saved_seconds * 1e3:.1f} ms a step, so the search of {duration(payback.search_seconds)} "
+        f"has paid for itself after {_thousands(payback.steps)} steps "
+        f"({duration(payback.training_seconds)} of training); with the least speed-up in the interval, "
+        f"after {_thousands(payback.latest)}."
+    )
+
+
+def _thousands(count: float) -> str:
+    """Two digits are enough, in groups of three."""
+    rounded = float(f"{count:.2g}")
+    return f"{rounded:,.0f}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+
+
+def _facts(findings: Findings) -> list[tuple[str, str]]:
+    run = findings.run
+    facts = [("trials", str(run.trial_count))]
+    if run.wall_seconds:
+        facts.append(("search took", duration(run.wall_seconds)))
+    if run.verdict:
+        compared = {"best found": run.verdict.get("candidate"), "best baseline": run.verdict["baseline"]}
+        for role, digest in compared.items():
+            contender = next((each for each in findings.contenders if each.digest == digest), None)
+            if contender is not None:
+                facts.append((role, f"{milliseconds(contender.median_seconds)} a step"))
+    if run.model is not None:
+        facts.append(("gradients", f"{megabytes(run.model.gradient_bytes)} a replica and step"))
+    return facts

@@ -1,0 +1,84 @@
+"""Which factors explain step times among all that was timed."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from autosync.report.analysis import Importance
+from autosync.report.analysis.importance import FEWEST
+from autosync.report.blocks import Block, Column, Note, Picture, Row, Section, Table
+from autosync.report.findings import Findings
+from autosync.report.numbers import NOTHING, counted, percent, percent_interval
+from autosync.report.pictures.worths import draw_importances
+
+__all__ = ["importance_section"]
+
+WEAK = 0.1
+
+
+def importance_section(findings: Findings) -> Section:
+    found = findings.importances
+    timed = sum(each.record.median_seconds is not None for each in findings.points)
+    if not found:
+        why = (
+            f"{counted(timed, 'strategy')} {'was' if timed == 1 else 'were'} timed; at least {FEWEST} are needed to "
+            f"say which factors matter."
+            if timed < FEWEST
+            else "No factor differs among the strategies that were timed."
+        )
+        return _section([Note(why)])
+    whole = sum(each.share for each in found)
+    blocks: list[Block] = [
+        Picture(
+            "importance",
+            "The share of the variance of step time that each factor explains",
+            f"How much of the variance of log step time each factor explains, fairly divided among factors that go "
+            f"together (Shapley values of R\N{SUPERSCRIPT TWO} of a quadratic regression: LMG, Lindeman et al. 1980); "
+            f"together {percent(whole)}. Bars are 95 % intervals of a bootstrap over strategies; the upright line is "
+            f"what a factor reaches by chance in 1 of 20 shuffles. Filled: beyond chance. n = {timed} strategies, "
+            f"chosen by the search and no random sample.",
+            partial(draw_importances, found),
+        ),
+        _table(found),
+    ]
+    return _section(blocks)
+
+
+def _section(blocks: list[Block]) -> Section:
+    return Section("importance", "Which factors matter", "Factors", blocks)
+
+
+def _table(found: list[Importance]) -> Table:
+    rows = [
+        Row(
+            (
+                each.factor,
+                each.about,
+                percent(each.share),
+                percent_interval(each.low, each.high),
+                percent(each.chance),
+                _direction(each),
+            ),
+            strong=each.is_beyond_chance,
+        )
+        for each in found
+    ]
+    return Table(
+        (
+            Column("factor"),
+            Column("what it is"),
+            Column("explains", numeric=True),
+            Column("95 % interval", numeric=True),
+            Column("by chance", numeric=True),
+            Column("more of it goes with"),
+        ),
+        rows,
+        "The direction is Spearman's rank correlation with the step time, in brackets; it says nothing of causes.",
+    )
+
+
+def _direction(each: Importance) -> str:
+    if each.direction is None:
+        return NOTHING
+    words = "neither" if abs(each.direction) < WEAK else "longer steps" if each.direction > 0 else "shorter steps"
+    return f"{words} ({each.direction:+.2f})"

@@ -1,0 +1,109 @@
+"""The search: every trial, the best so far, and how often trials beat the best baseline."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+
+from autosync.report.analysis import hit_rates, wilson_interval
+from autosync.report.blocks import Block, Column, Note, Paragraph, Picture, Row, Section, Table
+from autosync.report.findings import Findings, Point
+from autosync.report.numbers import NOTHING, counted, interval_ms, percent, percent_interval
+from autosync.report.pictures.search import draw_search
+from autosync.report.style import look_of
+from autosync.runs import strategy_name
+from autosync.search import median_interval
+
+__all__ = ["search_section"]
+
+OUTCOMES = {"ok": "timed to the end", "stopped": "stopped early", "failed": "failed", "timed_out": "timed out"}
+
+
+def search_section(findings: Findings) -> Section:
+    points, yardstick = findings.points, findings.yardstick
+    if not any(each.record.median_seconds is not None for each in points):
+        return _section([Note("No trial has been timed yet, so there is no curve to draw.")])
+    searched = [each for each in points if not each.is_baseline]
+    rates = hit_rates([(each.number, each.hit) for each in searched]) if searched and yardstick else []
+    caption = (
+        f"Above: the median step time of each trial with its 95 % interval over steps; large marks with a dark edge "
+        f"are hand-written, hollow ones were stopped early, ringed ones measured again. The line falls with the best "
+        f"so far; the dashed line and its band are the best baseline and its 95 % interval. n = {len(points)} trials."
+    )
+    if rates:
+        caption += (
+            f" Below: the share of searched trials, in rounds of about {rates[0].trials}, that beat the best baseline "
+            f"by more than two standard errors of their difference; bars are Wilson's 95 % intervals."
+        )
+    blocks: list[Block] = [
+        Picture(
+            "search",
+            "Step time of every trial in order, with the best so far, and the share of hits below",
+            caption,
+            partial(draw_search, points, yardstick, rates),
+        ),
+        Paragraph(f"{_counts(points)} {(findings.run.result or {}).get('stopped_because', '')}".strip()),
+    ]
+    if rates:
+        blocks.append(Paragraph(_hits(searched)))
+    blocks.append(_table(points))
+    return _section(blocks)
+
+
+def _section(blocks: list[Block]) -> Section:
+    return Section("search", "The search, trial by trial", "Search", blocks)
+
+
+def _counts(points: list[Point]) -> str:
+    outcomes = Counter(each.record.outcome for each in points)
+    said = ", ".join(f"{outcomes[name]} {words}" for name, words in OUTCOMES.items() if outcomes[name])
+    baselines = sum(each.is_baseline for each in points)
+    return f"{counted(len(points), 'trial')}, {baselines} of hand-written strategies: {said}."
+
+
+def _hits(searched: list[Point]) -> str:
+    """Over the whole search, and beside it what drawing without the simulator hit."""
+    hits, low_high = sum(each.hit for each in searched), wilson_interval(sum(e.hit for e in searched), len(searched))
+    text = (
+        f"In all {hits} of {len(searched)} searched trials are hits: {percent(hits / len(searched))} "
+        f"(95 % interval {percent_interval(*low_high)})."
+    )
+    drawn = [each for each in searched if each.record.label in ("explore", "random")]
+    if drawn and len(drawn) < len(searched):
+        found = sum(each.hit for each in drawn)
+        text += (
+            f" Of the {len(drawn)} among them that were drawn without the simulator's advice, {found} are: "
+            f"{percent(found / len(drawn))} ({percent_interval(*wilson_interval(found, len(drawn)))})."
+        )
+    return text
+
+
+def _table(points: list[Point]) -> Table:
+    titles = ("trial", "median", "95 % interval", "predicted")
+    columns = (Column(titles[0], numeric=True), Column("strategy"), Column("architecture"),
+               *(Column(title, numeric=True) for title in titles[1:]), Column("outcome"))  # fmt: skip
+    return Table(
+        columns,
+        [_row(each) for each in points],
+        "Every trial; intervals are over the steps of the trial.",
+        folded=f"{counted(len(points), 'trial')} in numbers",
+    )
+
+
+def _row(point: Point) -> Row:
+    record = point.record
+    interval = median_interval(record.step_seconds) if record.timed else None
+    median, predicted = record.median_seconds, record.predicted_seconds
+    return Row(
+        (
+            str(point.number),
+            strategy_name(record.label, record.strategy.digest, record.purpose, record.strategy.changes_statistics),
+            point.architecture,
+            NOTHING if median is None else f"{median * 1e3:.1f} ms",
+            interval_ms(interval),
+            NOTHING if predicted is None else f"{predicted * 1e3:.1f} ms",
+            f"{record.outcome}{', hit' if point.hit else ''}{', measured again' if point.remeasured else ''}",
+        ),
+        strong=point.hit,
+        colour=look_of(point.architecture).colour.name,
+    )

@@ -1,0 +1,108 @@
+"""The winning strategy: which bytes go where, by who adds them up, by variable and by link."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from autosync.anatomy import decision_in_words, gradient_bytes, megabytes, strategy_in_words
+from autosync.report.blocks import Block, Column, Note, Picture, Points, Row, Section, Table
+from autosync.report.findings import Findings
+from autosync.report.numbers import NOTHING, counted, rate
+from autosync.report.pictures.holders import MOST, Holder, draw_holders, holders_of
+from autosync.report.pictures.links import Crossing, crossings_of, draw_links, link_name
+from autosync.spec import ModelSpec, Strategy
+
+__all__ = ["strategy_section"]
+
+
+def strategy_section(findings: Findings) -> Section:
+    run, winner, model = findings.run, findings.winner, findings.run.model
+    title = "The winning strategy" if findings.winner_is_proven else "The best strategy so far"
+    if winner is None or model is None:
+        why = "No strategy has come to its end yet" if not findings.contenders else "Its records are not here"
+        return Section("strategy", title, "Strategy", [Note(f"{why}, so there is none to draw.")])
+    holders = holders_of(winner, model)
+    blocks: list[Block] = [
+        Points(strategy_in_words(winner, model)),
+        Picture(
+            "strategy",
+            "A bar for each server and each bucket, made of the variables it adds up",
+            f"Who adds up which bytes: a bar for each server and all-reduce bucket, as long as the gradients of one "
+            f"replica in a step, made of its variables, the largest first; 1/4 is the first of four shards. "
+            f"{_hidden(holders)}n = {counted(len(model.variables), 'variable')}, "
+            f"{megabytes(model.gradient_bytes)}; sizes are exact, but the thinnest bars are drawn as hairlines.",
+            partial(draw_holders, holders),
+        ),
+        _variables(winner, model, holders),
+    ]
+    baseline = findings.best_baseline
+    if baseline is None:
+        blocks.append(Note("No baseline was timed, so there is none to compare the traffic with."))
+        return Section("strategy", title, "Strategy", blocks)
+    crossings = crossings_of(model, run.cluster, winner, baseline)
+    if not crossings:
+        blocks.append(Note("Nothing crosses a link: one process holds it all."))
+        return Section("strategy", title, "Strategy", blocks)
+    label = findings.yardstick.label if findings.yardstick else "the best baseline"
+    same = "" if winner.digest != baseline.digest else " The best baseline itself is returned, so both are the same."
+    blocks += [
+        Picture(
+            "links",
+            "Predicted bytes a step over each link, for the winner and the best baseline",
+            f"What crosses each link in a step, one direction a row: the winner dark, {label} light; beside the bars "
+            f"how many milliseconds each fills the link at its rate. These are computed, not measured, from the "
+            f"strategy alone.{same} n = {counted(len(crossings), 'direction')}.",
+            partial(draw_links, crossings, "winner", label),
+        ),
+        _links(crossings, label),
+    ]
+    return Section("strategy", title, "Strategy", blocks)
+
+
+def _hidden(holders: Sequence[Holder]) -> str:
+    rest = holders[MOST:]
+    if not rest:
+        return ""
+    size = megabytes(sum(each.gradient_bytes for each in rest))
+    return f"{len(rest)} smaller ones with {size} together are in the table only. "
+
+
+def _variables(winner: Strategy, model: ModelSpec, holders: Sequence[Holder]) -> Table:
+    """Every variable, the largest first, with its decision and all who hold a part of it."""
+    where: dict[str, list[str]] = {}
+    for holder in holders:
+        for name in dict.fromkeys(part.variable.name for part in holder.parts):
+            where.setdefault(name, []).append(holder.name)
+    rows = []
+    for variable in sorted(model.variables, key=lambda each: -gradient_bytes(each)):
+        decision = winner.by_name[variable.name]
+        size = megabytes(gradient_bytes(variable)) + (" in rows" if variable.sparse else "")
+        shape = " \N{MULTIPLICATION SIGN} ".join(map(str, variable.shape)) or "scalar"
+        who = ", ".join(where[variable.name])
+        rows.append(Row((variable.name, shape, size, decision_in_words(decision, variable), who)))
+    columns = (Column("variable"), Column("shape"), Column("gradient", numeric=True), Column("how"), Column("where"))
+    return Table(columns, rows, "Largest gradients first.", folded=f"{counted(len(rows), 'variable')} in numbers")
+
+
+def _links(crossings: Sequence[Crossing], label: str) -> Table:
+    rows = [
+        Row(
+            (
+                link_name(each.link),
+                megabytes(each.winner_bytes) if each.winner_bytes else NOTHING,
+                megabytes(each.baseline_bytes) if each.baseline_bytes else NOTHING,
+                f"{1e3 * each.seconds:.3g} ms",
+                f"{1e3 * each.baseline_seconds:.3g} ms",
+                f"{rate(each.link.gbit_per_s.value)} {each.link.gbit_per_s.source}",
+            )
+        )
+        for each in crossings
+    ]
+    titles = ("winner", label, "winner fills it", f"{label} fills it", "Gbit/s")
+    return Table(
+        (Column("link"), *(Column(title, numeric=True) for title in titles)),
+        rows,
+        "Predicted bytes a step and how long they fill the link at its rate.",
+        folded=f"{counted(len(rows), 'link direction')} in numbers",
+    )

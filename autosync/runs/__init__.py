@@ -1,0 +1,33 @@
+"""Runs on disk: reading one, listing them, its contenders and its verdict in words, and its trials for programs."""
+
+from autosync.runs.contenders import Contender, contenders, contenders_of, strategy_name
+from autosync.runs.export import COLUMNS, csv_of, json_of, trial_rows
+from autosync.runs.listing import RUNS, Listed, listed_runs, run_called
+from autosync.runs.result_schema import result_schema
+from autosync.runs.run import REVERTED, Run, is_run, read_run, records_of
+from autosync.runs.tables import contenders_table, runs_table
+from autosync.runs.verdict import verdict_in_words
+
+__all__ = [
+    "COLUMNS",
+    "REVERTED",
+    "RUNS",
+    "Contender",
+    "Listed",
+    "Run",
+    "contenders",
+    "contenders_of",
+    "contenders_table",
+    "csv_of",
+    "is_run",
+    "json_of",
+    "listed_runs",
+    "read_run",
+    "records_of",
+    "result_schema",
+    "run_called",
+    "runs_table",
+    "strategy_name",
+    "trial_rows",
+    "verdict_in_words",
+]

@@ -1,0 +1,131 @@
+"""The command `python -m autosync.runs`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from autosync.errors import AutosyncError
+from autosync.runs.contenders import contenders_of
+from autosync.runs.export import csv_of, json_of
+from autosync.runs.listing import listed_runs, run_called
+from autosync.runs.result_schema import result_schema
+from autosync.runs.run import Run, read_run
+from autosync.runs.tables import contenders_table, runs_table
+from autosync.runs.verdict import verdict_in_words
+
+__all__ = ["command", "main"]
+
+REFUSED = 2
+PLAIN_WIDTH = 130
+"""Columns where output does not go to a terminal."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; its exit status. What was asked wrongly is one sentence on stderr."""
+    try:
+        return int(command.main(arguments, prog_name="python -m autosync.runs", standalone_mode=False) or 0)
+    except click.ClickException as error:
+        return _refused(error.format_message())
+    except AutosyncError as error:
+        return _refused(str(error))
+
+
+@click.group(context_settings={"max_content_width": 110})
+def command() -> None:
+    """Look at the runs of autosync.tune: RUN is a run's directory or its name in runs/; by default the latest there."""
+
+
+RUN = click.argument("run", required=False)
+DATA = click.option("--data", type=Path, help="Directory of the run's records.  [default: where the run kept them]")
+
+
+@command.command("list")
+@click.argument("folder", type=Path, default=Path("runs"))
+def list_runs(folder: Path) -> None:
+    """A line for each run in FOLDER, the latest first."""
+    found = listed_runs(folder)
+    if not found:
+        raise AutosyncError(f"A run is a directory with a run.json, but {folder} holds none; name another folder.")
+    _console().print(runs_table(found))
+
+
+@command.command()
+@RUN
+@DATA
+def show(run: str | None, data: Path | None) -> None:
+    """The verdict of RUN, its contenders, and where its files are."""
+    found, console = _run(run, data), _console()
+    nodes = len(found.cluster.nodes)
+    console.print(
+        f"Run {found.title}: {found.model_name} on {nodes} node{'s' * (nodes != 1)}, {found.trial_count} trials."
+    )
+    console.print()
+    rows = contenders_of(found)
+    if rows:
+        console.print(contenders_table(rows, found.winner_digest if found.verdict else None))
+        console.print()
+    said = verdict_in_words(found.verdict) if found.verdict else "There is no verdict yet: the finals were not held."
+    console.print(said, style="bold", soft_wrap=True)
+    for what, name in (("Strategy", "strategy.json"), ("Result", "result.json"), ("Report", "report.html")):
+        if (found.directory / name).exists():
+            console.print(f"{what + ':':<9} {found.directory / name}", soft_wrap=True)
+
+
+@command.command()
+@RUN
+@click.option("--json", "as_json", is_flag=True, help="The strategy itself in place of its file's name.")
+def best(run: str | None, as_json: bool) -> None:
+    """The file of the strategy that RUN returned, for use in scripts."""
+    file = run_called(run) / "strategy.json"
+    if not file.exists():
+        raise AutosyncError(f"A run has a strategy once its trials are over, but {file} is not there; go on with it.")
+    click.echo(file.read_text(encoding="utf-8").rstrip() if as_json else str(file))
+
+
+@command.command()
+@RUN
+@DATA
+@click.option("--format", "kind", type=click.Choice(["csv", "json"]), default="csv", show_default=True)
+@click.option("--out", type=Path, help="File to write.  [default: standard output]")
+def export(run: str | None, data: Path | None, kind: str, out: Path | None) -> None:
+    """A row for each trial of RUN."""
+    found = _run(run, data)
+    if not found.records:
+        where = f"none of {found.name} is in {found.data}" if found.data else "there are none where the run kept them"
+        raise AutosyncError(
+            f"Trials are exported from the run's records, but {where}; name their directory with --data."
+        )
+    text = csv_of(found.records) if kind == "csv" else json_of(found.records)
+    if out is None:
+        click.echo(text, nl=False)
+        return
+    try:
+        out.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise AutosyncError(f"--out {out} cannot be written: {error.strerror}; name another.") from None
+
+
+@command.command()
+def schema() -> None:
+    """The JSON Schema of result.json."""
+    click.echo(json.dumps(result_schema(), indent=2))
+
+
+def _run(name: str | None, data: Path | None) -> Run:
+    return read_run(run_called(name), data)
+
+
+def _console() -> Console:
+    # Names may hold brackets and colons, which are no markup.
+    return Console(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
+
+
+def _refused(sentence: str) -> int:
+    click.echo(f"runs: {sentence}", err=True)
+    return REFUSED

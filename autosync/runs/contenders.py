@@ -1,0 +1,105 @@
+"""The contenders of a run: every baseline and every finalist, with the median of its steps and how sure that is."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from autosync.anatomy import architecture_of, marked
+from autosync.runs.run import Run
+from autosync.search import median_interval
+from autosync.spec import RuntimeRecord
+
+__all__ = ["Contender", "contenders", "contenders_of", "strategy_name"]
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A strategy that was timed: `median_seconds` and its 95 % `interval`, both None when no step was.
+
+    One that was `remeasured` is known by its turns in the finals alone: `turns` are their medians, and the interval is
+    over them, since trials differ by more than steps do; else it is over the `steps` of its trial. `architecture` is
+    None when its strategy is not known.
+    """
+
+    label: str
+    digest: str
+    purpose: str
+    outcome: str
+    remeasured: bool
+    changes_statistics: bool
+    steps: int
+    turns: tuple[float, ...]
+    median_seconds: float | None
+    interval: tuple[float, float] | None
+    architecture: str | None = None
+
+    @property
+    def name(self) -> str:
+        return strategy_name(self.label, self.digest, self.purpose, self.changes_statistics)
+
+
+def strategy_name(label: str, digest: str, purpose: str, changes_statistics: bool = False) -> str:
+    """A baseline by its label; one that was found, which shares its label, with the beginning of its digest."""
+    found = "" if purpose == "baseline" else f" {digest[:8]}"
+    return marked(label + found, changes_statistics)
+
+
+def contenders(trials: Iterable[RuntimeRecord], turns: Iterable[RuntimeRecord]) -> list[Contender]:
+    """Every baseline, and every finalist by its `turns`, which are ok: finalists first, each kind fastest first.
+
+    What was timed again in the search only is there by its first trial.
+    """
+    again: dict[str, list[RuntimeRecord]] = {}
+    for record in turns:
+        again.setdefault(record.strategy.digest, []).append(record)
+    found = [
+        _contender(record, again.get(record.strategy.digest, []))
+        for record in trials
+        if record.purpose != "remeasure" and (record.purpose == "baseline" or record.strategy.digest in again)
+    ]
+    return sorted(found, key=lambda each: (not each.remeasured, each.median_seconds or float("inf")))
+
+
+def contenders_of(run: Run) -> list[Contender]:
+    """Those of a run: by its records, or, where these are gone, by its result."""
+    if run.trials:
+        return contenders(run.trials, run.finals)
+    return [_from_json(each) for each in (run.result or {}).get("strategies", ())]
+
+
+def _contender(trial: RuntimeRecord, again: list[RuntimeRecord]) -> Contender:
+    timed = [each.step_seconds for each in again or [trial] if each.step_seconds]
+    steps = [seconds for turn in timed for seconds in turn]
+    medians = tuple(statistics.median(turn) for turn in timed)
+    return Contender(
+        label=trial.label,
+        digest=trial.strategy.digest,
+        purpose=trial.purpose,
+        outcome=trial.outcome,
+        remeasured=bool(again),
+        changes_statistics=trial.strategy.changes_statistics,
+        steps=len(steps),
+        turns=medians,
+        median_seconds=statistics.median(steps) if steps else None,
+        interval=median_interval(medians if len(medians) > 1 else steps) if steps else None,
+        architecture=architecture_of(trial.strategy, trial.model),
+    )
+
+
+def _from_json(row: Mapping[str, Any]) -> Contender:
+    interval = row.get("median_interval_seconds")
+    return Contender(
+        label=str(row["label"]),
+        digest=str(row["strategy_digest"]),
+        purpose=str(row["purpose"]),
+        outcome=str(row["outcome"]),
+        remeasured=bool(row["remeasured"]),
+        changes_statistics=bool(row["changes_statistics"]),
+        steps=int(row["steps"]),
+        turns=(),
+        median_seconds=row.get("median_seconds"),
+        interval=(float(interval[0]), float(interval[1])) if interval else None,
+    )

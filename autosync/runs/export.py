@@ -1,0 +1,65 @@
+"""A run's trials as rows for programs: CSV and JSON."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from typing import Any
+
+from autosync.search import median_interval
+from autosync.spec import RuntimeRecord
+
+__all__ = ["COLUMNS", "csv_of", "json_of", "trial_rows"]
+
+COLUMNS = {
+    "sequence": "number of the trial in its run, from 1, in order of their start",
+    "label": "where the strategy comes from, or what was reverted",
+    "purpose": "baseline, search or remeasure",
+    "digest": "identity of the strategy",
+    "outcome": "ok, stopped, failed, timed_out or lost",
+    "median_seconds": "median step seconds; empty when no step was timed",
+    "interval_low_seconds": "lower end of the median's 95 % interval, within this trial",
+    "interval_high_seconds": "its upper end",
+    "predicted_seconds": "step seconds as the simulator said before the trial; empty when it said nothing",
+    "reason": "why the outcome is not ok",
+    "started_at": "when the trial began, in UTC",
+}
+"""The columns of `trials.csv` and what they hold; a row is a trial."""
+
+
+def trial_rows(records: Sequence[RuntimeRecord]) -> list[dict[str, Any]]:
+    """One row a record, with the columns of `COLUMNS`."""
+    ordered = sorted(records, key=lambda record: record.started_at)
+    return [dict(zip(COLUMNS, _values(number, record), strict=True)) for number, record in enumerate(ordered, 1)]
+
+
+def _values(number: int, record: RuntimeRecord) -> tuple[Any, ...]:
+    low, high = median_interval(record.step_seconds) if record.timed else (None, None)
+    return (
+        number,
+        record.label,
+        record.purpose,
+        record.strategy.digest,
+        record.outcome,
+        record.median_seconds,
+        low,
+        high,
+        record.predicted_seconds,
+        record.reason,
+        datetime.fromtimestamp(record.started_at, timezone.utc).isoformat(timespec="milliseconds"),
+    )
+
+
+def csv_of(records: Sequence[RuntimeRecord]) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(trial_rows(records))
+    return text.getvalue()
+
+
+def json_of(records: Sequence[RuntimeRecord]) -> str:
+    return json.dumps(trial_rows(records), indent=1) + "\n"

@@ -1,0 +1,194 @@
+"""What a run left on disk: what was asked, its records, where it stands, and what came out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from autosync.errors import AutosyncError
+from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy, parse_json
+
+__all__ = ["REVERTED", "Run", "is_run", "read_run", "records_of"]
+
+REVERTED = "reverted: "
+"""How the label of a record begins that times the winner with one decision reverted, or with none beside those."""
+
+DATA = "data"
+"""Where the tuner keeps its records by default."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run as it lies in `directory`. Only `document`, its run.json, need be there: a run may have just begun.
+
+    `data` is where its records are, None when they are nowhere; `records` are all of this run, in order of their start.
+    """
+
+    directory: Path
+    document: Mapping[str, Any]
+    data: Path | None = None
+    records: tuple[RuntimeRecord, ...] = ()
+    result: Mapping[str, Any] | None = None
+    probe: Mapping[str, Any] | None = None
+    strategy: Strategy | None = None
+    seconds_gone: float | None = None
+
+    @property
+    def name(self) -> str:
+        """What its records call it."""
+        return str(self.document["name"])
+
+    @property
+    def title(self) -> str:
+        """What a person calls it: its directory."""
+        return self.directory.resolve().name
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        return dict(self.document.get("options", {}))
+
+    @property
+    def asked(self) -> Mapping[str, Any]:
+        """What else was asked, and the space's size; empty for runs of before that was written down."""
+        return dict(self.document.get("asked", {}))
+
+    @cached_property
+    def cluster(self) -> ClusterSpec:
+        return ClusterSpec.from_json(self.document["cluster"])
+
+    @property
+    def model_digest(self) -> str:
+        return str(self.document["model_digest"])
+
+    @property
+    def model(self) -> ModelSpec | None:
+        """The model, which records hold; None without any."""
+        return self.records[-1].model if self.records else None
+
+    @property
+    def model_name(self) -> str:
+        return self.model.name if self.model else str(self.options.get("model", "?"))
+
+    @cached_property
+    def here(self) -> tuple[RuntimeRecord, ...]:
+        """Records on the run's cluster; a run that went on with fewer nodes has others, too."""
+        return tuple(each for each in self.records if each.cluster.digest == self.cluster.digest)
+
+    @cached_property
+    def trials(self) -> tuple[RuntimeRecord, ...]:
+        """The search proper, timings again within it too; a trial that was lost ran again, and does not count."""
+        return tuple(each for each in self.here if each.of_search and each.outcome != "lost")
+
+    @cached_property
+    def finals(self) -> tuple[RuntimeRecord, ...]:
+        """The finalists' turns that came to their end; where finals were held again, those that the result is of."""
+        turns = [
+            each
+            for each in self.here
+            if not each.of_search and each.outcome == "ok" and not each.label.startswith(REVERTED)
+        ]
+        rows = (self.result or {}).get("strategies", ())
+        steps = {row["strategy_digest"]: row["steps"] for row in rows if row["remeasured"]}
+        if not steps:
+            return tuple(turns)
+        kept = []
+        for record in reversed(turns):
+            if steps.get(record.strategy.digest, 0) > 0:
+                steps[record.strategy.digest] -= len(record.step_seconds)
+                kept.append(record)
+        return tuple(reversed(kept))
+
+    @property
+    def trial_count(self) -> int:
+        """Trials of the search proper; as the result counts them where the records are gone."""
+        return len(self.trials) or int((self.result or {}).get("trials", 0))
+
+    @property
+    def wall_seconds(self) -> float | None:
+        """What the run took, or has taken so far; None before its first trial."""
+        return (self.result or {}).get("wall_seconds") or self.seconds_gone
+
+    @property
+    def verdict(self) -> Mapping[str, Any] | None:
+        return self.result.get("verdict") if self.result else None
+
+    @property
+    def best_baseline_digest(self) -> str | None:
+        """Of the baseline that was compared, or, before the finals, of the one with the shortest step."""
+        if self.verdict:
+            return str(self.verdict["baseline"])
+        timed = [each for each in self.trials if each.purpose == "baseline" and each.outcome == "ok"]
+        return min(timed, key=_median).strategy.digest if timed else None
+
+    @property
+    def winner_digest(self) -> str | None:
+        """Of the strategy that is returned, or, before the verdict, of the one with the shortest step."""
+        if self.verdict:
+            return str(self.verdict["winner"])
+        timed = [each for each in self.trials if each.outcome == "ok"]
+        return min(timed, key=_median).strategy.digest if timed else None
+
+    def found(self, digest: str | None) -> Strategy | None:
+        """The strategy of that digest, among all that were timed."""
+        known = (each.strategy for each in reversed(self.records) if each.strategy.digest == digest)
+        return next(known, self.strategy if self.strategy and self.strategy.digest == digest else None)
+
+
+def _median(record: RuntimeRecord) -> float:
+    return record.median_seconds or float("inf")
+
+
+def is_run(directory: Path) -> bool:
+    return (directory / "run.json").is_file()
+
+
+def read_run(directory: Path, data: Path | None = None) -> Run:
+    """The run in `directory`, its records looked for in `data` or where it kept them. Raises `AutosyncError`."""
+    if not is_run(directory):
+        raise AutosyncError(f"A run is a directory with a run.json, but {directory} has none; name a run's directory.")
+    document = _read(directory / "run.json")
+    for field in ("name", "model_digest", "cluster"):
+        if field not in document:
+            raise AutosyncError(f"{directory / 'run.json'} needs the field {field!r}; name a run of autosync.tune.")
+    data = data or records_of(directory, document)
+    records: tuple[RuntimeRecord, ...] = ()
+    if data is not None:
+        from autosync.dataset import RecordStore  # pyarrow
+
+        records = tuple(RecordStore(data).read(run=str(document["name"])))
+    strategy, state = _optional(directory / "strategy.json"), _optional(directory / "search.json")
+    return Run(
+        directory=directory,
+        document=document,
+        data=data,
+        records=records,
+        result=_optional(directory / "result.json"),
+        probe=_optional(directory / "probe.json"),
+        strategy=None if strategy is None else Strategy.from_json(strategy),
+        seconds_gone=None if state is None else float(state.get("seconds_gone", 0.0)),
+    )
+
+
+def records_of(directory: Path | None, document: Mapping[str, Any]) -> Path | None:
+    """Where the records of the run in `directory` are: where it kept them, or, for one that was moved, beside it.
+
+    Else, or without a run, those that lie here; None if they are nowhere.
+    """
+    kept = Path(str(document.get("options", {}).get("data", DATA)))
+    beside = [directory / DATA, directory.resolve().parent.parent / DATA] if directory else []
+    places = [kept, *beside, Path(DATA)]
+    return next((place for place in places if place.is_dir() and any(place.glob("*.parquet"))), None)
+
+
+def _optional(file: Path) -> dict[str, Any] | None:
+    return _read(file) if file.exists() else None
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        return parse_json(file.read_bytes(), str(file))
+    except OSError as error:
+        raise AutosyncError(f"{file} cannot be read: {error.strerror}.") from None

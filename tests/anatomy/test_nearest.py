@@ -1,0 +1,65 @@
+"""The nearest baseline: fewest variables decided otherwise, and which."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from autosync.anatomy import nearest_baseline
+from autosync.baselines import BASELINES
+from autosync.spec import AllReduce, ParameterServer, Partition, Strategy, VariableStrategy
+from tests import cases
+
+MODEL, CLUSTER = cases.bert_like_model(), cases.star_cluster(4)
+
+
+def changed(label: str, **variables: VariableStrategy) -> Strategy:
+    """The baseline with some variables decided otherwise, by their position in graph order."""
+    base = BASELINES[label](MODEL, CLUSTER)
+    each = list(base.variables)
+    for position, decision in variables.items():
+        index = int(position.removeprefix("v"))
+        each[index] = replace(decision, variable=each[index].variable)
+    return replace(base, variables=tuple(each))
+
+
+@pytest.mark.parametrize("label", BASELINES)
+def test_a_baseline_is_nearest_to_itself(label: str) -> None:
+    nearest = nearest_baseline(BASELINES[label](MODEL, CLUSTER), MODEL, CLUSTER)
+    same = label if label != "poseidon" else "balanced_parameter_server"  # which it is for a model without factors
+    assert (nearest.label, nearest.differences) == (same, ())
+
+
+def test_devices_that_are_alike_and_numbers_of_buckets_are_no_difference() -> None:
+    strategy = changed("parallax")
+
+    def other(shard: AllReduce | ParameterServer) -> AllReduce | ParameterServer:
+        if isinstance(shard, AllReduce):
+            return replace(shard, group=7 - shard.group)
+        return replace(shard, device={"node0/cpu:0": "node2/cpu:0"}[shard.device])
+
+    renamed = tuple(replace(each, shards=tuple(map(other, each.shards))) for each in strategy.variables)
+    assert nearest_baseline(replace(strategy, variables=renamed), MODEL, CLUSTER).variables == 0
+
+
+def test_differences_are_told_by_what_is_done_here_and_there() -> None:
+    served = VariableStrategy("", (ParameterServer("node0/cpu:0"), ParameterServer("node1/cpu:0")), Partition(0, 2))
+    tree = VariableStrategy("", (AllReduce(9, "tree"),))
+    nearest = nearest_baseline(changed("all_reduce_64mb", v5=served, v6=tree, v7=tree), MODEL, CLUSTER)
+    assert (nearest.label, nearest.variables) == ("all_reduce_64mb", 3)
+    assert [(each.variables, each.here, each.there) for each in nearest.differences] == [
+        (
+            (MODEL.variables[6].name, MODEL.variables[7].name),
+            "binomial-tree all-reduce",
+            "ring all-reduce",
+        ),
+        ((MODEL.variables[5].name,), "cut in 2 along axis 0, on a parameter server", "ring all-reduce"),
+    ]
+
+
+def test_another_bucket_is_a_difference_that_is_told() -> None:
+    nearest = nearest_baseline(changed("all_reduce_64mb", v74=VariableStrategy("", (AllReduce(99),))), MODEL, CLUSTER)
+    assert [(each.here, each.there) for each in nearest.differences] == [
+        ("ring all-reduce", "ring all-reduce, in another bucket or on another server")
+    ]

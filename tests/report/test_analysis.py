@@ -1,0 +1,246 @@
+"""What records say: noise, hits, how good predictions were, which factors matter, when a search has paid for itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from autosync.report.analysis import (
+    Factor,
+    Importance,
+    factors_of,
+    hit_rates,
+    importance_of,
+    is_hit,
+    noise_of,
+    payback_of,
+    quality_of,
+    transfers_over,
+    wilson_interval,
+    yardstick_of,
+)
+from autosync.report.analysis.importance import FEWEST
+from autosync.spec import (
+    AllReduce,
+    Cast,
+    Figure,
+    ParameterServer,
+    Partition,
+    RuntimeRecord,
+    Strategy,
+    Synchronizer,
+    VariableStrategy,
+)
+from tests import cases
+from tests.runs.examples import search_records
+
+MODEL, CLUSTER = cases.mlp_model(), cases.star_cluster(2)
+REPLICAS = tuple(map(str, CLUSTER.replica_devices))
+SERVERS = tuple(map(str, CLUSTER.server_devices))
+
+
+def timed(seconds: float, spread: float = 0.01, steps: int = 40, **changes: object) -> RuntimeRecord:
+    """The first baseline's record, with evenly spread log step seconds."""
+    ladder = np.linspace(-spread, spread, steps)
+    made = replace(search_records()[0], step_seconds=tuple(float(seconds * math.exp(each)) for each in ladder))
+    return replace(made, **changes)  # type: ignore[arg-type]
+
+
+def test_noise_within_trials_is_the_deviation_of_their_log_steps() -> None:
+    noise = noise_of([timed(0.1, 0.02), timed(0.2, 0.02)], [])
+    assert noise.within == pytest.approx(np.linspace(-0.02, 0.02, 40).std(ddof=1))
+    assert (noise.trials, noise.between, noise.interval) == (2, None, None)
+
+
+def test_noise_between_trials_is_found_again_and_its_interval_holds_it() -> None:
+    """38 turns with a deviation of 0.1; the interval of 95 % holds it for this seed."""
+    generator = np.random.default_rng(4)
+    strategies = [each.strategy for each in search_records()[:2]]
+    turns = [
+        timed(0.1 * math.exp(0.1 * generator.standard_normal()), 0.0, strategy=strategy)
+        for strategy in strategies
+        for _ in range(20)
+    ]
+    noise = noise_of([], turns)
+    assert noise.between is not None
+    assert noise.interval is not None
+    assert noise.between == pytest.approx(0.1, rel=0.25)
+    assert noise.interval[0] < 0.1 < noise.interval[1]
+    assert (noise.strategies, noise.turns) == (2, 40)
+
+
+def test_a_hit_is_beyond_two_standard_errors_of_the_difference() -> None:
+    baseline, noise = timed(0.1), noise_of([], [])
+    yardstick = yardstick_of([baseline], [], baseline.strategy.digest, noise)
+    assert yardstick is not None
+    assert yardstick.seconds == pytest.approx(0.1)
+    both = 2 * math.hypot(yardstick.error, yardstick.error)
+    assert is_hit(timed(0.1 * math.exp(-both * 1.05)), yardstick, noise)
+    assert not is_hit(timed(0.1 * math.exp(-both * 0.95)), yardstick, noise)
+    stopped = replace(timed(0.01), outcome="stopped", reason="slow")
+    assert not is_hit(stopped, yardstick, noise)
+
+
+def test_noise_between_trials_makes_hits_rarer() -> None:
+    baseline = timed(0.1)
+    turns = [timed(0.1 * factor) for factor in (0.8, 1.0, 1.2, 1.0)]
+    quiet, noisy = noise_of([], []), noise_of([], turns)
+    for noise, hit in ((quiet, True), (noisy, False)):
+        yardstick = yardstick_of([baseline], turns, baseline.strategy.digest, noise)
+        assert yardstick is not None
+        assert yardstick.turns == 4
+        assert is_hit(timed(0.09), yardstick, noise) is hit
+
+
+def test_a_baseline_that_was_not_timed_is_no_yardstick() -> None:
+    assert yardstick_of([], [], None, noise_of([], [])) is None
+
+
+def test_rounds_of_hits_cover_every_searched_trial_once() -> None:
+    numbered = [(number, number % 3 == 0) for number in range(12, 12 + 37)]
+    rates = hit_rates(numbered)
+    assert sum(each.trials for each in rates) == 37
+    assert sum(each.hits for each in rates) == sum(hit for _, hit in numbered)
+    assert (rates[0].first, rates[-1].last) == (12, 48)
+    assert min(each.trials for each in rates) >= 5
+    assert len(hit_rates([(1, True)])) == 1
+    assert len(hit_rates([(n, False) for n in range(1000)])) <= 12
+
+
+def test_wilsons_interval_is_the_published_one() -> None:
+    """1 of 10: 0.0179 to 0.4042 (Newcombe 1998 gives the formula; worked out by hand)."""
+    assert wilson_interval(1, 10) == pytest.approx((0.01787, 0.40415), abs=1e-4)
+
+
+def predicted(pairs: Sequence[tuple[float, float]]) -> list[RuntimeRecord]:
+    return [replace(timed(measured, 0.0), predicted_seconds=foretold) for foretold, measured in pairs]
+
+
+def test_predictions_are_judged_by_error_and_by_order() -> None:
+    quality = quality_of(predicted([(0.11, 0.1), (0.2, 0.2), (0.2, 0.4)]), np.random.default_rng(0))
+    assert quality is not None
+    assert quality.mape.value == pytest.approx((0.1 + 0.0 + 0.5) / 3)
+    assert quality.pairwise.value == pytest.approx((1 + 1 + 0.5) / 3)
+    assert quality.mape.low <= quality.mape.value <= quality.mape.high
+    assert quality_of(predicted([(0.1, 0.1)] * 2), np.random.default_rng(0)) is None
+
+
+def test_predictions_of_strategies_that_take_equally_long_have_no_order() -> None:
+    quality = quality_of(predicted([(0.1, 0.2), (0.2, 0.2), (0.3, 0.2)]), np.random.default_rng(0))
+    assert quality is not None
+    assert math.isnan(quality.pairwise.value)
+
+
+def strategy(*synchronizers: Synchronizer, cut: int = 0) -> Strategy:
+    """Of the perceptron's three kernels; biases go with their kernels, and the second kernel may be cut."""
+    decisions = []
+    for index, variable in enumerate(MODEL.variables):
+        each = synchronizers[index // 2]
+        if cut and variable.name == "dense_1/kernel":
+            decisions.append(VariableStrategy(variable.name, (each,) * cut, Partition(0, cut)))
+        else:
+            decisions.append(VariableStrategy(variable.name, (each,)))
+    return Strategy(REPLICAS, tuple(decisions))
+
+
+def test_factors_are_shares_of_bytes_and_counts() -> None:
+    server = ParameterServer(SERVERS[0], local_copy=True)
+    found = [
+        strategy(AllReduce(0), AllReduce(1, "tree"), server),
+        strategy(server, server, server, cut=4),
+        strategy(*[AllReduce(0, compressor=Cast("bf16"))] * 3),
+    ]
+    factors = {each.name: each.values[:, 0].tolist() for each in factors_of(found, MODEL)}
+    sizes = [each.bytes for each in MODEL.variables]
+    last = (sizes[4] + sizes[5]) / sum(sizes)
+    assert factors["all-reduced bytes"] == pytest.approx([1 - last, 0.0, 1.0])
+    assert factors["number of buckets"] == pytest.approx([math.log1p(2), 0.0, math.log1p(1)])
+    assert factors["busiest server"] == pytest.approx([last, 1.0, 0.0])
+    assert factors["cut variables"] == pytest.approx([0.0, sizes[2] / sum(sizes), 0.0])
+    assert factors["local copies"] == pytest.approx([last, 1.0, 0.0])
+    assert factors["compressed bytes"] == pytest.approx([0.0, 0.0, 1.0])
+    assert "gathered rows" not in factors, "nothing is sparse here"
+    assert factors_of(found[:1], MODEL) == []
+
+
+def importances(effect: float, count: int = 80) -> dict[str, Importance]:
+    """Of two factors, of which the first changes log step time by `effect` over its range, beside noise of 0.1."""
+    generator = np.random.default_rng(11)
+    values = generator.random((count, 2))
+    seconds = np.exp(effect * values[:, 0] + 0.1 * generator.standard_normal(count))
+    factors = [Factor(name, "", values[:, [at]]) for at, name in enumerate(("drives", "idles"))]
+    return {each.factor: each for each in importance_of(factors, seconds.tolist(), np.random.default_rng(0))}
+
+
+def test_a_factor_that_drives_step_time_is_found_and_one_that_does_not_is_not() -> None:
+    found = importances(effect=1.0)
+    assert found["drives"].is_beyond_chance
+    assert found["drives"].share > 0.75
+    assert found["drives"].low <= found["drives"].share <= found["drives"].high
+    assert found["drives"].direction is not None
+    assert found["drives"].direction > 0.8
+    assert not found["idles"].is_beyond_chance
+    assert found["idles"].share < 0.1
+    assert next(iter(found)) == "drives", "the most important comes first"
+
+
+def test_without_an_effect_no_factor_is_beyond_chance() -> None:
+    assert [each for each in importances(effect=0.0).values() if each.is_beyond_chance] == []
+
+
+def test_factors_that_say_the_same_share_what_they_explain() -> None:
+    generator = np.random.default_rng(2)
+    values = generator.random((60, 1))
+    twins = [Factor(name, "", values) for name in ("one", "other")]
+    found = importance_of(twins, np.exp(values[:, 0]).tolist(), np.random.default_rng(0))
+    assert [each.share for each in found] == pytest.approx([0.5, 0.5], abs=0.02)
+
+
+def test_shares_add_up_to_what_all_explain_together() -> None:
+    found = importances(effect=0.5)
+    assert 0.0 < sum(each.share for each in found.values()) <= 1.0
+
+
+def test_a_factor_with_its_best_in_the_middle_is_found() -> None:
+    generator = np.random.default_rng(5)
+    values = generator.random((60, 1))
+    seconds = np.exp((values[:, 0] - 0.5) ** 2 * 8)
+    (found,) = importance_of([Factor("middle", "", values)], seconds.tolist(), np.random.default_rng(0))
+    assert found.share > 0.9
+    assert abs(found.direction or 0.0) < 0.5
+
+
+def test_of_few_strategies_nothing_is_said() -> None:
+    assert importances(1.0, count=FEWEST - 1) == {}
+
+
+def test_a_search_has_paid_for_itself_once_the_saved_time_is_its_own() -> None:
+    verdict = {"beyond_noise": True, "speedup": 2.0, "speedup_interval": [1.25, 3.0]}
+    payback = payback_of(verdict, search_seconds=60.0, baseline_seconds=0.2)
+    assert payback is not None
+    assert payback.saved_seconds == pytest.approx(0.1)
+    assert payback.steps == pytest.approx(600)
+    assert payback.latest == pytest.approx(1500)
+    assert payback.training_seconds == pytest.approx(60.0)
+    assert payback_of(verdict | {"beyond_noise": False}, 60.0, 0.2) is None
+
+
+def test_single_transfers_are_those_of_the_largest_messages_that_crossed_the_link() -> None:
+    by_ends = {(link.source, link.target): link for link in CLUSTER.links}
+    up, down = by_ends["node0", "switch"], by_ends["switch", "node0"]
+    probe = {
+        "probes": [
+            {"flows": [{"source": "node0", "target": "node1"}], "fills": None, "bytes": [10, 1e6, 1e6],
+             "seconds": [9.0, 0.04, 0.05]},
+            {"flows": [{"source": "node1", "target": "node0"}] * 2, "fills": ["switch", "node0"],
+             "bytes": [2e6], "seconds": [0.1]},
+        ]
+    }  # fmt: skip
+    assert transfers_over(up, CLUSTER, probe) == pytest.approx((2, 0.16, 0.2))
+    assert transfers_over(down, CLUSTER, probe) == pytest.approx((1, 0.16, 0.16))
+    assert transfers_over(replace(up, gbit_per_s=Figure(7.0, "stated")), CLUSTER, probe) is None
+    assert transfers_over(up, CLUSTER, None) is None

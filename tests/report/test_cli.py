@@ -1,0 +1,131 @@
+"""The command: one run's report, several compared, and what is refused."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from autosync.report.cli import main
+from tests.report.pages import seen
+from tests.runs.examples import Story, write_finished_run, write_run
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the finished runs `one` and `two`, of one model on one cluster, and `begun`, which only has."""
+    folder = tmp_path_factory.mktemp("place")
+    write_finished_run(folder / "runs" / "one")
+    shutil.copytree(folder / "runs" / "one", folder / "runs" / "two")
+    write_run(folder / "runs" / "begun", Story(()), data=folder / "runs" / "data")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _in_the_place(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place)
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
+    assert main(list(map(str, arguments))) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("report: ")
+    assert captured.err.count("\n") == 1
+    return captured.err.removeprefix("report: ").strip()
+
+
+def test_one_run_has_its_report_written_again(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["begun"]) == 0
+    assert capsys.readouterr().out == "Report: runs/begun/report.html\n"
+    assert "No trial has come to its end yet." in seen(place / "runs" / "begun" / "report.html").text
+    assert main(["runs/begun", "--out", "again.html"]) == 0
+    assert (place / "again.html").read_text() == (place / "runs" / "begun" / "report.html").read_text()
+
+
+def test_runs_of_one_cell_are_compared_by_their_step_times(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["runs/one", "runs/two"]) == 0
+    said = capsys.readouterr().out
+    assert "do not compare" not in said
+    assert said.splitlines()[0].split() == [
+        "run", "model", "nodes", "trials", "took", "returned", "step", "speed-up", "95", "%", "interval",
+    ]  # fmt: skip
+    assert "Comparison: comparison.html" in said
+    page = seen(place / "comparison.html")
+    assert page.faults == []
+    assert "All are of one model on one cluster." in page.text
+    assert page.tags["figure"] == 3
+    assert {"one", "two"} <= set(page.sections["winners"].split())
+
+
+def test_runs_of_different_cells_are_put_side_by_side_and_said_to_differ(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = place / "runs" / "other"
+    shutil.copytree(place / "runs" / "one", other)
+    text = (other / "run.json").read_text()
+    (other / "run.json").write_text(text.replace('"model_digest": "', '"model_digest": "0'))
+    assert main(["one", "other", "--out", "apart.html"]) == 0
+    assert "different models or clusters: their step times do not compare." in capsys.readouterr().out
+    page = seen(place / "apart.html")
+    assert page.faults == []
+    assert "step times do not compare, speed-ups within each run do" in page.text
+    assert "Below 1, the best so far is faster" in page.sections["curves"]
+    shutil.rmtree(other)
+
+
+def test_a_run_that_is_none_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert refused(capsys, "nowhere") == (
+        "A run is a directory with a run.json, but there is none at nowhere or runs/nowhere; "
+        "list those there are with python -m autosync.runs list."
+    )
+
+
+def test_records_that_are_none_are_refused(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert refused(capsys, "one", "--data", place / "missing").startswith(
+        f"No records can be read from {place}/missing"
+    )
+
+
+def test_a_page_that_cannot_be_written_is_refused(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (place / "a file").write_text("")
+    assert refused(capsys, "begun", "--out", place / "a file" / "page.html") == (
+        f"The report cannot be written to {place}/a file/page.html: File exists; name another."
+    )
+
+
+def test_a_broken_file_of_a_run_is_named(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    broken = place / "runs" / "broken"
+    broken.mkdir(exist_ok=True)
+    (broken / "run.json").write_text("{")
+    assert refused(capsys, "broken").startswith("runs/broken/run.json must be JSON, but")
+    (broken / "run.json").write_text('{"name": "x"}')
+    assert refused(capsys, "broken") == (
+        "runs/broken/run.json needs the field 'model_digest'; name a run of autosync.tune."
+    )
+    shutil.rmtree(broken)
+
+
+def test_without_a_run_the_command_says_what_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "Missing argument" in refused(capsys)
+
+
+def test_the_command_loads_no_heavy_framework_but_what_reads_records(place: Path) -> None:
+    script = (
+        "import sys\nfrom autosync.report.cli import main\nmain(['begun', '--out', 'light.html'])\n"
+        "print(*sorted({'tensorflow', 'torch', 'ray'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=place,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=True,
+    )
+    assert done.stdout.splitlines()[-1] == ""

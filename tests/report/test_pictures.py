@@ -1,0 +1,98 @@
+"""Pictures as they are put into a page."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+
+import matplotlib as mpl
+import pytest
+from matplotlib.figure import Figure
+
+from autosync.baselines import BASELINES
+from autosync.report.pictures.cluster import MOST_NODES, draw_cluster
+from autosync.report.pictures.holders import holders_of
+from autosync.report.pictures.links import crossings_of
+from autosync.report.style import COLOURS, INK, NARROW, RC, SERIES, WIDE
+from autosync.report.svg import inline_svg
+from autosync.spec import ClusterSpec
+from tests import cases
+
+CLUSTERS = {
+    "one machine": cases.local_cluster(),
+    "a star": cases.star_cluster(4),
+    "racks": cases.rack_cluster(),
+    "uneven": cases.uneven_cluster(),
+    "graphics cards": cases.gpu_cluster(),
+    "more than are drawn": cases.star_cluster(30),
+}
+
+
+def figure() -> Figure:
+    with mpl.rc_context(dict(RC)):
+        made = Figure(figsize=(2, 2))
+        axes = made.subplots()
+        axes.scatter([1, 2], [1, 2], color=SERIES[0].light).set_gid("marks")
+        axes.set_title("<b> & $x$", color=INK.light)
+        return made
+
+
+def drawn(name: str) -> ET.Element:
+    with mpl.rc_context(dict(RC)):
+        return ET.fromstring(inline_svg(figure(), name, 'said "so"', {"marks": ["first <1>", "second"]}))
+
+
+def test_marks_carry_their_texts_in_order() -> None:
+    root = drawn("one")
+    assert [title.text for title in root.iter("title")] == ["first <1>", "second"]
+
+
+def test_identities_and_what_refers_to_them_are_the_pictures_own() -> None:
+    one, other = drawn("one"), drawn("other")
+    identities = {each.get("id") for each in one.iter() if each.get("id")}
+    assert identities
+    assert not identities & {each.get("id") for each in other.iter()}
+    links = {each.get("href", "").removeprefix("#") for each in one.iter("use")}
+    assert links <= identities
+
+
+def test_colours_and_fonts_are_left_to_the_page() -> None:
+    text = ET.tostring(drawn("one"), encoding="unicode")
+    assert f"var(--{SERIES[0].name})" in text
+    assert "font-family" not in text
+    assert [colour for colour in COLOURS if colour.light in text] == []
+
+
+def test_a_picture_says_what_it_is_and_has_no_size_of_its_own() -> None:
+    root = drawn("one")
+    assert (root.get("role"), root.get("aria-label")) == ("img", 'said "so"')
+    assert root.get("width") is None
+    assert root.get("viewBox")
+
+
+@pytest.mark.parametrize("width", [WIDE, NARROW], ids=lambda width: width.name)
+@pytest.mark.parametrize("cluster", CLUSTERS.values(), ids=CLUSTERS)
+def test_any_cluster_is_drawn_with_its_nodes_and_rates(cluster: ClusterSpec, width) -> None:
+    with mpl.rc_context(dict(RC)):
+        texts = [each.get_text() for each in draw_cluster(cluster, width).figure.axes[0].texts]
+    assert set(cluster.switches) <= set(texts)
+    names = [node.name for node in cluster.nodes]
+    assert [text for text in texts if text in names] == names[:MOST_NODES]
+    assert any("\N{UPWARDS ARROW}" in text for text in texts) is bool(cluster.switches)
+
+
+def test_holders_hold_every_byte_of_the_gradients_once() -> None:
+    model, cluster = cases.bert_like_model(layers=1), cases.star_cluster(4)
+    for name, baseline in BASELINES.items():
+        holders = holders_of(baseline(model, cluster), model)
+        assert sum(each.gradient_bytes for each in holders) == pytest.approx(model.gradient_bytes), name
+        assert holders == sorted(holders, key=lambda each: -each.gradient_bytes)
+
+
+def test_crossings_name_every_link_that_either_strategy_fills() -> None:
+    model, cluster = cases.mlp_model(), cases.star_cluster(3)
+    reduced, served = (BASELINES[name](model, cluster) for name in ("all_reduce_64mb", "parameter_server"))
+    found = crossings_of(model, cluster, reduced, served)
+    assert {(each.link.source, each.link.target) for each in found} >= {
+        (link.source, link.target) for link in cluster.links if link.source != link.target
+    }
+    assert [each.seconds for each in found] == sorted((each.seconds for each in found), reverse=True)

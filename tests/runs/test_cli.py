@@ -1,0 +1,111 @@
+"""The command: what it prints, and what it refuses in one sentence."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from autosync.runs.cli import main
+from autosync.spec import Strategy
+from tests.runs.examples import Story, search_records, write_finished_run, write_run
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the finished run `one`, and `two` that has only begun."""
+    folder = tmp_path_factory.mktemp("place")
+    write_run(folder / "runs" / "two", Story(()))
+    write_finished_run(folder / "runs" / "one")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _in_the_place(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place)
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(list(arguments)) == 0
+    return capsys.readouterr().out
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(list(arguments)) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("runs: ")
+    assert captured.err.count("\n") == 1
+    return captured.err.removeprefix("runs: ").strip()
+
+
+def test_every_run_has_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = said(capsys, "list").splitlines()
+    assert lines[0].split()[:3] == ["run", "model", "nodes"]
+    assert {line.split()[0]: line.split()[-1] for line in lines[1:]} == {"one": "finished", "two": "unfinished"}
+
+
+def test_a_run_is_shown_with_its_contenders_its_verdict_and_its_files(capsys: pytest.CaptureFixture[str]) -> None:
+    text = said(capsys, "show", "one")
+    assert text.startswith(f"Run one: bert-like on 4 nodes, {len(search_records())} trials.")
+    assert "\n> guided" in text
+    assert "is 1." in text
+    assert "Strategy: runs/one/strategy.json" in text
+    unfinished = said(capsys, "show", "runs/two")
+    assert "There is no verdict yet: the finals were not held." in unfinished
+
+
+def test_the_best_strategy_is_its_file_or_itself(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert said(capsys, "best", "one") == "runs/one/strategy.json\n"
+    strategy = Strategy.from_json(json.loads(said(capsys, "best", "one", "--json")))
+    assert strategy.digest == json.loads((place / "runs/one/result.json").read_text())["verdict"]["winner"]
+
+
+def test_trials_are_exported_to_a_file_or_to_the_terminal(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = list(csv.DictReader(io.StringIO(said(capsys, "export", "one"))))
+    assert said(capsys, "export", "one", "--format", "json", "--out", "trials.json") == ""
+    assert [row["digest"] for row in json.loads((place / "trials.json").read_text())] == [row["digest"] for row in rows]
+
+
+def test_without_a_name_the_latest_run_is_meant(capsys: pytest.CaptureFixture[str]) -> None:
+    assert said(capsys, "best") == "runs/one/strategy.json\n"
+
+
+def test_the_schema_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert json.loads(said(capsys, "schema"))["$id"] == "autosync.result/1"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (
+            ("show", "nowhere"),
+            "A run is a directory with a run.json, but there is none at nowhere or runs/nowhere; "
+            "list those there are with python -m autosync.runs list.",
+        ),
+        (("list", "nowhere"), "Runs are listed in a folder, but nowhere cannot be read: No such file or directory; "
+                              "name another."),
+        (("list", "runs/one"), "A run is a directory with a run.json, but runs/one holds none; name another folder."),
+        (
+            ("best", "two"),
+            "A run has a strategy once its trials are over, but runs/two/strategy.json is not there; go on with it.",
+        ),
+        (
+            ("export", "one", "--out", "runs"),
+            "--out runs cannot be written: Is a directory; name another.",
+        ),
+        (("export", "one", "--format", "xml"), "Invalid value for '--format': 'xml' is not one of 'csv', 'json'."),
+        (("nonsense",), "No such command 'nonsense'."),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_done_is_one_sentence(
+    arguments: tuple[str, ...], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert refused(capsys, *arguments) == sentence
+
+
+def test_a_run_without_records_has_nothing_to_export(capsys: pytest.CaptureFixture[str]) -> None:
+    assert refused(capsys, "export", "two").startswith("Trials are exported from the run's records, but none of two-")
