@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, final
 
 from autosync.errors import TrialError
 from autosync.search import Proposal, Searcher
 from autosync.spec import RuntimeRecord, Strategy, TimingProtocol
+from autosync.tune.stopping import Patience
+from autosync.tune.yardstick import best_now
 from trials.request import TrialRequest
 
 __all__ = ["Campaign", "Keeper", "Limits"]
@@ -32,10 +34,11 @@ class Keeper(Protocol):
 
 @dataclass(frozen=True)
 class Limits:
-    """When a search ends: after `trials` in all, or as soon as `out_of_time` says so."""
+    """When a search ends: after `trials` in all, out of `patience`, or as soon as `out_of_time` says so."""
 
     trials: int
     out_of_time: Callable[[], bool] = lambda: False
+    patience: Patience = field(default_factory=Patience)
 
 
 @final
@@ -55,7 +58,9 @@ class Campaign:
         """Each of `watchers` is called with a record once it is stored and the searcher knows it."""
         self.searcher = searcher
         self.records: list[RuntimeRecord] = []
-        """What trials have found out; those lost with a worker or a node are not among them, and are run again."""
+        """What trials have found out, each with its number in `sequence`; those lost with a worker or a node are not
+        among them, and are run again.
+        """
         self._keeper = keeper
         self._protocol = protocol
         self._run = run
@@ -63,7 +68,9 @@ class Campaign:
         self._limits = limits
         self._watchers = watchers
         self._unfinished = searcher.pending()
+        self._earlier = 0
         self._out = 0
+        self._is_used_up = False
         self._lost = 0
         self._losses: Counter[str] = Counter()
 
@@ -80,24 +87,38 @@ class Campaign:
             else:
                 self.searcher.tell(record)
                 self.records.append(record)
+        self._earlier = len(self.records)
         self._unfinished = self.searcher.pending()
 
     @property
     def is_over(self) -> bool:
-        """Whether all trials have run or are under way, or time is out. One that is lost makes room for another."""
-        return len(self.records) + self._out >= self._limits.trials or self._limits.out_of_time()
+        """Whether no further trial is to be begun. One that is lost makes room for another."""
+        return self.stopped_because is not None
+
+    @property
+    def stopped_because(self) -> str | None:
+        """One sentence, once no further trial is to be begun."""
+        if len(self.records) + self._out >= self._limits.trials:
+            return f"All {self._limits.trials} trials have run."
+        if self._is_used_up:
+            return "The space is used up: every strategy in it was timed."
+        if (why := self._limits.patience.why_end(self.records, self.searcher)) is not None:
+            return why
+        return "The time is used up, but for measuring again." if self._limits.out_of_time() else None
 
     @property
     def best_median_seconds(self) -> float | None:
-        return min((each.median_seconds for each in self.records if each.median_seconds is not None), default=None)
+        """What a trial that begins now is compared with."""
+        return best_now(self.records[: self._earlier], self.records[self._earlier :])
 
     def next_request(self) -> TrialRequest | None:
-        """The next trial to run; None when the search is over, or would be if all under way went well."""
+        """The next trial to run; None when the search is over, or while it depends on those under way."""
         if self.is_over:
             return None
         proposals = self._unfinished[:1] or self.searcher.ask(1)
         del self._unfinished[:1]
         if not proposals:
+            self._is_used_up = not self.searcher.pending()
             return None
         self._out += 1
         self._keeper.save_state(self.searcher.state())
@@ -106,6 +127,8 @@ class Campaign:
     def finish(self, record: RuntimeRecord) -> None:
         """Keep the record of a request, tell the searcher, and then everyone who watches."""
         record = self._judged(record)
+        if record.outcome != "lost":
+            record = replace(record, sequence=len(self.records))
         self._keeper.append(record)
         self._out -= 1
         if record.outcome == "lost":
@@ -156,6 +179,7 @@ class Campaign:
             label=proposal.label,
             run=self._run,
             seed=self._seed,
-            best_median_seconds=self.best_median_seconds,
+            # What is timed again is to be compared, so it runs to its end.
+            best_median_seconds=None if proposal.purpose == "remeasure" else self.best_median_seconds,
             predicted_seconds=proposal.predicted_seconds,
         )

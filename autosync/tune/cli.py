@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from autosync.errors import AutosyncError
-from autosync.tune.options import ON_NODE_LOSS, SEARCHERS, SIMULATORS, TuneOptions
+from autosync.tune.options import ON_NODE_LOSS, SEARCHERS, SIMULATORS, TRAINING_STEPS, TuneOptions
 
 __all__ = ["INTERRUPTED", "main"]
 
@@ -24,17 +24,27 @@ INTERRUPTED = 130
 @click.option("--time-budget", "time_budget_seconds", type=float, help="Seconds after which the search ends.")
 @click.option("--workers", type=int, help="Worker processes; one a node of a cluster, 4 on a single CPU machine.")
 @click.option("--space", help="Search space: a file in search_spaces, or package.module:SPACE.  [default: by model]")
+@click.option("--without-rule", "without_rules", multiple=True, help="A rule the space does without; repeatable.")
 @click.option("--searcher", default="guided", help=f"One of {', '.join(SEARCHERS)}.")
-@click.option("--simulator", default="analytic", help=f"Ranks candidates: one of {', '.join(SIMULATORS)}.")
+@click.option("--simulator", default="auto", help=f"Ranks candidates: one of {', '.join(SIMULATORS)}.")
+@click.option("--warm-start", type=Path, help="Checkpoint of a simulator to start from.  [default: with auto, ours]")
 @click.option("--seed", default=0, help="Same seed and same measurements give the same proposals.")
 @click.option("--out", type=Path, help="Directory of the run.  [default: runs/MODEL-TIME]")
 @click.option("--data", default=Path("data"), type=Path, help="Directory of all records ever measured (Parquet).")
+@click.option(
+    "--replay", type=Path, help="Search these records, and no cluster; --model is a cell: bert-mini@two_racks."
+)
 @click.option("--resume", is_flag=True, help="Go on with the run in --out.")
 @click.option("--warmup", "warmup_steps", default=10, help="Steps thrown away before timing.")
 @click.option("--steps", "timed_steps", default=40, help="Steps timed in each trial.")
 @click.option("--trial-time-limit", "trial_time_limit_seconds", default=300.0, help="Seconds a trial may take.")
-@click.option("--stop-factor", default=2.0, help="A trial this much slower than the best is stopped early.")
+@click.option("--stop-factor", default=1.25, help="A trial surely this much slower than the best is stopped early.")
+@click.option("--patience", type=int, help="Trials in a row without a better strategy before a search may end early.")
+@click.option("--training-steps", default=TRAINING_STEPS, help="Steps to train later: what a shorter one is worth.")
 @click.option("--rounds", default=6, help="Times the finalists are measured again, in turns.")
+@click.option(
+    "--counterfactuals", default=0, help="Decisions of the winner to revert, each timed against it at the end."
+)
 @click.option("--address", help="Ray cluster to join.  [default: $RAY_ADDRESS, or a local one is started]")
 @click.option("--cluster", type=Path, help="Cluster file that states nodes, racks and links.")
 @click.option("--emulate", help="Make a cluster for this run: 4x200mbit, or a cluster file. Needs root.")
@@ -55,6 +65,10 @@ def main(out: Path | None, **given: Any) -> None:
         out = Path("runs") / f"{stem}-{time.strftime('%Y%m%d-%H%M%S')}"
     try:
         options = TuneOptions.create(out=out, **given)
+        if options.replay is not None:
+            from autosync.tune.recorded.searching import search_recorded
+
+            sys.exit(search_recorded(options, click.echo))
         if options.emulate is not None:
             from autosync.tune.emulation import is_inside, tune_emulated
 

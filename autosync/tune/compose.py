@@ -7,20 +7,23 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 
 import ray
 from rich.console import Console
 
 from autosync.baselines import BASELINES, different_strategies
-from autosync.cost import AnalyticSimulator, Replay
-from autosync.cost.protocol import Simulator
+from autosync.cost import Simulator
 from autosync.dataset import RecordStore
 from autosync.engine.zoo import default_space
 from autosync.errors import DatasetError, NodesLostError
+from autosync.rivals import RIVALS, make_rival
 from autosync.search import EvolutionSearch, GuidedSearch, RandomSearch, Searcher
 from autosync.space import SearchSpace
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy, TimingProtocol
+from autosync.tune.asked import asked
 from autosync.tune.campaign import Campaign, Limits
+from autosync.tune.earlier_records import earlier_records
 from autosync.tune.ending import command_to_go_on, finish, print_interrupted
 from autosync.tune.finals import seconds_for_finals
 from autosync.tune.job import Job
@@ -30,7 +33,10 @@ from autosync.tune.place import open_fleet
 from autosync.tune.progress import Progress
 from autosync.tune.refusals import check_cheap_things
 from autosync.tune.run_directory import RunDirectory
+from autosync.tune.scalars import SearchScalars
+from autosync.tune.simulators import guide, leaves_room, make_simulator, simulator_in_words
 from autosync.tune.spaces import load_space
+from autosync.tune.stopping import Patience
 from autosync.tune.tune_run import run_with_tune
 from trials.head_watch import watch_head
 from trials.interruption import ctrl_c_waits
@@ -105,24 +111,31 @@ def _compact(store: RecordStore, console: Console) -> None:
         console.print(f"The records are kept, but could not be merged into one file: {error}", soft_wrap=True)
 
 
-def make_searcher(options: TuneOptions, space: SearchSpace, seeds: list[tuple[str, Strategy]]) -> Searcher:
-    """The searcher called `options.searcher`, which proposes `seeds` first."""
+def make_searcher(
+    options: TuneOptions,
+    space: SearchSpace,
+    seeds: list[tuple[str, Strategy]],
+    simulator: Simulator | None = None,
+) -> Searcher:
+    """The searcher called `options.searcher`, which proposes `seeds` first, and is guided by `simulator` if given."""
     if options.searcher == "random":
         return RandomSearch(space, seeds, options.seed)
     if options.searcher == "evolution":
         return EvolutionSearch(space, seeds, options.seed)
-    return GuidedSearch(space, seeds, options.seed, _make_simulator(options))
+    if options.searcher in RIVALS:
+        return make_rival(options.searcher, space, seeds, options.seed, lambda: simulator or make_simulator(options))
+    return GuidedSearch(space, seeds, options.seed, simulator or make_simulator(options))
 
 
-def _make_simulator(options: TuneOptions) -> Simulator:
-    if options.simulator == "analytic":
-        return AnalyticSimulator()
-    if options.simulator == "replay":
-        return Replay()
-    from autosync.simulator import LearnedSimulator  # torch is imported only when it is asked for
-
-    base = AnalyticSimulator() if options.simulator == "linear" else Replay()
-    return LearnedSimulator(base, options.simulator, seed=options.seed)
+def _guide(job: Job, space: SearchSpace, go_on: bool) -> Simulator | None:
+    """What guides the search, if anything does, with what it learns from other runs."""
+    if job.options.searcher != "guided":
+        return None
+    earlier = earlier_records(job, go_on)
+    for line in simulator_in_words(job.options, space.model, space.cluster, earlier):
+        job.console.print(line, soft_wrap=True)
+    beside = leaves_room(space.cluster, job.backend.addresses, ray.util.get_node_ip_address())
+    return guide(job.options, space, earlier, beside)
 
 
 def _seeds_in_words(model: ModelSpec, cluster: ClusterSpec, different: int, trials: int) -> Iterator[str]:
@@ -140,30 +153,32 @@ def _seeds_in_words(model: ModelSpec, cluster: ClusterSpec, different: int, tria
 def _search(job: Job, go_on: bool) -> int:
     """The whole search, from the first trial, or where it stood, to the verdict; the exit status."""
     options, model, cluster = job.options, job.backend.model, job.backend.cluster
-    space = load_space(options.space or default_space(model.name)).bind(model, cluster)
+    declared = load_space(options.space or default_space(model.name))
+    space = declared.without(*options.without_rules).bind(model, cluster)
     seeds = list(different_strategies(BASELINES, model, cluster).items())
     job.console.print(f"Space {space.name}: 10^{space.log10_size:.1f} strategies.")
-    searcher = make_searcher(options, space, seeds)
+    searcher = make_searcher(options, space, seeds, _guide(job, space, go_on))
     earlier, elsewhere = _restore(job, searcher, go_on)
     trials = max(options.trials - elsewhere, len(seeds)) if elsewhere else options.trials
     for line in _seeds_in_words(model, cluster, len(seeds), trials):
         job.console.print(line, soft_wrap=True)
     if elsewhere:
         job.console.print(f"{elsewhere} trials of this run were on other nodes; they count, but do not compare.")
-    job.directory.write_run(options, model.digest, cluster)
+    job.directory.write_run(options, model.digest, cluster, asked(options, space, sys.argv[1:]))
     progress = Progress(job.console, trials, options.time_budget_seconds, time.monotonic)
 
     limits = _limits(job, trials, lambda: campaign.records)
     told = [each for each in earlier if each.outcome != "lost"]
     metrics = SearchMetrics(model.name, job.directory.name, job.backend.__len__, told)
-    watchers = (progress, metrics)
+    scalars = SearchScalars(job.directory.tune_directory / job.directory.name, told)
+    watchers = (progress, metrics, scalars)
     campaign = Campaign(searcher, job, _protocol(options), job.directory.name, options.seed, limits, watchers)
     campaign.take_up(earlier)
     progress.start_from(told)
     try:
-        with progress:
+        with progress, closing(scalars):
             run_with_tune(campaign, job.backend, job.directory, model.name)
-        return finish(job, campaign.records)
+        return finish(job, campaign.records, campaign.stopped_because or "")
     except NodesLostError:
         if options.on_node_loss != "shrink":
             print_interrupted(job, campaign.records, sys.argv[1:])
@@ -176,7 +191,7 @@ def _search(job: Job, go_on: bool) -> int:
 
 def _restore(job: Job, searcher: Searcher, go_on: bool) -> tuple[list[RuntimeRecord], int]:
     """The run's earlier trials on this cluster, and how many were on another; the searcher is set to where it stood."""
-    trials = [each for each in job.store.read(run=job.directory.name) if each.purpose in ("baseline", "search")]
+    trials = [each for each in job.store.read(run=job.directory.name) if each.of_search]
     here = [each for each in trials if each.cluster.digest == job.backend.cluster.digest]
     elsewhere = sum(each.outcome != "lost" for each in trials) - sum(each.outcome != "lost" for each in here)
     if go_on:
@@ -198,4 +213,9 @@ def _protocol(options: TuneOptions) -> TimingProtocol:
 def _limits(job: Job, trials: int, records: Callable[[], list[RuntimeRecord]]) -> Limits:
     """A time budget is for the whole run: what has gone by, and what the finals will take, count too."""
     budget = job.options.time_budget_seconds or math.inf
-    return Limits(trials, lambda: job.seconds_gone + seconds_for_finals(records(), job.options.rounds) >= budget)
+    rounds, reverted = job.options.rounds, job.options.counterfactuals
+    return Limits(
+        trials,
+        lambda: job.seconds_gone + seconds_for_finals(records(), rounds, reverted) >= budget,
+        Patience(job.options.patience, job.options.training_steps),
+    )

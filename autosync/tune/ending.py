@@ -4,29 +4,35 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
+from autosync.anatomy import strategy_in_words
 from autosync.errors import NodesLostError, TrialError
 from autosync.search import Verdict, judge
 from autosync.spec import RuntimeRecord
 from autosync.tune.finals import finalists, remeasure
 from autosync.tune.job import Job
 from autosync.tune.progress import Standing, duration, milliseconds
-from autosync.tune.report import Outcome, outcome_json, outcome_table, verdict_in_words
-from autosync.tune.words import strategy_in_words
+from autosync.tune.report import Outcome, outcome_json, outcome_table, verdict_in_words, worths_table
+from autosync.tune.reporting import report_run
+from autosync.tune.worths import measure_worths
 
 __all__ = ["command_to_go_on", "finish", "print_interrupted"]
 
 
-def finish(job: Job, records: Sequence[RuntimeRecord]) -> int:
+def finish(job: Job, records: Sequence[RuntimeRecord], stopped_because: str) -> int:
     """Measure the finalists again, write the winner and the result, and print them; the exit status."""
     chosen = finalists(records)
     if not chosen:
         why = "the reasons stand above" if records else "there was no time for any"
         job.console.print(f"No trial succeeded, so there is no strategy to return: {why}.")
+        report_run(job)
         return 1
+    if stopped_because:
+        job.console.print(stopped_because, soft_wrap=True)
     job.console.print(f"Measuring the {len(chosen)} finalists again, {job.options.rounds} times in turns ...")
     baselines = {each.strategy.digest for each in records if each.purpose == "baseline"}
     try:
@@ -38,8 +44,13 @@ def finish(job: Job, records: Sequence[RuntimeRecord]) -> int:
         summary = strategy_in_words(chosen[0].strategy, job.backend.model)
         job.directory.write_strategy(chosen[0].strategy, summary)
         job.console.print(f"{error} The best of the search is in {job.directory.strategy_file}, unproven.")
+        report_run(job)
         return 1
-    _write_and_print(job, Outcome(job.backend.model, records, rounds, verdict), verdict)
+    outcome = Outcome(job.backend.model, records, rounds, verdict, stopped_because)
+    _write_and_print(job, outcome, verdict)
+    if job.options.counterfactuals:
+        _revert(job, outcome, verdict)
+    _print_files(job, outcome)
     return 0
 
 
@@ -55,6 +66,26 @@ def _write_and_print(job: Job, outcome: Outcome, verdict: Verdict) -> None:
     for line in summary:
         console.print(f"  {line}", soft_wrap=True)
     console.print()
+
+
+def _revert(job: Job, outcome: Outcome, verdict: Verdict) -> None:
+    """Find out what the winner's decisions are worth, and add that to the result; the verdict stands without it."""
+    winner = next(each for each in outcome.trials if each.strategy.digest == verdict.winner.digest)
+    try:
+        worths = measure_worths(job, winner)
+    except TrialError as error:
+        job.console.print(f"What the winner's decisions are worth was not found out: {error}", soft_wrap=True)
+        return
+    job.directory.write_result(outcome_json(replace(outcome, worths=worths), job.seconds_gone))
+    if not worths:
+        job.console.print(f"{verdict.winner_label} is a baseline itself: no decision of it can be reverted.\n")
+        return
+    job.console.print(worths_table(worths))
+    job.console.print()
+
+
+def _print_files(job: Job, outcome: Outcome) -> None:
+    console = job.console
     agreement = Standing.of(list(outcome.trials)).rank_agreement
     ranked = "" if np.isnan(agreement) else f" The simulator ranked {agreement:.0%} of the searched pairs right."
     console.print(f"{len(outcome.trials)} trials in {duration(job.seconds_gone)}.{ranked}", soft_wrap=True)
@@ -62,6 +93,7 @@ def _write_and_print(job: Job, outcome: Outcome, verdict: Verdict) -> None:
     console.print(f"Strategy: {strategy}", soft_wrap=True)
     console.print(f"Result:   {job.directory.result_file}", soft_wrap=True)
     console.print(f"Records:  {job.options.data}", soft_wrap=True)
+    report_run(job)
     console.print(f"What it does:  python -m autosync.explain {shlex.quote(str(strategy))}", soft_wrap=True)
     train = shlex.join(["--model", job.options.model, "--strategy", str(strategy)])
     console.print(f"Train with it: python -m autosync.train {train}", soft_wrap=True)
@@ -74,8 +106,9 @@ def print_interrupted(job: Job, records: Sequence[RuntimeRecord], arguments: Seq
     if standing.best is not None:
         job.console.print(
             f"Best so far, not re-measured: {standing.best.label} {standing.best.strategy.digest[:8]} with "
-            f"{milliseconds(standing.best.median_seconds)} a step."
+            f"{milliseconds(standing.best_seconds)} a step."
         )
+    report_run(job)
     again = command_to_go_on(arguments, job.options.out)
     job.console.print(f"Go on with: python -m autosync.tune {again}", soft_wrap=True)
 

@@ -1,4 +1,4 @@
-"""The finals: the best few and the best baseline, timed again in turns."""
+"""The finals: the best few and the best baselines, timed again in turns."""
 
 from __future__ import annotations
 
@@ -6,26 +6,41 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from autosync.search import interleaved
-from autosync.spec import RuntimeRecord, TimingProtocol
+from autosync.search import interleaved, strategy_medians
+from autosync.spec import RuntimeRecord, Strategy, TimingProtocol
 from trials.request import TrialRequest
 
-__all__ = ["CANDIDATES", "finalists", "remeasure", "seconds_for_finals"]
+__all__ = ["CANDIDATES", "again", "finalists", "remeasure", "seconds_for_finals", "take_turns"]
 
 CANDIDATES = 3
+
+BASELINES, CLOSE = 3, 1.05
+"""So many baselines are measured again that were at most by so much slower than the best: it may have been lucky, and
+is what the candidates are held against."""
 
 ATTEMPTS = 4
 """How often a finalist's turn is run that is lost with a worker or a node."""
 
 
 def finalists(records: Sequence[RuntimeRecord]) -> list[RuntimeRecord]:
-    """The best candidates and the best baseline among complete trials, fastest first."""
-    complete = sorted(
-        (each for each in records if each.outcome == "ok"), key=lambda each: each.median_seconds or math.inf
-    )
-    candidates = [each for each in complete if each.purpose == "search"][:CANDIDATES]
-    baseline = [each for each in complete if each.purpose == "baseline"][:1]
-    return sorted(candidates + baseline, key=lambda each: each.median_seconds or math.inf)
+    """The best candidates, and the best baseline with those close to it, of complete trials; fastest first.
+
+    Each is its first record; how fast it is, the median over all of its records.
+    """
+    medians = strategy_medians(records)
+
+    def seconds(record: RuntimeRecord) -> float:
+        return medians[record.strategy.digest]
+
+    first: dict[str, RuntimeRecord] = {}
+    for record in records:
+        if record.outcome == "ok" and record.purpose != "remeasure":
+            first.setdefault(record.strategy.digest, record)
+    ordered = sorted(first.values(), key=seconds)
+    candidates = [each for each in ordered if each.purpose == "search"][:CANDIDATES]
+    baselines = [each for each in ordered if each.purpose == "baseline"][:BASELINES]
+    close = [each for each in baselines if seconds(each) <= CLOSE * seconds(baselines[0])]
+    return sorted(candidates + close, key=seconds)
 
 
 def remeasure(
@@ -35,18 +50,36 @@ def remeasure(
     keep: Callable[[RuntimeRecord], object],
 ) -> list[list[RuntimeRecord]]:
     """Time the finalists again, `rounds` times in turns, each to its end; the records by round."""
-    turns: list[list[RuntimeRecord]] = [[] for _ in range(rounds)]
-    for turn, finalist in interleaved(chosen, rounds):
-        protocol = _shorter(finalist.protocol)
-        request = TrialRequest(
-            strategy=finalist.strategy,
-            protocol=protocol,
-            purpose="remeasure",
-            label=finalist.label,
-            run=finalist.run,
-            seed=finalist.seed,
-            predicted_seconds=finalist.predicted_seconds,
-        )
+    return take_turns([again(each, each.label) for each in chosen], rounds, run_trial, keep)
+
+
+def again(record: RuntimeRecord, label: str, strategy: Strategy | None = None) -> TrialRequest:
+    """The request that times `strategy`, by default the record's own, for a turn under the record's conditions."""
+    return TrialRequest(
+        strategy=strategy or record.strategy,
+        protocol=_shorter(record.protocol),
+        purpose="remeasure",
+        label=label,
+        run=record.run,
+        seed=record.seed,
+        predicted_seconds=record.predicted_seconds if strategy is None else None,
+    )
+
+
+def take_turns(
+    requests: Sequence[TrialRequest],
+    rounds: int,
+    run_trial: Callable[[TrialRequest], RuntimeRecord],
+    keep: Callable[[RuntimeRecord], object],
+    out_of_time: Callable[[], bool] = lambda: False,
+) -> list[list[RuntimeRecord]]:
+    """Run the requests `rounds` times in turns, and no round that begins `out_of_time`; the records by round."""
+    turns: list[list[RuntimeRecord]] = []
+    for turn, request in interleaved(requests, rounds):
+        if turn == len(turns):
+            if out_of_time():
+                break
+            turns.append([])
         for _ in range(ATTEMPTS):
             record = run_trial(request)
             keep(record)
@@ -65,6 +98,10 @@ def _shorter(protocol: TimingProtocol) -> TimingProtocol:
     )
 
 
-def seconds_for_finals(records: Sequence[RuntimeRecord], rounds: int) -> float:
-    """What the finals would take if held now, so that a time budget can leave room for them."""
-    return rounds * sum((each.setup_seconds + each.total_seconds) / 2 for each in finalists(records))
+def seconds_for_finals(records: Sequence[RuntimeRecord], rounds: int, counterfactuals: int = 0) -> float:
+    """What the finals would take if held now, so that a time budget can leave room for them.
+
+    So many `counterfactuals` are timed after them in turns with the winner; they are taken to last as long as it does.
+    """
+    turns = [(each.setup_seconds + each.total_seconds) / 2 for each in finalists(records)]
+    return rounds * (sum(turns) + ((1 + counterfactuals) * turns[0] if counterfactuals and turns else 0.0))

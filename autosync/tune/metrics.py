@@ -46,10 +46,8 @@ class SearchMetrics:
         standing = Standing.of(self._records)
         values = {
             "autosync_step_seconds": record.median_seconds,
-            "autosync_best_step_seconds": standing.best.median_seconds if standing.best else None,
-            "autosync_best_baseline_step_seconds": (
-                standing.best_baseline.median_seconds if standing.best_baseline else None
-            ),
+            "autosync_best_step_seconds": standing.best_seconds,
+            "autosync_best_baseline_step_seconds": standing.best_baseline_seconds,
             "autosync_rank_agreement": standing.rank_agreement,
             "autosync_lanes": float(self._lanes()),
         }

@@ -11,10 +11,20 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from autosync.errors import AutosyncError
 
-__all__ = ["ON_NODE_LOSS", "SEARCHERS", "SIMULATORS", "OptionsError", "TuneOptions", "flag"]
+__all__ = [
+    "CLOSED_FORMS",
+    "ON_NODE_LOSS",
+    "SEARCHERS",
+    "SIMULATORS",
+    "TRAINING_STEPS",
+    "OptionsError",
+    "TuneOptions",
+    "flag",
+]
 
-SEARCHERS = ("guided", "evolution", "random")
-SIMULATORS = ("analytic", "replay", "linear", "rnn", "gat", "deepsets", "trees")
+SEARCHERS = ("guided", "evolution", "random", "original", "tpe", "tpe-knobs", "gp", "gp-knobs")
+CLOSED_FORMS = ("analytic", "replay")
+SIMULATORS = ("auto", *CLOSED_FORMS, "linear", "rnn", "gat", "deepsets", "trees")
 ON_NODE_LOSS = ("wait", "shrink")
 
 EXCLUSIVE = (
@@ -23,7 +33,16 @@ EXCLUSIVE = (
     ("address", "emulate"),
     ("cluster", "emulate"),
     ("workers", "emulate"),
+    ("replay", "emulate"),
+    ("replay", "cluster"),
+    ("replay", "address"),
+    ("replay", "workers"),
+    ("replay", "space"),
 )
+
+TRAINING_STEPS = 100_000
+"""Steps that a model is trained for once the search is over, unless stated: about 90 epochs of a million examples in
+batches of a thousand."""
 
 LARGEST_SEED = 2**63 - 1
 """Records keep the seed in 64 bits."""
@@ -43,17 +62,23 @@ class TuneOptions(BaseModel):
     time_budget_seconds: float | None = Field(None, gt=0)
     workers: int | None = Field(None, ge=1)
     space: str | None = None
+    without_rules: tuple[str, ...] = ()
     searcher: str = Field("guided", pattern="|".join(f"^{name}$" for name in SEARCHERS))
-    simulator: str = Field("analytic", pattern="|".join(f"^{name}$" for name in SIMULATORS))
+    simulator: str = Field("auto", pattern="|".join(f"^{name}$" for name in SIMULATORS))
+    warm_start: Path | None = None
     seed: int = Field(0, ge=0, le=LARGEST_SEED)
     out: Path
     data: Path = Path("data")
+    replay: Path | None = None
     resume: bool = False
     warmup_steps: int = Field(10, ge=0)
     timed_steps: int = Field(40, ge=1)
     trial_time_limit_seconds: float = Field(300.0, gt=0)
-    stop_factor: float = Field(2.0, gt=1)
+    stop_factor: float = Field(1.25, gt=1)
+    patience: int | None = Field(None, ge=1)
+    training_steps: int = Field(TRAINING_STEPS, ge=1)
     rounds: int = Field(6, ge=1)
+    counterfactuals: int = Field(0, ge=0)
     address: str | None = None
     cluster: Path | None = None
     emulate: str | None = None
@@ -74,7 +99,7 @@ class TuneOptions(BaseModel):
             name = flag(str(first["loc"][0])) if first["loc"] else "options"
             rule = first["msg"].replace("Input should", "must").replace("String should", "must")
             if first["type"] == "string_pattern_mismatch":
-                rule = f"must be one of {', '.join(re.findall(r'[a-z]+', first['ctx']['pattern']))}"
+                rule = f"must be one of {', '.join(re.findall(r'[a-z-]+', first['ctx']['pattern']))}"
             raise OptionsError(f"{name} {rule[0].lower() + rule[1:]}, not {first['input']!r}.") from None
         options._check_together()
         return options
@@ -84,8 +109,17 @@ class TuneOptions(BaseModel):
         for one, other in EXCLUSIVE:
             if getattr(self, one) is not None and getattr(self, other) is not None:
                 raise OptionsError(f"{flag(one)} and {flag(other)} exclude each other; leave one of them out.")
+        if self.replay is not None and (self.resume or self.without_rules):
+            raise OptionsError(
+                "--replay searches recorded trials and keeps nothing; leave --resume and --without-rule out."
+            )
         if self.reprobe and not (self.resume and self.probe):
             raise OptionsError("--reprobe measures the links of a run again; it needs --resume, and no --no-probe.")
+        if self.warm_start is not None and (self.searcher != "guided" or self.simulator in CLOSED_FORMS):
+            by = f"--searcher {self.searcher}" if self.searcher != "guided" else f"--simulator {self.simulator}"
+            raise OptionsError(
+                f"--warm-start is for a simulator that learns, but {by} has none; leave one of them out."
+            )
 
     def identity(self) -> dict[str, Any]:
         """What a resumed search must share with the one it goes on from."""
@@ -96,17 +130,21 @@ class TuneOptions(BaseModel):
             "cluster",
             "emulate",
             "space",
+            "without_rules",
             "searcher",
             "simulator",
+            "warm_start",
             "seed",
             "warmup_steps",
             "timed_steps",
         )
         chosen = {name: value for name, value in json.loads(self.model_dump_json()).items() if name in same}
+        if self.warm_start is not None:
+            chosen["warm_start"] = str(self.warm_start.resolve())
         return chosen | {"data": str(self.data.resolve())}
 
 
 def flag(name: str) -> str:
     """How the option `name` is written on the command line, such as --steps for `timed_steps`."""
-    short = {"warmup_steps": "warmup", "timed_steps": "steps"}.get(name, name.removesuffix("_seconds"))
-    return "--" + short.replace("_", "-")
+    short = {"warmup_steps": "warmup", "timed_steps": "steps", "without_rules": "without_rule"}
+    return "--" + short.get(name, name.removesuffix("_seconds")).replace("_", "-")

@@ -13,32 +13,24 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from autosync.search import pairwise_accuracy
+from autosync.anatomy import duration, milliseconds
+from autosync.search import pairwise_accuracy, strategy_medians
 from autosync.spec import RuntimeRecord
 
 __all__ = ["Progress", "Standing", "duration", "milliseconds"]
 
 
-def milliseconds(seconds: float | None) -> str:
-    return "-" if seconds is None else f"{seconds * 1e3:.1f} ms"
-
-
-def duration(seconds: float) -> str:
-    """Seconds as 42 s, 3 min 10 s or 1 h 05 min."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
-
-
 @dataclass(frozen=True)
 class Standing:
-    """Where a search stands after its records so far."""
+    """Where a search stands after its records so far.
+
+    `best` is the first record of the fastest strategy, which takes `best_seconds` a step, the median over all its
+    timings.
+    """
 
     best: RuntimeRecord | None
-    best_baseline: RuntimeRecord | None
+    best_seconds: float | None
+    best_baseline_seconds: float | None
     rank_agreement: float
     failed: int
 
@@ -49,13 +41,13 @@ class Standing:
         agreement = pairwise_accuracy(
             [each.predicted_seconds or 0.0 for each in predicted], [each.median_seconds or 0.0 for each in predicted]
         )
+        medians = strategy_medians(timed)
+        best = min(timed, key=lambda each: medians[each.strategy.digest], default=None)
+        baselines = [medians[each.strategy.digest] for each in timed if each.purpose == "baseline"]
         return cls(
-            best=min(timed, key=lambda each: each.median_seconds or math.inf, default=None),
-            best_baseline=min(
-                (each for each in timed if each.purpose == "baseline"),
-                key=lambda each: each.median_seconds or math.inf,
-                default=None,
-            ),
+            best=best,
+            best_seconds=medians[best.strategy.digest] if best else None,
+            best_baseline_seconds=min(baselines, default=None),
             rank_agreement=agreement,
             failed=sum(each.outcome in ("failed", "timed_out", "lost") for each in records),
         )
@@ -106,23 +98,25 @@ class Progress:
         line.append(f"{record.strategy.digest[:8]}  {record.label:<28.28}")
         if record.outcome == "ok":
             line.append(f"{milliseconds(record.median_seconds):>10}", "bold")
+            if record.purpose == "remeasure":
+                line.append("  timed again")
             if standing.best is record:
                 line.append("  best so far", "green")
         else:
             line.append(f"{record.outcome:>10}", "yellow" if record.outcome == "stopped" else "red")
             line.append(f"  {record.reason}")
         if not self._live and record.outcome == "ok" and standing.best is not record:
-            line.append(f"  best {milliseconds(standing.best.median_seconds if standing.best else None)}")
+            line.append(f"  best {milliseconds(standing.best_seconds)}")
         return line
 
     def _line(self) -> Table:
         """The live line: how far, best against best baseline, how well the simulator ranks, time left."""
         standing, count = Standing.of(self._records), len(self._records)
         parts = []
-        if standing.best:
-            parts.append(f"best {milliseconds(standing.best.median_seconds)}")
-        if standing.best_baseline:
-            parts.append(f"best baseline {milliseconds(standing.best_baseline.median_seconds)}")
+        if standing.best_seconds is not None:
+            parts.append(f"best {milliseconds(standing.best_seconds)}")
+        if standing.best_baseline_seconds is not None:
+            parts.append(f"best baseline {milliseconds(standing.best_baseline_seconds)}")
         if not math.isnan(standing.rank_agreement):
             parts.append(f"{standing.rank_agreement:.0%} ranked right")
         if standing.failed:

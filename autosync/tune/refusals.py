@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from autosync.engine.zoo import default_space, resolve_name
+from autosync.rivals import check_installed
 from autosync.tune.options import OptionsError, TuneOptions
+from autosync.tune.simulators import check_warm_start
 from autosync.tune.spaces import load_space
 from trials.cluster_file import read_cluster_file
 from trials.opening import check_model_name
@@ -14,8 +16,10 @@ __all__ = ["check_cheap_things"]
 def check_cheap_things(options: TuneOptions) -> None:
     """Raises the `AutosyncError` that says what is wrong."""
     check_model_name(options.model)
-    load_space(options.space or default_space(resolve_name(options.model, 0)))
+    check_installed(options.searcher)
+    load_space(options.space or default_space(resolve_name(options.model, 0))).without(*options.without_rules)
     if options.cluster is not None:
         read_cluster_file(options.cluster)
     if options.working_dir is not None and not options.working_dir.is_dir():
         raise OptionsError(f"--working-dir must be a directory, but {options.working_dir} is none.")
+    check_warm_start(options)

@@ -3,135 +3,70 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from rich.table import Table
 
-from autosync.search import Verdict, median_interval
+import autosync.runs
+from autosync.runs import Contender, contenders, contenders_table
+from autosync.search import Verdict, Worth
 from autosync.spec import ModelSpec, RuntimeRecord
-from autosync.tune.progress import Standing, milliseconds
-from autosync.tune.words import marked
+from autosync.tune.progress import Standing
 
-__all__ = ["Outcome", "outcome_json", "outcome_table", "verdict_in_words"]
+__all__ = ["Outcome", "outcome_json", "outcome_table", "verdict_in_words", "worths_table"]
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """All that a run has found: its trials, the re-measured rounds of the finalists, and the verdict on them."""
+    """All that a run has found: its trials, the re-measured rounds of the finalists, and the verdict on them.
+
+    `stopped_because` says in a sentence why no more trials were run; `worths` are what the winner's decisions are
+    worth, None when that was not asked for.
+    """
 
     model: ModelSpec
     trials: Sequence[RuntimeRecord]
     rounds: Sequence[Sequence[RuntimeRecord]]
     verdict: Verdict | None
+    stopped_because: str = ""
+    worths: Sequence[Worth] | None = None
 
-
-@dataclass(frozen=True)
-class _Row:
-    label: str
-    digest: str
-    purpose: str
-    turns: tuple[tuple[float, ...], ...]
-    remeasured: bool
-    outcome: str
-    changes_statistics: bool
-
-    @property
-    def steps(self) -> tuple[float, ...]:
-        return tuple(seconds for turn in self.turns for seconds in turn)
-
-    @property
-    def median(self) -> float:
-        return statistics.median(self.steps) if self.steps else float("inf")
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """95 % interval of the median: over the medians of several turns, since trials differ by more than steps do."""
-        if len(self.turns) > 1:
-            return median_interval([statistics.median(turn) for turn in self.turns])
-        return median_interval(self.steps)
-
-
-def _rows(outcome: Outcome) -> list[_Row]:
-    """Every baseline, and every finalist by its re-measured steps, fastest first."""
-    again: dict[str, list[RuntimeRecord]] = {}
-    for turn in outcome.rounds:
-        for record in turn:
-            if record.outcome == "ok":
-                again.setdefault(record.strategy.digest, []).append(record)
-    rows = []
-    for record in outcome.trials:
-        records = again.get(record.strategy.digest, [])
-        if record.purpose == "baseline" or records:
-            turns = tuple(each.step_seconds for each in records or [record] if each.step_seconds)
-            strategy = record.strategy
-            lossy = strategy.changes_statistics
-            row = _Row(record.label, strategy.digest, record.purpose, turns, bool(records), record.outcome, lossy)
-            rows.append(row)
-    return sorted(rows, key=lambda row: (not row.remeasured, row.median))
+    def contenders(self) -> list[Contender]:
+        turns = [record for records in self.rounds for record in records if record.outcome == "ok"]
+        return contenders(self.trials, turns)
 
 
 def outcome_table(outcome: Outcome) -> Table:
-    """Median step, its 95 % interval and the speed-up over the best baseline; finalists, re-measured, come first.
+    """Median step, its 95 % interval and the speed-up over the best baseline; finalists, re-measured, come first."""
+    return contenders_table(outcome.contenders(), outcome.verdict.winner.digest if outcome.verdict else None)
 
-    The speed-up of what was timed once, at another moment than the yardstick, is marked with a tilde.
-    """
+
+def worths_table(worths: Sequence[Worth]) -> Table:
+    """What each of the winner's decisions is worth: how many times as long a step takes without it."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    table.add_column("strategy", min_width=22, overflow="ellipsis", no_wrap=True)
-    for title, width in (("", 8), ("median", 9), ("95 % interval", 13), ("speed-up", 8)):
-        table.add_column(title, justify="right" if title else "left", min_width=width, no_wrap=True)
-    table.add_column("steps", no_wrap=True)
-    rows = _rows(outcome)
-    measured = [row for row in rows if row.purpose == "baseline" and row.steps]
-    final = [row for row in measured if row.remeasured] or measured
-    yardstick = min((row.median for row in final), default=float("nan"))
-    winner = outcome.verdict.winner.digest if outcome.verdict else None
-    for row in rows:
-        low, high = row.interval if row.steps else (0.0, 0.0)
+    table.add_column("the winner, but", overflow="fold")
+    for title in ("step takes", "95 % interval", "rounds"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for worth in worths:
         table.add_row(
-            f"{'> ' if row.digest == winner else '  '}{marked(row.label, row.changes_statistics)}",
-            row.digest[:8],
-            milliseconds(row.median) if row.steps else "-",
-            f"{low * 1e3:.1f} - {high * 1e3:.1f}" if row.steps else "",
-            f"{'' if row.remeasured else '~ '}{yardstick / row.median:.2f} x" if row.steps else "",
-            _remark(row),
-            style="bold" if row.digest == winner else None,
+            worth.counterfactual.label,
+            "-" if worth.ratio is None else f"{worth.ratio:.2f} x",
+            f"{worth.interval[0]:.2f} - {worth.interval[1]:.2f}" if worth.interval else "",
+            str(worth.rounds),
         )
     return table
 
 
-def _remark(row: _Row) -> str:
-    if row.remeasured:
-        return f"{len(row.steps)} in {len(row.turns)} turns"
-    return {"ok": f"{len(row.steps)}", "stopped": f"stopped at {len(row.steps)}"}.get(row.outcome, row.outcome)
-
-
 def verdict_in_words(verdict: Verdict) -> str:
     """Whether the winner beats the best baseline, and how sure that is."""
-    low, high = verdict.interval
-    interval = f"95 % interval {low:.2f} to {high:.2f}"
-    note = f" {verdict.note}" if verdict.note else ""
-    if verdict.winner.changes_statistics:
-        note += " It changes the statistics of training: what counts is the time to a loss, not the step."
-    if verdict.candidate is None:
-        return f"No found strategy could be compared; the best baseline, {verdict.baseline_label}, is returned.{note}"
-    if verdict.beyond_noise:
-        return (
-            f"{verdict.winner_label} {verdict.winner.digest[:8]} is {verdict.speedup:.2f} x as fast as the best "
-            f"baseline, {verdict.baseline_label} ({interval}, {verdict.rounds} rounds in turns).{note}"
-        )
-    return (
-        f"No found strategy beats the best baseline beyond the noise (best: {verdict.speedup:.2f} x, {interval}); "
-        f"{verdict.baseline_label} is returned.{note}"
-    )
+    return autosync.runs.verdict_in_words(_verdict_json(verdict))
 
 
 def outcome_json(outcome: Outcome, seconds: float) -> dict[str, Any]:
-    """The result for scripts: seconds are of one step unless said otherwise."""
+    """The result for scripts, as `autosync.runs.result_schema` describes it."""
     standing = Standing.of(list(outcome.trials))
-    verdict = outcome.verdict
     document: dict[str, Any] = {
         "format": "autosync.result/1",
         "model": outcome.model.name,
@@ -139,6 +74,7 @@ def outcome_json(outcome: Outcome, seconds: float) -> dict[str, Any]:
         "trials": len(outcome.trials),
         "failed_trials": standing.failed,
         "wall_seconds": seconds,
+        "stopped_because": outcome.stopped_because,
         "simulator_pairwise_accuracy": None if math.isnan(standing.rank_agreement) else standing.rank_agreement,
         "strategies": [
             {
@@ -148,24 +84,44 @@ def outcome_json(outcome: Outcome, seconds: float) -> dict[str, Any]:
                 "changes_statistics": row.changes_statistics,
                 "outcome": row.outcome,
                 "remeasured": row.remeasured,
-                "median_seconds": row.median if row.steps else None,
-                "median_interval_seconds": list(row.interval) if row.steps else None,
-                "steps": len(row.steps),
+                "median_seconds": row.median_seconds,
+                "median_interval_seconds": list(row.interval) if row.interval else None,
+                "steps": row.steps,
             }
-            for row in _rows(outcome)
+            for row in outcome.contenders()
         ],
     }
-    if verdict:
-        document["verdict"] = {
-            "winner": verdict.winner.digest,
-            "winner_label": verdict.winner_label,
-            "baseline": verdict.baseline.digest,
-            "baseline_label": verdict.baseline_label,
-            "speedup": verdict.speedup,
-            "speedup_interval": list(verdict.interval),
-            "beyond_noise": verdict.beyond_noise,
-            "rounds": verdict.rounds,
-            "candidate": verdict.candidate.digest if verdict.candidate else None,
-            "note": verdict.note,
-        }
+    if outcome.verdict:
+        document["verdict"] = _verdict_json(outcome.verdict)
+    if outcome.worths is not None:
+        document["counterfactuals"] = [_worth_json(each) for each in outcome.worths]
     return document
+
+
+def _verdict_json(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "winner": verdict.winner.digest,
+        "winner_label": verdict.winner_label,
+        "baseline": verdict.baseline.digest,
+        "baseline_label": verdict.baseline_label,
+        "speedup": verdict.speedup,
+        "speedup_interval": list(verdict.interval),
+        "beyond_noise": verdict.beyond_noise,
+        "rounds": verdict.rounds,
+        "candidate": verdict.candidate.digest if verdict.candidate else None,
+        "changes_statistics": verdict.winner.changes_statistics,
+        "note": verdict.note,
+    }
+
+
+def _worth_json(worth: Worth) -> dict[str, Any]:
+    return {
+        "label": worth.counterfactual.label,
+        "strategy_digest": worth.counterfactual.strategy.digest,
+        "gradient_bytes": worth.counterfactual.gradient_bytes,
+        "predicted_worth": worth.counterfactual.predicted_worth,
+        "worth": worth.ratio,
+        "worth_interval": list(worth.interval) if worth.interval else None,
+        "rounds": worth.rounds,
+        "note": worth.note,
+    }

@@ -63,7 +63,10 @@ class RunDirectory:
         """Where Ray Tune keeps its own results."""
         return self.path.resolve() / "tune"
 
-    def write_run(self, options: TuneOptions, model_digest: str, cluster: ClusterSpec) -> None:
+    def write_run(
+        self, options: TuneOptions, model_digest: str, cluster: ClusterSpec, asked: dict[str, Any] | None = None
+    ) -> None:
+        """`asked` is for the report: what `options` do not tell of a run, such as the size of its space."""
         self._write(
             "run.json",
             {
@@ -71,6 +74,7 @@ class RunDirectory:
                 "options": options.identity(),
                 "model_digest": model_digest,
                 "cluster": cluster.to_json(),
+                "asked": asked or {},
             },
         )
 
@@ -94,6 +98,16 @@ class RunDirectory:
         document = self._read("search.json")
         return document["searcher"], float(document["seconds_gone"])
 
+    def write_earlier(self, record_ids: list[str]) -> None:
+        """Of which records of other runs the simulator learns."""
+        self._write("earlier.json", {"record_ids": record_ids})
+
+    def read_earlier(self) -> list[str] | None:
+        """What `write_earlier` wrote; None when it has not."""
+        if not self._file("earlier.json").exists():
+            return None
+        return list(self._read("earlier.json")["record_ids"])
+
     def write_strategy(self, strategy: Strategy, summary: list[str]) -> None:
         """`strategy.json`, one line a variable so that a person can read it; `summary` is for that person alone."""
         document = strategy.to_json()
@@ -105,6 +119,10 @@ class RunDirectory:
 
     def write_result(self, result: dict[str, Any]) -> None:
         self._replace("result.json", json.dumps(result, indent=2) + "\n")
+
+    def write_trials(self, rows: str) -> None:
+        """`trials.csv`, a line for each trial."""
+        self._replace("trials.csv", rows)
 
     def _file(self, name: str) -> Path:
         return self.path / name

@@ -38,12 +38,15 @@ class StrategyTrial(Trainable):
         When no trial can be run any more there is no record, but a `failure` that says why.
         """
         try:
-            record = self._run(self.config["lane"], TrialRequest.from_json(json.loads(self.config["request"])))
+            request = TrialRequest.from_json(json.loads(self.config["request"]))
+            record = self._run(self.config["lane"], request)
         except TrialError as error:
             return {"step_seconds": float("nan"), "failure": str(error), "done": True}
         median = record.median_seconds
         return {
             "step_seconds": float("nan") if median is None else median,
+            "predicted_seconds": float("nan") if record.predicted_seconds is None else record.predicted_seconds,
+            "best_step_seconds": _least(median if record.outcome == "ok" else None, request.best_median_seconds),
             "outcome": record.outcome,
             "reason": record.reason,
             "label": record.label,
@@ -53,3 +56,7 @@ class StrategyTrial(Trainable):
             "record": json.dumps(record.to_json()),
             "done": True,
         }
+
+
+def _least(*seconds: float | None) -> float:
+    return min((each for each in seconds if each is not None), default=float("nan"))

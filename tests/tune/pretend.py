@@ -111,7 +111,7 @@ def options(out: Path = Path("unused"), **given: object) -> TuneOptions:
 def searcher(name: str, seed: int = 1) -> Searcher:
     space = load_space("default").bind(MODEL, CLUSTER)
     seeds = [(label, BASELINES[label](MODEL, CLUSTER)) for label in SEEDS]
-    return make_searcher(options(searcher=name, seed=seed), space, seeds)
+    return make_searcher(options(searcher=name, simulator="analytic", seed=seed), space, seeds)
 
 
 def campaign(

@@ -47,6 +47,12 @@ def test_an_unknown_model_is_refused_when_it_begins_like_a_known_one_and_when_a_
     assert "No model is called 'nosuch'" in refused("--model", "nosuch", "--space", "tiny")
 
 
+def test_a_checkpoint_that_is_none_is_refused_and_said_what_one_is() -> None:
+    sentence = refused("--model", "mlp", "--warm-start", "nowhere")
+    assert sentence.startswith("--warm-start nowhere cannot be used: A checkpoint is a folder with simulator.json and ")
+    assert "No such file or directory" in sentence
+
+
 def test_no_trials_are_refused() -> None:
     assert refused("--model", "mlp", "--trials", "0") == "--trials must be greater than or equal to 1, not 0."
 
@@ -90,6 +96,14 @@ def test_a_cluster_file_that_is_not_there_is_refused() -> None:
 def test_an_unknown_space_is_refused_with_the_known_ones() -> None:
     sentence = refused("--model", "mlp", "--space", "nosuch")
     assert sentence.startswith("No search space is called 'nosuch'. Known: bert, cnn, default, lossy, ncf, tiny;")
+
+
+def test_a_rule_that_no_space_has_is_refused_with_those_there_are() -> None:
+    sentence = refused("--model", "mlp", "--without-rule", "load_balancing", "--without-rule", "luck")
+    assert sentence == (
+        "Space 'default' has no rule 'luck' to do without. Known: load_balancing, server_choice, bucket_order, "
+        "partition_bounds, common_decisions."
+    )
 
 
 def test_resume_without_a_directory_is_refused() -> None:

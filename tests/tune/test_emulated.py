@@ -18,7 +18,10 @@ from trials.emulate.network import NETNS
 pytestmark = [pytest.mark.timeout(280), needs_root]
 
 TRIALS = 7
-COMMAND = ("--model", "mlp", "--trials", str(TRIALS), "--rounds", "2", "--steps", "5", "--warmup", "2")
+COMMAND = (
+    *("--model", "mlp", "--trials", str(TRIALS), "--rounds", "2", "--steps", "5", "--warmup", "2"),
+    *("--simulator", "analytic"),
+)
 WHERE = ("--emulate", "4x200mbit", "--out", "runs/one", "--data", "data")
 
 

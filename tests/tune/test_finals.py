@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from autosync.spec import RuntimeRecord
-from autosync.tune.finals import CANDIDATES, finalists, remeasure, seconds_for_finals
+from autosync.tune.finals import CANDIDATES, again, finalists, remeasure, seconds_for_finals, take_turns
 from tests.tune.pretend import PretendBackend
 from tests.tune.records import found, record
 from trials.request import TrialRequest
@@ -23,6 +25,24 @@ def test_the_best_three_found_and_the_best_baseline_are_finalists_fastest_first(
     assert [each.median_seconds for each in chosen] == [0.1, 0.2, 0.3, 0.4]
     assert [each.purpose for each in chosen].count("search") == CANDIDATES
     assert [each.label for each in chosen if each.purpose == "baseline"] == ["all_reduce_25mb"]
+
+
+def test_baselines_close_to_the_best_one_are_finalists_too_three_at_most() -> None:
+    names = ("parameter_server", "all_reduce_25mb", "byteps", "all_reduce_per_variable", "partitioned_all_reduce")
+    seconds = (0.209, 0.2, 0.211, 0.205, 0.202)
+    chosen = finalists([record(name, [time]) for name, time in zip(names, seconds, strict=True)])
+    assert [each.label for each in chosen] == ["all_reduce_25mb", "partitioned_all_reduce", "all_reduce_per_variable"]
+    chosen = finalists([record("parameter_server", [0.209]), record("byteps", [0.2]), record("all_reduce_25mb", [0.3])])
+    assert [each.label for each in chosen] == ["byteps", "parameter_server"]
+
+
+def test_a_strategy_that_was_timed_again_is_a_finalist_once_and_by_all_its_timings() -> None:
+    records = trials()
+    lucky = min(records, key=lambda each: each.median_seconds if each.outcome == "ok" else 9.0)
+    again = [replace(lucky, purpose="remeasure", step_seconds=(seconds,)) for seconds in (0.38, 0.39)]
+    chosen = finalists([*records, *again])
+    assert [each.median_seconds for each in chosen] == [0.2, 0.3, 0.1, 0.4]
+    assert chosen[2] == lucky
 
 
 def test_without_a_complete_trial_there_are_no_finalists() -> None:
@@ -66,3 +86,21 @@ def test_a_time_budget_leaves_room_for_the_finals_setup_whole_and_steps_halved()
     assert seconds_for_finals([baseline], 6) == 6 * (0.25 + 1.0)
     assert seconds_for_finals([baseline, record(found(1)[0], [0.1], total_seconds=0.25)], 6) == 6 * (1.25 + 0.25)
     assert seconds_for_finals([], 6) == 0.0
+
+
+def test_a_time_budget_leaves_room_for_counterfactuals_beside_the_winner() -> None:
+    baseline = record("parameter_server", [0.2], total_seconds=2.25)
+    assert seconds_for_finals([baseline], 6, counterfactuals=3) == (6 + 6 * 4) * (0.25 + 1.0)
+    assert seconds_for_finals([], 6, counterfactuals=3) == 0.0
+
+
+def test_turns_end_with_the_round_before_time_is_out() -> None:
+    requests = [again(each, "turn") for each in finalists(trials())[:2]]
+    asked: list[int] = []
+
+    def out_of_time() -> bool:
+        asked.append(1)
+        return len(asked) > 2
+
+    turns = take_turns(requests, 5, PretendBackend().run, lambda _: None, out_of_time)
+    assert [len(turn) for turn in turns] == [2, 2]

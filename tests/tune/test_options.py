@@ -12,16 +12,21 @@ REFUSED = {
     "trials": (0, "--trials must be greater than or equal to 1, not 0."),
     "time_budget_seconds": (-5.0, "--time-budget must be greater than 0, not -5.0."),
     "workers": (0, "--workers must be greater than or equal to 1, not 0."),
-    "searcher": ("nosuch", "--searcher must be one of guided, evolution, random, not 'nosuch'."),
+    "searcher": (
+        "nosuch",
+        "--searcher must be one of guided, evolution, random, original, tpe, tpe-knobs, gp, gp-knobs, not 'nosuch'.",
+    ),
     "simulator": (
         "nosuch",
-        "--simulator must be one of analytic, replay, linear, rnn, gat, deepsets, trees, not 'nosuch'.",
+        "--simulator must be one of auto, analytic, replay, linear, rnn, gat, deepsets, trees, not 'nosuch'.",
     ),
     "seed": (-1, "--seed must be greater than or equal to 0, not -1."),
     "warmup_steps": (-1, "--warmup must be greater than or equal to 0, not -1."),
     "timed_steps": (0, "--steps must be greater than or equal to 1, not 0."),
     "trial_time_limit_seconds": (0.0, "--trial-time-limit must be greater than 0, not 0.0."),
     "stop_factor": (1.0, "--stop-factor must be greater than 1, not 1.0."),
+    "patience": (0, "--patience must be greater than or equal to 1, not 0."),
+    "training_steps": (0, "--training-steps must be greater than or equal to 1, not 0."),
     "rounds": (0, "--rounds must be greater than or equal to 1, not 0."),
     "model": ("", "--model must have at least 1 character, not ''."),
 }
@@ -54,7 +59,8 @@ def test_an_option_that_does_not_exist_is_refused_by_its_name() -> None:
 def test_the_defaults_are_those_of_a_plain_search() -> None:
     options = TuneOptions.create(model="mlp", out=Path("run"))
     assert (options.trials, options.warmup_steps, options.timed_steps) == (200, 10, 40)
-    assert (options.searcher, options.simulator, options.resume) == ("guided", "analytic", False)
+    assert (options.searcher, options.simulator, options.warm_start) == ("guided", "auto", None)
+    assert not options.resume
 
 
 def test_the_identity_holds_what_a_resumed_search_must_share_and_not_its_length() -> None:
@@ -62,3 +68,18 @@ def test_the_identity_holds_what_a_resumed_search_must_share_and_not_its_length(
     long = TuneOptions.create(model="mlp", out=Path("b"), trials=50, rounds=9, resume=True)
     assert short.identity() == long.identity()
     assert short.identity() != TuneOptions.create(model="mlp", out=Path("a"), timed_steps=5).identity()
+    less = TuneOptions.create(model="mlp", out=Path("a"), without_rules=("bucket_order",))
+    assert less.identity() != short.identity()
+    warm = TuneOptions.create(model="mlp", out=Path("a"), warm_start=Path("checkpoint"))
+    assert warm.identity() == short.identity() | {"warm_start": str(Path("checkpoint").resolve())}
+
+
+@pytest.mark.parametrize(
+    ("given", "by"),
+    [({"simulator": "replay"}, "--simulator replay"), ({"searcher": "random"}, "--searcher random")],
+)
+def test_a_checkpoint_for_a_simulator_that_does_not_learn_is_refused(given: dict[str, str], by: str) -> None:
+    with pytest.raises(OptionsError) as refusal:
+        TuneOptions.create(model="mlp", out=Path("run"), warm_start=Path("checkpoint"), **given)
+    expected = f"--warm-start is for a simulator that learns, but {by} has none; leave one of them out."
+    assert str(refusal.value) == expected

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from io import StringIO
 from itertools import count
 
@@ -41,14 +42,30 @@ def test_a_lost_trial_is_shown_but_not_counted() -> None:
 def test_the_standing_counts_only_complete_trials_as_best_and_failures_apart_from_stops() -> None:
     standing, records = Standing.of(trials()), trials()
     assert standing.best == records[2]
-    assert standing.best_baseline == records[0]
+    assert standing.best_seconds == records[2].median_seconds
+    assert standing.best_baseline_seconds == records[0].median_seconds
     assert standing.failed == 2
     assert standing.rank_agreement == 1.0
 
 
+def test_a_strategy_that_was_timed_again_stands_by_all_its_timings() -> None:
+    one, two, _ = found(3)
+    lucky, steady = record(one, [0.1]), record(two, [0.2])
+    again = replace(lucky, purpose="remeasure", step_seconds=(0.5,))
+    standing = Standing.of([lucky, steady, again])
+    assert (standing.best, standing.best_seconds) == (steady, 0.2)
+    console = Console(file=StringIO(), width=120)
+    progress = Progress(console, 9, None, lambda: 0.0)
+    for each in (lucky, steady, again):
+        progress(each)
+    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert lines[2].endswith("500.0 ms  timed again  best 200.0 ms")
+
+
 def test_an_empty_standing_has_no_best_and_no_agreement() -> None:
     standing = Standing.of([])
-    assert (standing.best, standing.best_baseline, standing.failed) == (None, None, 0)
+    assert (standing.best, standing.best_seconds, standing.best_baseline_seconds) == (None, None, None)
+    assert standing.failed == 0
     assert math.isnan(standing.rank_agreement)
 
 

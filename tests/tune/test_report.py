@@ -72,6 +72,16 @@ def test_the_table_holds_finalists_first_then_every_baseline_fastest_first() -> 
     ]
 
 
+def test_what_was_timed_again_in_the_search_has_one_line() -> None:
+    again = [replace(FASTER.trials[0], purpose="remeasure", started_at=9.0), *FASTER.trials[4:5]]
+    assert text(replace(FASTER, trials=[*FASTER.trials, *again[:1]])) == text(FASTER)
+
+
+def test_the_result_says_why_the_search_stopped() -> None:
+    said = outcome_json(replace(FASTER, stopped_because="All 6 trials have run."), 1.0)
+    assert said["stopped_because"] == "All 6 trials have run."
+
+
 def test_the_winner_is_marked_even_when_it_is_not_the_first_line() -> None:
     marked = [line[0] for line in text(NOISY) if line[0].startswith("> ")]
     assert marked == ["> all_reduce_25mb"]

@@ -44,8 +44,10 @@ def test_a_resumed_run_has_the_name_it_began_with_and_another_run_of_that_direct
         ("seed", 5, "--seed was 0 and now is 5."),
         ("timed_steps", 7, "--steps was 40 and now is 7."),
         ("searcher", "random", "--searcher was 'guided' and now is 'random'."),
+        ("warm_start", "/some/where", "--warm-start was None and now is '/some/where'."),
         ("model", "bert", "--model was 'mlp' and now is 'bert'."),
         ("workers", 3, "--workers was None and now is 3."),
+        ("without_rules", ("bucket_order",), "--without-rule was [] and now is ['bucket_order']."),
     ],
 )
 def test_a_run_resumed_with_another_option_is_refused_and_told_which(
@@ -57,9 +59,17 @@ def test_a_run_resumed_with_another_option_is_refused_and_told_which(
     assert str(refusal.value) == f"--resume goes on with the same options, but {sentence}"
 
 
+def test_of_which_other_records_a_run_learns_reads_back(tmp_path: Path) -> None:
+    run = begun(tmp_path)
+    assert run.read_earlier() is None
+    run.write_earlier(["b", "a"])
+    assert RunDirectory.open(options(tmp_path, resume=True)).read_earlier() == ["b", "a"]
+
+
 def test_a_run_may_be_resumed_for_more_trials_and_more_rounds(tmp_path: Path) -> None:
     begun(tmp_path)
-    assert RunDirectory.open(options(tmp_path, resume=True, trials=900, rounds=20)).path == tmp_path
+    more = options(tmp_path, resume=True, trials=900, rounds=20, patience=90, training_steps=10)
+    assert RunDirectory.open(more).path == tmp_path
 
 
 def test_a_file_is_replaced_in_one_go_so_that_a_failed_write_leaves_the_old_one(tmp_path: Path) -> None:

@@ -248,4 +248,4 @@ def test_a_search_under_tune_is_the_search_without_it_and_tune_shows_its_results
     more.searcher.restore(search.state())
     more.take_up(search.records)
     run_with_tune(more, OneLane(PretendBackend([broken])), directory, "mlp")
-    assert len(set(digests(more))) == 22
+    assert len(more.records) == 22

@@ -1,17 +1,35 @@
-"""Every simulator that `--simulator` names guides a search."""
+"""Every simulator that `--simulator` names guides a search; which one *auto* is, and from where it starts."""
 
 from __future__ import annotations
 
 import random
+from dataclasses import replace
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from autosync.baselines import BASELINES, different_strategies
+from autosync.cost import AnalyticSimulator, Drafted, Replay
+from autosync.simulator import LearnedSimulator, TrainingSettings
 from autosync.tune.compose import make_searcher
-from autosync.tune.options import SIMULATORS
+from autosync.tune.options import SIMULATORS, OptionsError
+from autosync.tune.simulators import check_warm_start, leaves_room, make_simulator, simulator_in_words
 from autosync.tune.spaces import load_space
+from tests import cases
 from tests.tune.pretend import CLUSTER, MODEL, options
-from tests.tune.records import record
+from tests.tune.records import found, record
+
+SHORT = TrainingSettings(members=2, steps=20)
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of a simulator with the network `deepsets`, which knows that steps take about three seconds."""
+    learned = LearnedSimulator(Replay(), "deepsets", settings=SHORT)
+    learned.fit([record(strategy, [3.0 + number / 100] * 9) for number, strategy in enumerate(found(12))])
+    learned.save(folder := tmp_path_factory.mktemp("checkpoint"))
+    return folder
 
 
 @pytest.mark.parametrize("name", SIMULATORS)
@@ -22,7 +40,74 @@ def test_a_search_guided_by_it_learns_and_says_what_it_expects(name: str) -> Non
     for proposal in searcher.ask(len(seeds)):
         expected.append(proposal.predicted_seconds)
         searcher.tell(record(proposal.label, [rng.uniform(3.0, 3.3)] * 9))
-    (found,) = searcher.ask(1)
-    assert found.strategy.digest not in {strategy.digest for _, strategy in seeds}
-    assert found.predicted_seconds == pytest.approx(3.1, rel=0.3)
+    again, proposed = searcher.ask(2)
+    assert again.purpose == "remeasure"
+    assert proposed.strategy.digest not in {strategy.digest for _, strategy in seeds}
+    assert proposed.predicted_seconds == pytest.approx(3.1, rel=0.3)
+    assert None not in expected
     assert max(filter(None, expected)) < 1.0, "before anything was measured it expected something else"
+
+
+def test_auto_drafts_with_the_closed_form_and_verifies_with_a_corrected_replay() -> None:
+    made = make_simulator(options(simulator="auto"))
+    assert isinstance(made, Drafted)
+    assert isinstance(made.draft, AnalyticSimulator)
+    assert isinstance(made.best, LearnedSimulator)
+    assert isinstance(made.best.base, Replay)
+
+
+@pytest.mark.parametrize("name", ["auto", "deepsets"])
+def test_a_checkpoint_is_where_it_starts_from(name: str, checkpoint: Path) -> None:
+    made = make_simulator(options(simulator=name, warm_start=checkpoint))
+    learned = made.best if isinstance(made, Drafted) else made
+    assert isinstance(learned, LearnedSimulator)
+    assert learned.network == "deepsets"
+    strategies = found(15)
+    expected = LearnedSimulator.load(checkpoint).predict(MODEL, CLUSTER, strategies)
+    np.testing.assert_array_equal(made.predict(MODEL, CLUSTER, strategies), expected)
+
+
+def test_auto_starts_from_the_checkpoint_that_comes_with_the_program(
+    checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("autosync.simulator.shipped.PRETRAINED", str(checkpoint))
+    made = make_simulator(options(simulator="auto"))
+    assert isinstance(made, Drafted)
+    assert isinstance(made.best, LearnedSimulator)
+    assert made.best.network == "deepsets"
+    assert isinstance(other := make_simulator(options(simulator="deepsets")), LearnedSimulator)
+    assert other.predict(MODEL, CLUSTER, found(1)) < 0, "one that is named starts anew"
+
+
+def test_a_checkpoint_of_another_network_is_refused_and_told_which_it_is(checkpoint: Path) -> None:
+    with pytest.raises(OptionsError) as refusal:
+        check_warm_start(options(simulator="gat", warm_start=checkpoint))
+    assert str(refusal.value) == (
+        f"--warm-start {checkpoint} holds a simulator 'deepsets', not 'gat'; use --simulator deepsets, or auto."
+    )
+
+
+def test_a_person_is_told_what_guides_the_search_and_what_that_learns_from(
+    checkpoint: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("autosync.simulator.shipped.PRETRAINED", str(tmp_path))
+    earlier = [record(each, [1.0]) for each in found(4)]
+    earlier[0] = replace(earlier[0], cluster=cases.rack_cluster())
+    earlier[1] = replace(earlier[1], model=cases.ncf_like_model())
+    assert list(simulator_in_words(options(), MODEL, CLUSTER, earlier)) == [
+        "Simulator auto.",
+        "It also learns from 4 records of other runs: 2 of this model on this cluster, 1 of this model elsewhere, "
+        "1 of other models here.",
+    ]
+    warm = options(simulator="deepsets", warm_start=checkpoint)
+    assert list(simulator_in_words(warm, MODEL, CLUSTER, [])) == [
+        f"Simulator deepsets, from the checkpoint {checkpoint}."
+    ]
+
+
+def test_a_fit_goes_on_beside_trials_where_it_cannot_make_them_longer() -> None:
+    used = [node.address for node in CLUSTER.nodes]
+    assert not leaves_room(CLUSTER, used, used[0])
+    assert leaves_room(CLUSTER, used, "10.0.0.99")
+    on_gpus = cases.gpu_cluster()
+    assert leaves_room(on_gpus, [node.address for node in on_gpus.nodes], on_gpus.nodes[0].address)

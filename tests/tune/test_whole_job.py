@@ -5,23 +5,31 @@ Each test also looks at what it leaves behind: no process may be.
 
 from __future__ import annotations
 
+import csv
 import json
 import shlex
+import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import jsonschema
 import pytest
 
+from autosync.baselines import BASELINES, different_strategies
 from autosync.dataset import RecordStore
+from autosync.runs import result_schema
 from autosync.spec import RuntimeRecord, Strategy, strategy_faults
+from autosync.tune.scalars import SCALARS
+from tests.report.pages import seen
 from tests.tune.jobs import Job, ended
+from tests.tune.test_scalars import scalars_in
 
 pytestmark = pytest.mark.timeout(200)
 
 TRIALS, ROUNDS = 7, 2
 SMALL = ("--model", "mlp", "--workers", "2", "--steps", "5", "--warmup", "2", "--rounds", str(ROUNDS))
-COMMAND = (*SMALL, "--trials", str(TRIALS), "--out", "runs/one", "--data", "data")
+COMMAND = (*SMALL, "--trials", str(TRIALS), "--out", "runs/one", "--data", "data", "--simulator", "analytic")
 
 Start = Callable[..., Job]
 
@@ -40,16 +48,17 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 
 def trials_of(directory: Path) -> list[RuntimeRecord]:
-    """Records of the search proper, in order."""
-    return [each for each in RecordStore(directory / "data").read() if each.purpose != "remeasure"]
+    """Records of the search proper, in order: without the finals, which have no place in it."""
+    records = RecordStore(directory / "data").read()
+    return [each for each in records if each.sequence is not None or each.outcome == "lost"]
 
 
 def check_complete(directory: Path) -> None:
-    """The run has its files, all its trials, none of them twice, and a strategy that fits the model."""
+    """The run has its files, all its trials, none twice but what it timed again, and a strategy that fits the model."""
     records = RecordStore(directory / "data").read()
-    counted = [each for each in records if each.purpose != "remeasure" and each.outcome != "lost"]
-    times = Counter(each.strategy.digest for each in counted)
-    assert (len(times), set(times.values())) == (TRIALS, {1})
+    counted = [each for each in trials_of(directory) if each.outcome != "lost"]
+    assert len(counted) == TRIALS
+    assert set(Counter(each.strategy.digest for each in counted if each.purpose != "remeasure").values()) == {1}
     result = json.loads((directory / "runs/one/result.json").read_text())
     assert result["trials"] == TRIALS
     strategy = Strategy.from_json(json.loads((directory / "runs/one/strategy.json").read_text()))
@@ -58,17 +67,60 @@ def check_complete(directory: Path) -> None:
     assert len({each.run for each in records}) == 1
 
 
-def test_a_search_ends_with_a_strategy_a_result_and_every_record_on_disk(start: Start, tmp_path: Path) -> None:
-    printed = ended(start(*COMMAND), 0)
-    check_complete(tmp_path)
-    records = RecordStore(tmp_path / "data").read()
-    again = [each for each in records if each.purpose == "remeasure"]
+def check_for_scripts_and_people(directory: Path) -> None:
+    """The report, rows for scripts, a result as its schema says, and scalars of the search and of each trial."""
+    run = directory / "runs/one"
+    assert seen(run / "report.html").faults == []
+    assert len(list(csv.DictReader((run / "trials.csv").open()))) == len(RecordStore(directory / "data").read())
+    jsonschema.validate(json.loads((run / "result.json").read_text()), result_schema())
+    (tune,) = (each for each in (run / "tune").iterdir() if each.is_dir())
+    curves = scalars_in(tune)
+    assert set(curves) == set(SCALARS)
+    assert [step for step, _ in curves["search/best_step_seconds"]] == list(range(1, TRIALS + 1))
+    for trial in (each for each in tune.iterdir() if each.is_dir()):
+        names = set(scalars_in(trial))
+        assert {"ray/tune/step_seconds", "ray/tune/best_step_seconds", "ray/tune/predicted_seconds"} <= names
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
+    """Where a search has run to its end, and what it printed."""
+    directory = tmp_path_factory.mktemp("finished")
+    job = Job(directory, *COMMAND)
+    yield directory, ended(job, 0)
+    job.end()
+
+
+def test_a_search_ends_with_a_strategy_a_result_and_every_record_on_disk(finished: tuple[Path, str]) -> None:
+    directory, printed = finished
+    check_complete(directory)
+    records = RecordStore(directory / "data").read()
+    again = [each for each in records if each.sequence is None]
+    assert {each.purpose for each in again} == {"remeasure"}
     assert [each.outcome for each in again] == ["ok"] * len(again)
     assert Counter(Counter(each.strategy.digest for each in again).values()).keys() == {ROUNDS}
-    assert len(list((tmp_path / "data").iterdir())) == 1, "small files are compacted at the end"
+    assert len(list((directory / "data").iterdir())) == 1, "small files are compacted at the end"
     for number in range(1, TRIALS + 1):
         assert f"{number}/{TRIALS}  " in printed
     assert "Strategy: runs/one/strategy.json" in printed
+    check_for_scripts_and_people(directory)
+
+
+def test_a_second_search_learns_from_the_first_and_is_guided_by_what_it_fits_beside_its_trials(
+    start: Start, finished: tuple[Path, str], tmp_path: Path
+) -> None:
+    shutil.copytree(finished[0] / "data", tmp_path / "data")
+    known = RecordStore(tmp_path / "data").read()
+    seeds = different_strategies(BASELINES, known[0].model, known[0].cluster)
+    more = ("--trials", str(len(seeds) + 5), "--rounds", "1", "--no-probe", "--data", "data", "--out", "runs/two")
+    printed = ended(start(*SMALL, *more), 0)
+    assert "Simulator auto" in printed
+    assert f"It also learns from {len(known)} records of other runs: " in printed
+    used = json.loads((tmp_path / "runs/two/earlier.json").read_text())["record_ids"]
+    assert len(used) == len(known)
+    searched = [each for each in trials_of(tmp_path) if each.run.startswith("two-")]
+    assert Counter(each.purpose for each in searched) == {"baseline": len(seeds), "remeasure": 1, "search": 4}
+    assert None not in {each.predicted_seconds for each in searched}
 
 
 def test_a_worker_killed_in_mid_search_costs_one_trial_which_runs_again(start: Start, tmp_path: Path) -> None:
@@ -88,6 +140,7 @@ def test_ctrl_c_keeps_everything_and_the_command_it_prints_completes_the_search(
     job.wait_for(f"   3/{TRIALS}")
     job.press_ctrl_c()
     printed = ended(job, 130)
+    assert "Report:   runs/one/report.html" in printed
     kept = trials_of(tmp_path)
     assert 3 <= len(kept) < TRIALS
     assert f"Stopped after {len(kept)} trials; all of them are kept in data." in printed

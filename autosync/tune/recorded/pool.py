@@ -1,0 +1,108 @@
+"""A search space cut down to the strategies that were timed, for searchers that know nothing of it."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import final
+
+import numpy as np
+
+from autosync.search.decisions import DecisionCoder, Decisions
+from autosync.space import SearchSpace
+from autosync.spec import Strategy
+
+__all__ = ["PoolSpace"]
+
+LENGTH = 0.3
+"""Of the kernel that says which strategies are alike, in shares of the variables decided differently."""
+
+
+@final
+class PoolSpace:
+    """What a `SearchSpace` offers, of the strategies in `members` only.
+
+    Wherever the real space would give a strategy, this gives the member most like it (by `DecisionCoder.kernel`) among
+    those that `is_open`, which for a replay are those not yet timed; so a searcher moves through the pool as it would
+    through the space, and is not sent back to where it was. Members are canonical; they may lie outside the space, as
+    baselines do at times.
+    """
+
+    def __init__(
+        self, space: SearchSpace, members: Sequence[Strategy], is_open: Callable[[Strategy], bool] = lambda _: True
+    ) -> None:
+        self._space = space
+        self._members = tuple(members)
+        self._known = frozenset(members)
+        self._is_open = is_open
+        self.name, self.model, self.cluster = f"pool of {space.name}", space.model, space.cluster
+        self.domains = space.domains
+        self.replicas = space.replicas
+        self.size = len(self._members)
+        self.log10_size = math.log10(max(1, self.size))
+        self.decided_variables = space.decided_variables
+        self.effective_dimension = space.effective_dimension
+
+    def is_small(self) -> bool:
+        return True
+
+    def enumerate(self) -> Iterator[Strategy]:
+        """Every member once."""
+        return iter(self._members)
+
+    def contains(self, strategy: Strategy) -> bool:
+        return self.canonical(strategy) in self._known
+
+    def why_not(self, strategy: Strategy) -> str | None:
+        if self.contains(strategy):
+            return None
+        return f"Strategy {strategy.digest} was not timed; the pool holds {self.size} that were."
+
+    def canonical(self, strategy: Strategy) -> Strategy:
+        return self._space.canonical(strategy)
+
+    def sample(self, rng: random.Random) -> Strategy:
+        """An open member, each with the same chance."""
+        return rng.choice(self._open())
+
+    def mutate(self, strategy: Strategy, rng: random.Random) -> Strategy:
+        """The open member, other than `strategy`, that is nearest to a mutation of it."""
+        return self._nearest(self._space.mutate(strategy, rng), strategy)
+
+    def relieve(
+        self, strategy: Strategy, shares: Mapping[str, float], busy: Collection[str], rng: random.Random
+    ) -> Strategy:
+        """The open member, other than `strategy`, that is nearest to one with a lighter bottleneck."""
+        return self._nearest(self._space.relieve(strategy, shares, busy, rng), strategy)
+
+    def crossover(self, first: Strategy, second: Strategy, rng: random.Random) -> Strategy:
+        """The open member, other than its parents, that is nearest to their child."""
+        return self._nearest(self._space.crossover(first, second, rng), first, second)
+
+    def adopt(self, strategy: Strategy, rng: random.Random) -> Strategy:
+        """`strategy` if it is an open member; else the open one that is nearest to what the space would make of it."""
+        own = self.canonical(strategy)
+        if own in self._known and self._is_open(own):
+            return own
+        return self._nearest(self._space.adopt(strategy, rng))
+
+    def _open(self, *but: Strategy) -> Sequence[Strategy]:
+        """Open members other than `but`; where there is none, others that are not, or any."""
+        others = [each for each in self._members if each not in but]
+        return [each for each in others if self._is_open(each)] or others or self._members
+
+    def _nearest(self, strategy: Strategy, *but: Strategy) -> Strategy:
+        some = {each.digest for each in self._open(*but)}
+        likeness = self._coder.kernel(self._coder.decisions([strategy]), self._decisions, LENGTH)[0]
+        nearest_first = (self._members[index] for index in np.argsort(-likeness, kind="stable"))
+        return next(each for each in nearest_first if each.digest in some)
+
+    @cached_property
+    def _coder(self) -> DecisionCoder:
+        return DecisionCoder(self._space.model)
+
+    @cached_property
+    def _decisions(self) -> Decisions:
+        return self._coder.decisions(self._members)

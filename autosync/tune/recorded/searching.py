@@ -1,0 +1,71 @@
+"""One search of a recorded cell, as `python -m autosync.tune --replay` makes it: no cluster, a clock that jumps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import cast
+
+from autosync.search import run_search
+from autosync.space import SearchSpace
+from autosync.spec import RuntimeRecord
+from autosync.tune.compose import make_searcher
+from autosync.tune.options import OptionsError, TuneOptions
+from autosync.tune.progress import duration
+from autosync.tune.recorded.cells import Cell, read_cells
+from autosync.tune.recorded.pool import PoolSpace
+from autosync.tune.recorded.table import RecordedTable
+
+__all__ = ["search_recorded"]
+
+NETWORK_UNTAUGHT = "linear"
+"""What *auto* is without the checkpoint that comes with the program, which may have learned from these very records."""
+
+CLOSE = 1.05
+"""Times the step of the cell's best that count as close to it."""
+
+
+def search_recorded(options: TuneOptions, say: Callable[[str], None]) -> int:
+    """Search the cell `options.model` of the records in `options.replay`, and say what came of it; the exit status.
+
+    Raises `DatasetError` when there is no such cell.
+    """
+    if options.replay is None:
+        raise OptionsError("A search of recorded trials needs --replay, the folder of the records.")
+    (cell,), _ = read_cells(options.replay, [options.model])
+    if options.simulator == "auto" and options.warm_start is None:
+        options = options.model_copy(update={"simulator": NETWORK_UNTAUGHT})
+    table = RecordedTable(cell, options.seed)
+    # Searchers say SearchSpace, of which there is one; what they use of it a pool has too.
+    pool = cast(SearchSpace, PoolSpace(cell.space, tuple(cell.trials), table.is_open))
+    searcher = make_searcher(options, pool, list(cell.baselines))
+    say(f"{cell.name}: {len(cell.trials)} strategies were timed, {len(cell.baselines)} of them hand-written.")
+    records = run_search(searcher, table, options.trials, _reporter(table, say))
+    say(_summary(cell, records))
+    return 0
+
+
+def _reporter(table: RecordedTable, say: Callable[[str], None]) -> Callable[[RuntimeRecord], None]:
+    """Says a line for each trial that is faster than all before it."""
+    trials, least = 0, math.inf
+
+    def report(record: RuntimeRecord) -> None:
+        nonlocal trials, least
+        trials += 1
+        if record.median_seconds is not None and record.median_seconds < least:
+            least = record.median_seconds
+            say(f"  trial {trials:3}, {duration(table.clock_seconds):>12}: {1e3 * least:.1f} ms a step, {record.label}")
+
+    return report
+
+
+def _summary(cell: Cell, records: Sequence[RuntimeRecord]) -> str:
+    """By what is true of each strategy, which the search was not told."""
+    met = [cell.seconds[cell.space.canonical(each.strategy)] for each in records]
+    close = next((number for number, each in enumerate(met, 1) if each <= CLOSE * cell.best_seconds), 0)
+    baseline, _ = cell.best_baseline
+    return (
+        f"By all trials of each strategy: the best met takes {1e3 * min(met):.1f} ms a step, the best baseline, "
+        f"{baseline}, {1e3 * cell.baseline_seconds:.1f} ms, the best of the cell {1e3 * cell.best_seconds:.1f} ms; "
+        + (f"the search came within 5 % of that with trial {close}." if close else "the search never came within 5 %.")
+    )

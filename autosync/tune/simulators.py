@@ -1,0 +1,108 @@
+"""Which simulator guides a search, and what it starts from."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from autosync.cost import AnalyticSimulator, Drafted, Informed, Replay, Simulator
+from autosync.space import SearchSpace
+from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord
+from autosync.tune.options import CLOSED_FORMS, OptionsError, TuneOptions
+
+if TYPE_CHECKING:
+    from autosync.simulator import LearnedSimulator
+
+__all__ = ["check_warm_start", "guide", "leaves_room", "make_simulator", "simulator_in_words"]
+
+NETWORK_OF_AUTO = "linear"
+"""What corrects the replay where no checkpoint says: it is fitted in seconds, and needs the fewest records."""
+
+
+def make_simulator(options: TuneOptions) -> Simulator:
+    """The simulator called `options.simulator`, from `options.warm_start` if that is given.
+
+    *auto* starts from the checkpoint that comes with the program, if one does, else from the replay; the closed form
+    drafts what it verifies. Raises `OptionsError` when the checkpoint cannot be used.
+    """
+    if options.simulator == "analytic":
+        return AnalyticSimulator()
+    if options.simulator == "replay":
+        return Replay()
+    learned = _learned(options)
+    return Drafted(AnalyticSimulator(), learned) if options.simulator == "auto" else learned
+
+
+def guide(options: TuneOptions, space: SearchSpace, earlier: Sequence[RuntimeRecord], beside: bool) -> Simulator:
+    """The simulator for a search of `space`, which also learns from `earlier` records; one that takes seconds to fit
+    does so in an actor, with `beside` while trials run. Raises `OptionsError`.
+    """
+    informed = Informed(make_simulator(options), earlier, space.model, space.cluster)
+    guiding: Simulator = informed
+    if options.simulator not in CLOSED_FORMS:
+        from autosync.tune.remote_simulator import RemoteSimulator  # Ray is imported when it is asked for
+
+        guiding = RemoteSimulator(informed, beside)
+    if earlier:
+        guiding.fit([])
+    return guiding
+
+
+def leaves_room(cluster: ClusterSpec, trial_addresses: Collection[str], here: str) -> bool:
+    """Whether a fit on the node with the address `here` can go on beside trials without making their steps longer.
+
+    It can where no trials are run, and beside steps that are computed on GPUs.
+    """
+    on_gpus = all(device.kind == "gpu" for device in cluster.replica_devices)
+    return on_gpus or here not in trial_addresses
+
+
+def check_warm_start(options: TuneOptions) -> None:
+    """Raises `OptionsError` when `options.warm_start` names no checkpoint that the search can start from."""
+    if options.warm_start is not None:
+        _learned(options)
+
+
+def simulator_in_words(
+    options: TuneOptions, model: ModelSpec, cluster: ClusterSpec, earlier: Sequence[RuntimeRecord]
+) -> Iterator[str]:
+    """What guides the search, and what that learns from beside the search's own records."""
+    start = _start_of(options)
+    yield f"Simulator {options.simulator}" + (f", from the checkpoint {start}." if start else ".")
+    if earlier:
+        of_model = [each.model.digest == model.digest for each in earlier]
+        of_cluster = [each.cluster.digest == cluster.digest for each in earlier]
+        both = sum(map(bool.__and__, of_model, of_cluster))
+        yield (
+            f"It also learns from {len(earlier)} records of other runs: {both} of this model on this cluster, "
+            f"{sum(of_model) - both} of this model elsewhere, {sum(of_cluster) - both} of other models here."
+        )
+
+
+def _start_of(options: TuneOptions) -> Path | None:
+    """The checkpoint that the simulator starts from."""
+    if options.warm_start is not None or options.simulator != "auto":
+        return options.warm_start
+    from autosync.simulator import shipped_checkpoint  # torch is imported only when it is asked for
+
+    return shipped_checkpoint()
+
+
+def _learned(options: TuneOptions) -> LearnedSimulator:
+    from autosync.simulator import CheckpointError, LearnedSimulator  # torch is imported only when it is asked for
+
+    network = NETWORK_OF_AUTO if options.simulator == "auto" else options.simulator
+    path = _start_of(options)
+    if path is None:
+        return LearnedSimulator(Replay(), network, seed=options.seed)
+    try:
+        learned = LearnedSimulator.load(path)
+    except CheckpointError as error:
+        raise OptionsError(f"--warm-start {path} cannot be used: {str(error).rstrip('.')}.") from None
+    if options.simulator not in ("auto", learned.network):
+        raise OptionsError(
+            f"--warm-start {path} holds a simulator {learned.network!r}, not {options.simulator!r}; "
+            f"use --simulator {learned.network}, or auto."
+        )
+    return learned

@@ -1,0 +1,70 @@
+"""When a search ends though it has trials left: another one costs more than it is expected to save."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+from autosync.search import Foresight, Searcher, strategy_medians
+from autosync.spec import RuntimeRecord
+from autosync.tune.options import TRAINING_STEPS
+
+__all__ = ["PATIENCE", "Patience", "trials_since_better"]
+
+PATIENCE = 50
+"""Trials without a better strategy after which a search that can tell may end, unless asked otherwise."""
+
+BETTER = 0.01
+"""A strategy counts as better from this share of a step on."""
+
+LATEST = 20
+"""Trials whose length says how long the next one takes."""
+
+
+@final
+@dataclass(frozen=True)
+class Patience:
+    """For how many `trials` in a row without a better strategy a search goes on at least, and what for.
+
+    After those it ends as soon as the gain that its searcher expects, over `training_steps`, is less than the seconds
+    of a trial. One whose searcher does not say what it expects ends after them only if `trials` are given.
+    """
+
+    trials: int | None = None
+    training_steps: int = TRAINING_STEPS
+
+    def why_end(self, records: Sequence[RuntimeRecord], searcher: Searcher) -> str | None:
+        """One sentence, or None while going on is worth it."""
+        waited = trials_since_better(records)
+        if waited < (PATIENCE if self.trials is None else self.trials):
+            return None
+        found_nothing = f"The last {waited} trials found nothing that is {BETTER:.0%} faster"
+        if not isinstance(searcher, Foresight):
+            return None if self.trials is None else f"{found_nothing}."
+        gain, best = searcher.expected_gain(), min(strategy_medians(records).values(), default=None)
+        if gain is None or best is None:
+            return None
+        costs = statistics.median(each.total_seconds for each in records[-LATEST:])
+        saves = gain * best * self.training_steps
+        if saves >= costs:
+            return None
+        return (
+            f"{found_nothing}; another one takes {costs:.2g} s and is expected to save {saves:.2g} s "
+            f"of {self.training_steps} training steps."
+        )
+
+
+def trials_since_better(records: Sequence[RuntimeRecord]) -> int:
+    """Trials since a strategy was first timed that is about as fast as the best.
+
+    What strategies take is the median over all their timings, so a lucky first one counts until it is timed again.
+    """
+    medians = strategy_medians(records)
+    if not medians:
+        return len(records)
+    about_best = min(medians.values()) * (1 + BETTER)
+    as_fast = {name for name, seconds in medians.items() if seconds <= about_best}
+    first = next(number for number, each in enumerate(records) if each.strategy.digest in as_fast)
+    return len(records) - 1 - first

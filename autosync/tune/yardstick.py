@@ -1,0 +1,25 @@
+"""The step time that trials under way are compared with, to stop slow ones early."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+
+from autosync.search import strategy_medians
+from autosync.spec import RuntimeRecord
+
+__all__ = ["best_now"]
+
+
+def best_now(earlier: Sequence[RuntimeRecord], records: Sequence[RuntimeRecord]) -> float | None:
+    """The least median step seconds that a strategy takes as the machine is now; None when none is known.
+
+    `earlier` are records of another process, at a time when the machine may have been faster or slower: they count once
+    a strategy has been timed in both, by how much its times differ.
+    """
+    before, now = strategy_medians(earlier), strategy_medians(records)
+    if not now:
+        return None
+    drifts = [now[name] / before[name] for name in now if name in before]
+    known = [*now.values(), *(seconds * statistics.median(drifts) for seconds in before.values() if drifts)]
+    return min(known)

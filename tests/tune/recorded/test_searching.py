@@ -1,0 +1,61 @@
+"""A search of recorded trials from the command line: what it says, and what it refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from autosync.errors import DatasetError
+from autosync.tune.cli import main
+from autosync.tune.options import OptionsError, TuneOptions
+from autosync.tune.recorded.searching import search_recorded
+from tests.tune.recorded.examples import cell, write_dataset
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_dataset(tmp_path_factory.mktemp("data"))
+
+
+def options(data: Path, **chosen: object) -> TuneOptions:
+    given = {"model": "mlp@two", "replay": data, "out": data, "trials": 15, "searcher": "evolution"}
+    return TuneOptions.create(**(given | chosen))
+
+
+def test_the_command_says_each_improvement_with_its_time_and_what_is_true_at_the_end(data: Path) -> None:
+    done = CliRunner().invoke(
+        main, ["--replay", str(data), "--model", "mlp@two", "--searcher", "random", "--trials", "9"]
+    )
+    assert done.exit_code == 0
+    first, *better, last = done.output.splitlines()
+    found = cell()
+    assert first == f"mlp@two: {len(found.trials)} strategies were timed, {len(found.baselines)} of them hand-written."
+    milliseconds = [float(each.split(": ")[1].split(" ms")[0]) for each in better]
+    assert milliseconds == sorted(milliseconds, reverse=True)
+    assert f"the best of the cell {1e3 * found.best_seconds:.1f} ms; " in last
+    assert f"{found.best_baseline[0]}, {1e3 * found.baseline_seconds:.1f} ms" in last
+
+
+def test_the_same_seed_says_the_same(data: Path) -> None:
+    def said(seed: int) -> list[str]:
+        lines: list[str] = []
+        assert search_recorded(options(data, seed=seed, searcher="random", trials=20), lines.append) == 0
+        return lines
+
+    assert said(1) == said(1)
+
+
+def test_a_cell_that_was_not_recorded_is_refused(data: Path) -> None:
+    with pytest.raises(DatasetError, match=r"are mlp@three, mlp@two; not 'mlp@four'; name one of them\."):
+        search_recorded(options(data, model="mlp@four"), print)
+
+
+def test_what_makes_no_sense_with_it_is_refused(data: Path) -> None:
+    with pytest.raises(OptionsError, match="--replay and --emulate exclude each other; leave one of them out"):
+        options(data, emulate="4x200mbit")
+    with pytest.raises(OptionsError, match="keeps nothing; leave --resume and --without-rule out"):
+        options(data, resume=True)
+    with pytest.raises(OptionsError, match="needs --replay, the folder of the records"):
+        search_recorded(TuneOptions.create(model="mlp@two", out=data), print)

@@ -1,0 +1,156 @@
+"""What a search has Ray do beside its trials: fit its simulator, and read the records of other runs."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import ray
+from ray.exceptions import RayActorError
+from rich.console import Console
+
+from autosync.cost import Informed
+from autosync.dataset import RecordStore
+from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
+from autosync.tune import earlier_records as earlier_records_module
+from autosync.tune.earlier_records import earlier_records
+from autosync.tune.job import Job
+from autosync.tune.remote_simulator import RemoteSimulator
+from autosync.tune.run_directory import RunDirectory
+from tests import cases
+from tests.tune.pretend import CLUSTER, MODEL, PretendBackend, options
+from tests.tune.records import found, record
+
+pytestmark = pytest.mark.timeout(240)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_ray() -> Iterator[None]:
+    joined = os.environ.pop("RAY_ADDRESS", None)
+    ray.init(num_cpus=1, include_dashboard=False, configure_logging=False, log_to_driver=False)
+    yield
+    ray.shutdown()
+    if joined is not None:
+        os.environ["RAY_ADDRESS"] = joined
+
+
+STRATEGIES = found(3)
+RECORDS = [record(strategy, [1.0]) for strategy in found(40)]
+
+
+@dataclass
+class Noting:
+    """Predicts how many records it was fitted on, in which process, and how that is scheduled."""
+
+    count: int = 0
+    process: int = 0
+    policy: int = 0
+    fit_seconds: float = 0.0
+
+    def predict(self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy]) -> np.ndarray:
+        del model, cluster, strategies
+        return np.array([self.count, self.process, self.policy], dtype=np.float64)
+
+    def fit(self, records: Sequence[RuntimeRecord]) -> None:
+        time.sleep(self.fit_seconds)
+        self.count, self.process, self.policy = len(records), os.getpid(), os.sched_getscheduler(0)
+
+
+def remote(beside: bool = True, fit_seconds: float = 0.0) -> RemoteSimulator:
+    return RemoteSimulator(Informed(Noting(fit_seconds=fit_seconds), [], MODEL, CLUSTER), beside)
+
+
+def known_after(made: RemoteSimulator, count: int) -> int:
+    """On how many records what predicts was fitted, once it was told of `count`."""
+    made.fit(RECORDS[:count])
+    return int(made.predict(MODEL, CLUSTER, STRATEGIES)[0])
+
+
+@pytest.mark.parametrize("beside", [True, False])
+def test_predictions_come_from_the_fit_that_the_call_before_began(beside: bool) -> None:
+    made = remote(beside)
+    assert int(made.predict(MODEL, CLUSTER, STRATEGIES)[0]) == 0
+    assert [known_after(made, count) for count in (12, 16, 20, 20, 24)] == [12, 12, 16, 20, 20]
+
+
+def test_a_fit_that_knows_too_few_of_the_records_is_not_used() -> None:
+    made = remote()
+    assert [known_after(made, count) for count in (0, 13, 17, 40)] == [0, 13, 13, 40]
+
+
+def test_one_that_goes_on_from_saved_records_predicts_as_if_never_stopped() -> None:
+    whole, resumed = remote(), remote()
+    for count in (12, 16, 20):
+        known_after(whole, count)
+    known_after(resumed, 20)
+    assert known_after(whole, 24) == known_after(resumed, 24) == 20
+
+
+def test_a_fit_runs_in_a_process_of_its_own_which_gives_way_to_all_others() -> None:
+    made = remote()
+    known_after(made, 5)
+    _, process, policy = made.predict(MODEL, CLUSTER, STRATEGIES)
+    assert process != os.getpid()
+    assert policy == os.SCHED_IDLE
+
+
+def test_who_begins_a_fit_does_not_wait_for_it() -> None:
+    made = remote(fit_seconds=2.0)
+    made.fit(RECORDS[:12])
+    begin = time.monotonic()
+    assert known_after(made, 16) == 12
+    assert time.monotonic() - begin < 1.5, "the second fit alone takes two seconds"
+
+
+def end_process(made: RemoteSimulator) -> None:
+    ray.kill(made._fitter)
+    with contextlib.suppress(RayActorError):
+        while True:  # it may still answer for a moment
+            ray.get(made._fitter.fitted.remote([]))
+
+
+def test_when_its_process_has_died_the_fit_is_made_here() -> None:
+    made = remote()
+    assert known_after(made, 12) == 12
+    end_process(made)
+    assert [known_after(made, count) for count in (16, 20)] == [12, 16]
+    assert int(made.predict(MODEL, CLUSTER, STRATEGIES)[1]) == os.getpid()
+
+
+def elsewhere(each: RuntimeRecord, number: int, **changed: object) -> RuntimeRecord:
+    """A record of another run."""
+    return replace(each, run=f"other-{number}", started_at=float(number), **changed)
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Job:
+    given = options(tmp_path / "run", data=tmp_path / "data")
+    directory, store = RunDirectory.open(given), RecordStore.create(given.data)
+    return Job(given, directory, store, PretendBackend(), Console(), 0.0)
+
+
+def test_records_of_other_runs_are_read_the_likest_first_and_the_same_again_when_a_search_goes_on(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert earlier_records(job, go_on=False) == []
+    same = [elsewhere(RECORDS[number], number) for number in range(3)]
+    of_model = elsewhere(RECORDS[3], 3, cluster=cases.rack_cluster())
+    of_cluster = elsewhere(RECORDS[4], 4, model=cases.ncf_like_model())
+    of_neither = elsewhere(RECORDS[5], 5, cluster=cases.rack_cluster(), model=cases.ncf_like_model())
+    failed = elsewhere(RECORDS[6], 6, outcome="failed", reason="it broke", step_seconds=())
+    own = replace(RECORDS[7], run=job.directory.name)
+    for each in (*same, of_model, of_cluster, of_neither, failed, own):
+        job.store.append(each)
+    chosen = earlier_records(job, go_on=False)
+    assert sorted(chosen, key=lambda each: each.started_at) == [*same, of_model, of_cluster]
+    job.store.append(elsewhere(RECORDS[8], 8))
+    assert earlier_records(job, go_on=True) == chosen
+    monkeypatch.setattr(earlier_records_module, "MOST", 4)
+    fewer = earlier_records(job, go_on=False)
+    assert {each.started_at for each in fewer} == {0.0, 1.0, 2.0, 8.0}
