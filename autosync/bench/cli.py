@@ -1,0 +1,170 @@
+"""The command `python -m autosync.bench`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from autosync.errors import AutosyncError
+from autosync.tune.options import SEARCHERS
+
+__all__ = ["command", "main"]
+
+UNFINISHED, REFUSED, INTERRUPTED = 1, 2, 130
+
+CELLS = tuple(
+    f"{model}@{cluster}"
+    for cluster in ("4x200mbit", "topologies/one_slow_node.yaml", "topologies/two_racks.yaml")
+    for model in ("bert-mini", "vgg-mini", "ncf-mini")
+)
+CONTROLS = ("resnet-mini@2x10gbit", "vgg-mini@2x10gbit")
+"""Small dense models on links that are faster than the machine: what there is to choose hardly matters."""
+
+SETTINGS = {"show_default": True, "max_content_width": 110}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; its exit status. What was asked wrongly is one sentence on stderr."""
+    try:
+        return int(command.main(arguments, prog_name="python -m autosync.bench", standalone_mode=False) or 0)
+    except click.ClickException as error:
+        return _refused(error.format_message())
+    except AutosyncError as error:
+        return _refused(str(error))
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("Interrupted; every result so far is kept, and the same command goes on.", err=True)
+        return INTERRUPTED
+
+
+@click.group(context_settings=SETTINGS)
+def command() -> None:
+    """Benchmarks of the search. Each may be stopped at any moment; the same command goes on.
+
+    Results are kept as Parquet in --out; `tables` makes the page, its tables and its pictures from them.
+    """
+
+
+OUT = click.option("--out", type=Path, default=Path("runs/bench"), help="Folder of all results.")
+
+
+def _replaying(searchers: Sequence[str], seeds: int) -> Any:
+    """The options of the commands that replay."""
+
+    def add(function: Any) -> Any:
+        options = (
+            click.option("--data", type=Path, default=Path("runtimes"), help="Folder of the records."),
+            OUT,
+            click.option("--searchers", default=",".join(searchers), help="With commas between."),
+            click.option("--cells", default="", help="MODEL@CLUSTER, with commas between.  [default: all]"),
+            click.option("--seeds", type=click.IntRange(1), default=seeds, help="Searches each; in fives."),
+            click.option("--trials", type=click.IntRange(1), default=60, help="Budget of each search."),
+            click.option(
+                "--baselines/--no-baselines", default=True, help="Hand-written strategies first, or not given at all."
+            ),
+            click.option("--processes", type=click.IntRange(1), default=os.cpu_count() or 1, help="Side by side."),
+        )
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return add
+
+
+@command.command()
+@_replaying(SEARCHERS, seeds=20)
+def replay(searchers: str, cells: str, **given: Any) -> None:
+    """Search recorded trials, with a clock that goes by their lengths: any searcher, any cell, many seeds."""
+    _replay(searchers, cells, given)
+
+
+@command.command()
+@_replaying((), seeds=5)
+def ablations(searchers: str, cells: str, **given: Any) -> None:
+    """The same with guided searches that lack a part."""
+    from autosync.bench.contenders import ABLATIONS
+
+    names = dict.fromkeys(name for each in ABLATIONS for name in (each.whole, each.less))
+    _replay(searchers or ",".join(names), cells, given)
+
+
+def _searching(cells: Sequence[str]) -> Any:
+    """The options of the commands that search live clusters."""
+
+    def add(function: Any) -> Any:
+        options = (
+            OUT,
+            click.option("--cells", default=",".join(cells), help="MODEL@CLUSTER, as --emulate takes clusters."),
+            click.option("--seeds", type=click.IntRange(1), default=3, help="Searches each."),
+            click.option("--trials", type=click.IntRange(1), default=60, help="Of each search, finals not counted."),
+            click.option("--searcher", default="guided", help=f"One of {', '.join(SEARCHERS)}."),
+            click.option("--without-rule", default="", help="A rule of the search space to switch off."),
+            click.argument("more", nargs=-1, type=click.UNPROCESSED),
+        )
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return add
+
+
+@command.command()
+@_searching(CELLS)
+def live(**given: Any) -> int:
+    """Search clusters emulated here, with python -m autosync.tune. Needs root. What follows -- is given to it."""
+    return _live(control=False, **given)
+
+
+@command.command()
+@_searching(CONTROLS)
+def controls(**given: Any) -> int:
+    """The same on cells where there is nothing to gain; the expected answer is that nothing was gained."""
+    return _live(control=True, **given)
+
+
+@command.command()
+@OUT
+def cost(out: Path) -> None:
+    """What searches cost, beside the training they speed up: the table alone, from the results there are."""
+    from autosync.bench.report import Material
+
+    click.echo(Material.read(out).costs().markdown())
+
+
+@command.command()
+@OUT
+def tables(out: Path) -> None:
+    """Write the page with all tables and pictures, from the results there are."""
+    from autosync.bench.report import write_report
+
+    click.echo(f"The tables and pictures: {write_report(out)}")
+
+
+def _replay(searchers: str, cells: str, given: dict[str, Any]) -> None:
+    from autosync.bench.commands import ReplayOrder, replay
+
+    replay(ReplayOrder(searchers=_listed(searchers), cells=_listed(cells), **given), click.echo)
+
+
+def _live(control: bool, out: Path, cells: str, seeds: int, **given: Any) -> int:
+    from autosync.bench.commands import live
+    from autosync.bench.live import LiveJob, parse_cell
+
+    jobs = [
+        LiveJob(parse_cell(cell), seed=seed, control=control, **given)
+        for seed in range(seeds)
+        for cell in _listed(cells)
+    ]
+    return 0 if live(jobs, out, click.echo) else UNFINISHED
+
+
+def _listed(text: str) -> list[str]:
+    return [each.strip() for each in text.split(",") if each.strip()]
+
+
+def _refused(sentence: str) -> int:
+    click.echo(f"bench: {sentence}", err=True)
+    return REFUSED

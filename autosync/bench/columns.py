@@ -1,0 +1,78 @@
+"""What is kept of benchmarks: the columns of their results, from which all tables and pictures are made."""
+
+from __future__ import annotations
+
+from autosync.dataset import ResultColumn
+
+__all__ = ["CELLS", "LIVE", "SEARCHES"]
+
+SEARCHES = (
+    ResultColumn("cell", "text", "none", "model and cluster that were searched on"),
+    ResultColumn("data", "text", "none", "digest of the cell's records"),
+    ResultColumn("model", "text", "none", "name of the model"),
+    ResultColumn("searcher", "text", "none", "who searched"),
+    ResultColumn("baselines", "flag", "none", "whether the hand-written strategies were proposed first"),
+    ResultColumn("seed", "integer", "none", "seed of the searcher, and of which trial of a strategy is met first"),
+    ResultColumn("trials", "integer", "trials", "the budget"),
+    ResultColumn("pool", "integer", "strategies", "what there was to choose from"),
+    ResultColumn("best_seconds", "number", "s", "step time of the pool's best"),
+    ResultColumn("baseline_seconds", "number", "s", "step time of the best baseline"),
+    ResultColumn("strategies", "texts", "none", "digests of the strategies in the order timed"),
+    ResultColumn("labels", "texts", "none", "where each came from"),
+    ResultColumn("purposes", "texts", "none", "of each: a baseline, a strategy searched for, or one timed again"),
+    ResultColumn("measured_seconds", "numbers", "s", "median step time that the searcher was told; null when none"),
+    ResultColumn(
+        "true_seconds", "numbers", "s", "median over all trials of the strategy; infinite when none was timed"
+    ),
+    ResultColumn("hits", "flags", "none", "whether each trial was faster than the best baseline by 2 standard errors"),
+    ResultColumn("clock_seconds", "numbers", "s", "when each trial ended, by the recorded lengths of trials"),
+    ResultColumn("search_seconds", "number", "s", "processor time of the searcher, all trials together"),
+    ResultColumn("code", "text", "none", "digest of autosync's source"),
+)
+"""A row is one replayed search."""
+
+CELLS = (
+    ResultColumn("cell", "text", "none", "model and cluster"),
+    ResultColumn("data", "text", "none", "digest of the cell's records"),
+    ResultColumn("model", "text", "none", "name of the model"),
+    ResultColumn("variables", "integer", "variables", "of the model"),
+    ResultColumn("replicas", "integer", "devices", "that train"),
+    ResultColumn("batch_size", "integer", "examples", "of one replica's step"),
+    ResultColumn("pool", "integer", "strategies", "different ones that were recorded"),
+    ResultColumn("records", "integer", "trials", "recorded, repeats included"),
+    ResultColumn("deviation", "number", "log s", "of one trial's step time, between trials of one strategy"),
+    ResultColumn("best_seconds", "number", "s", "step time of the pool's best"),
+    ResultColumn("best_label", "text", "none", "where that came from"),
+    ResultColumn("baseline_seconds", "number", "s", "step time of the best baseline"),
+    ResultColumn("baseline_label", "text", "none", "its name"),
+    ResultColumn("hit_share", "number", "none", "share of the pool's trials faster than it by 2 standard errors"),
+    ResultColumn("within_5_percent", "integer", "strategies", "that are within 5 % of the best"),
+    ResultColumn("log10_size", "number", "none", "logarithm of the number of strategies in the space"),
+    ResultColumn("effective_dimension", "number", "variables", "equally free, that would make as large a space"),
+)
+"""A row says what the pool of a cell is like."""
+
+LIVE = (
+    ResultColumn("cell", "text", "none", "model and emulated cluster"),
+    ResultColumn("model", "text", "none", "name of the model"),
+    ResultColumn("searcher", "text", "none", "who searched"),
+    ResultColumn("without_rule", "text", "none", "rule of the space that was switched off; empty when none"),
+    ResultColumn("seed", "integer", "none", "seed of the search"),
+    ResultColumn("control", "flag", "none", "whether no gain is possible here"),
+    ResultColumn("trials", "integer", "trials", "that were run, finals not counted"),
+    ResultColumn("failed_trials", "integer", "trials", "of these"),
+    ResultColumn("wall_seconds", "number", "s", "of the whole search, finals included"),
+    ResultColumn("found_after_trials", "integer", "trials", "when the one that was returned was first timed"),
+    ResultColumn("speedup", "number", "none", "best baseline's step time over the best found's, re-measured in turns"),
+    ResultColumn("speedup_low", "number", "none", "low end of its 95 % interval"),
+    ResultColumn("speedup_high", "number", "none", "high end of its 95 % interval"),
+    ResultColumn("beyond_noise", "flag", "none", "whether the interval lies above 1"),
+    ResultColumn("baseline_label", "text", "none", "the best baseline"),
+    ResultColumn("baseline_seconds", "number", "s", "its step time, re-measured"),
+    ResultColumn("winner_label", "text", "none", "what the search returned"),
+    ResultColumn("winner_seconds", "number", "s", "its step time, re-measured"),
+    ResultColumn("changes_statistics", "flag", "none", "whether it is lossy or stale"),
+    ResultColumn("replicas", "integer", "devices", "that train"),
+    ResultColumn("batch_size", "integer", "examples", "of one replica's step"),
+)
+"""A row is one live search."""

@@ -1,0 +1,117 @@
+"""What the commands do, once their options are right."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import final
+
+from autosync.bench.bench_error import BenchError
+from autosync.bench.columns import CELLS, LIVE, SEARCHES
+from autosync.bench.contenders import CONTENDERS, TRANSFERRING
+from autosync.bench.facts import facts_of
+from autosync.bench.live import LiveJob, row_of, run_command, run_live
+from autosync.bench.replaying import SEEDS_A_JOB, Replaying, SearchJob
+from autosync.dataset import ResultStore
+from autosync.spec.codec import digest
+from autosync.tune.recorded.cells import Cell, read_cells
+from trials.collect.conditions import engine_digest
+
+__all__ = ["ReplayOrder", "live", "replay"]
+
+Say = Callable[[str], None]
+
+SOURCE = Path(__file__).parents[1]
+"""Of autosync: a digest of it goes with each result."""
+
+
+@final
+@dataclass(frozen=True)
+class ReplayOrder:
+    """What to replay: `searchers` on `cells` (all when empty), seeds 0 to `seeds`, in `processes`."""
+
+    data: Path
+    out: Path
+    searchers: Sequence[str]
+    cells: Sequence[str]
+    seeds: int
+    trials: int
+    baselines: bool
+    processes: int
+
+
+def replay(order: ReplayOrder, say: Say) -> None:
+    """Run the searches that have no result yet. Raises `BenchError`."""
+    for name in order.searchers:
+        if name not in CONTENDERS:
+            raise BenchError(f"--searchers names any of {', '.join(CONTENDERS)}; not {name!r}.")
+    cells, small = read_cells(order.data, order.cells)
+    for sentence in small:
+        say(f"Passed over: {sentence}")
+    _write_facts(cells, order.out, say)
+    store = ResultStore.create(order.out / "searches", SEARCHES)
+    taught_on = _taught_on(order) if TRANSFERRING.intersection(order.searchers) else {}
+    jobs = [job for job in _jobs(order, cells, taught_on) if job.key not in store]
+    code = engine_digest(SOURCE)
+    begin, done = time.monotonic(), 0
+    for job, rows in Replaying(order.data, order.out / "checkpoints").run(jobs, order.processes):
+        store.write(job.key, [row | {"code": code} for row in rows])
+        done += 1
+        rate = 60 * done * SEEDS_A_JOB / (time.monotonic() - begin)
+        say(f"{done} of {len(jobs)}: {job}; {rate:.0f} searches a minute")
+    say(f"{done * SEEDS_A_JOB} searches are new.")
+
+
+def live(jobs: Sequence[LiveJob], out: Path, say: Say, run: Callable[[Sequence[str]], int] = run_command) -> bool:
+    """Run the live searches that have no result yet, one after the other; whether all went well.
+
+    Raises `KeyboardInterrupt` when one was interrupted.
+    """
+    store = ResultStore.create(out / "live", LIVE)
+    failed = 0
+    for number, job in enumerate(jobs, 1):
+        if job.key in store:
+            continue
+        say(f"{number} of {len(jobs)}: {job}")
+        status = run_live(job, out, run)
+        if status == 0:
+            store.write(job.key, [row_of(job, out)])
+        else:
+            say(f"It ended with status {status}; the others go on.")
+            failed += 1
+    say(f"{len(jobs) - failed} of {len(jobs)} searches have a result.")
+    return not failed
+
+
+def _write_facts(cells: Sequence[Cell], out: Path, say: Say) -> None:
+    store = ResultStore.create(out / "cells", CELLS)
+    for cell in cells:
+        if cell.digest not in store:
+            store.write(cell.digest, [facts_of(cell)])
+        say(f"{cell.name}: {len(cell.trials)} strategies, {cell.baseline_seconds / cell.best_seconds:.2f} x to gain")
+
+
+def _taught_on(order: ReplayOrder) -> dict[str, str]:
+    """For each cell the digest of all others, which are those that a search on it may have learned from before."""
+    cells, _ = read_cells(order.data)
+    return {cell.name: digest([each.digest for each in cells if each is not cell]) for cell in cells}
+
+
+def _jobs(order: ReplayOrder, cells: Sequence[Cell], taught_on: Mapping[str, str]) -> list[SearchJob]:
+    """Seeds first, so that what is there when it is interrupted is balanced."""
+    return [
+        SearchJob(
+            cell.name,
+            cell.digest,
+            searcher,
+            order.baselines,
+            order.trials,
+            first_seed,
+            taught_on[cell.name] if searcher in TRANSFERRING else "",
+        )
+        for first_seed in range(0, order.seeds, SEEDS_A_JOB)
+        for cell in cells
+        for searcher in order.searchers
+    ]

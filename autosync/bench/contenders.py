@@ -1,0 +1,189 @@
+"""Who takes part in a replay: every searcher that `autosync.tune` has, and guided search with something changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias, final
+
+import numpy as np
+import numpy.typing as npt
+
+from autosync.bench.bench_error import BenchError
+from autosync.bench.pooled_simulator import Memory, PooledSimulator
+from autosync.cost import AnalyticSimulator, Replay, Simulator
+from autosync.rivals import OneByOneSearch, OriginalSearch, make_chooser
+from autosync.search import EvolutionOptions, EvolutionSearch, GuidedOptions, GuidedSearch, RandomSearch, Searcher
+from autosync.space import SearchSpace
+from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
+from autosync.tune.options import CLOSED_FORMS, SIMULATORS
+
+if TYPE_CHECKING:
+    from autosync.simulator import LearnedSimulator
+
+__all__ = [
+    "ABLATIONS",
+    "CONTENDERS",
+    "MEMBERS",
+    "NETWORK",
+    "OURS",
+    "TRANSFERRING",
+    "Ablation",
+    "Constant",
+    "Contender",
+    "Known",
+    "Start",
+    "untaught",
+]
+
+NETWORK = "linear"
+"""The network over the replay, except where a contender's name says another: graph networks take ten seconds a fit."""
+
+MEMBERS = 3
+"""Of its ensemble, in place of five: how sure it is nobody asks here."""
+
+OURS = "guided"
+
+
+@final
+@dataclass(frozen=True)
+class Known:
+    """`checkpoint` is of a simulator that was taught on other cells, for those who transfer; `memory`, one a cell, is
+    that of `PooledSimulator`."""
+
+    checkpoint: Path | None = None
+    memory: Memory = field(default_factory=dict)
+
+
+@final
+@dataclass(frozen=True)
+class Start:
+    """What a search begins with."""
+
+    space: SearchSpace
+    seeds: Sequence[tuple[str, Strategy]]
+    seed: int
+    known: Known
+
+
+Contender: TypeAlias = Callable[[Start], Searcher]
+_Made: TypeAlias = Callable[[Start], Simulator]
+
+
+@final
+class Constant:
+    """A simulator that knows nothing: every strategy takes the same time."""
+
+    def predict(
+        self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy]
+    ) -> npt.NDArray[np.float64]:
+        del model, cluster
+        return np.zeros(len(strategies))
+
+    def fit(self, records: Sequence[RuntimeRecord], weights: Sequence[float] | None = None) -> None:
+        """There is nothing that it could learn."""
+
+
+def _random(start: Start) -> Searcher:
+    return RandomSearch(start.space, start.seeds, start.seed)
+
+
+def _evolution(start: Start) -> Searcher:
+    return EvolutionSearch(start.space, start.seeds, start.seed, EvolutionOptions(lag=0))
+
+
+def _one_by_one(start: Start, name: str) -> Searcher:
+    return OneByOneSearch(start.space, start.seeds, start.seed, make_chooser(name, start.space), lag=0)
+
+
+def _original(start: Start, simulator: _Made) -> Searcher:
+    return OriginalSearch(start.space, start.seeds, start.seed, _pooled(start, simulator))
+
+
+def _guided(start: Start, simulator: _Made, **changed: Any) -> Searcher:
+    return GuidedSearch(start.space, start.seeds, start.seed, _pooled(start, simulator), GuidedOptions(**changed))
+
+
+def _pooled(start: Start, made: _Made) -> Simulator:
+    parts = [made.func.__name__, made.keywords] if isinstance(made, partial) else [made.__name__]
+    named = f"{parts} of {start.known.checkpoint}"
+    return PooledSimulator(named, lambda: made(start), tuple(start.space.enumerate()), start.known.memory)
+
+
+def _transferred(start: Start) -> Simulator:
+    from autosync.simulator import LearnedSimulator  # torch is imported only where it is asked for
+
+    if start.known.checkpoint is None:
+        raise BenchError("A search that transfers knowledge needs the checkpoint of what other cells taught.")
+    return LearnedSimulator.load(start.known.checkpoint)
+
+
+def _learned(start: Start, network: str, base: str = "replay") -> Simulator:
+    return untaught(_closed_form(start, base), network)
+
+
+def untaught(base: Simulator, network: str = NETWORK) -> LearnedSimulator:
+    """A simulator with `network` over `base`, which has learned nothing."""
+    from autosync.simulator import LearnedSimulator, TrainingSettings
+
+    return LearnedSimulator(base, network, settings=TrainingSettings(members=MEMBERS) if network == NETWORK else None)
+
+
+def _closed_form(start: Start, name: str) -> Simulator:
+    del start
+    return AnalyticSimulator() if name == "analytic" else Replay()
+
+
+def _nothing(start: Start) -> Simulator:
+    del start
+    return Constant()
+
+
+_NETWORKS = [name for name in SIMULATORS if name not in ("auto", NETWORK, *CLOSED_FORMS)]
+
+CONTENDERS: Mapping[str, Contender] = {
+    OURS: partial(_guided, simulator=_transferred),
+    "random": _random,
+    "original": partial(_original, simulator=partial(_learned, network=NETWORK, base="analytic")),
+    "original-transferred": partial(_original, simulator=_transferred),
+    "evolution": _evolution,
+    **{name: partial(_one_by_one, name=name) for name in ("tpe", "tpe-knobs", "gp", "gp-knobs")},
+    **{f"guided-{name}": partial(_guided, simulator=partial(_closed_form, name=name)) for name in CLOSED_FORMS},
+    **{f"guided-{name}": partial(_guided, simulator=partial(_learned, network=name)) for name in _NETWORKS},
+    "guided-no-transfer": partial(_guided, simulator=partial(_learned, network=NETWORK)),
+    "guided-no-replay": partial(_guided, simulator=partial(_learned, network=NETWORK, base="analytic")),
+    "guided-no-simulator": partial(_guided, simulator=_nothing),
+    "guided-not-diverse": partial(_guided, simulator=_transferred, diverse=False),
+    "guided-not-retimed": partial(_guided, simulator=_transferred, retime_every=0),
+}
+"""All of them by name; in a replay trials run one by one, so each is told of all trials before it proposes.
+
+`guided` has the replay, corrected by `NETWORK`, both taught on other cells first. `original` has what its authors had:
+a network that reads what a closed form says of links and servers, taught in the search; *transferred*, it has ours.
+"""
+
+TRANSFERRING = frozenset((OURS, "original-transferred", "guided-not-diverse", "guided-not-retimed"))
+
+
+@final
+@dataclass(frozen=True)
+class Ablation:
+    """`less` is the contender `whole` without what `left_out` names."""
+
+    left_out: str
+    whole: str
+    less: str
+
+
+ABLATIONS = (
+    Ablation("the simulator", OURS, "guided-no-simulator"),
+    Ablation("its search, the original's instead", OURS, "original-transferred"),
+    Ablation("transfer from other cells", OURS, "guided-no-transfer"),
+    Ablation("the network, the replay alone", "guided-no-transfer", "guided-replay"),
+    Ablation("the replay, a network over the closed form", "guided-no-transfer", "guided-no-replay"),
+    Ablation("the replay and the network, the closed form alone", "guided-replay", "guided-analytic"),
+    Ablation("diversity", OURS, "guided-not-diverse"),
+    Ablation("timing the leader again", OURS, "guided-not-retimed"),
+)

@@ -1,0 +1,40 @@
+"""What a cell's pool and its space are like, in a few figures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from autosync.tune.recorded.cells import Cell
+
+__all__ = ["facts_of"]
+
+WITHIN = 1.05
+
+
+def facts_of(cell: Cell) -> dict[str, Any]:
+    """One row of `CELLS`."""
+    label, _ = cell.best_baseline
+    best = min(cell.trials, key=lambda each: cell.seconds[each])
+    seconds = np.array(list(cell.seconds.values()))
+    hits = [cell.is_hit(each) for trials in cell.trials.values() for each in trials if each.purpose != "baseline"]
+    return {
+        "cell": cell.name,
+        "data": cell.digest,
+        "model": cell.space.model.name,
+        "variables": len(cell.space.model.variables),
+        "replicas": len(cell.space.replicas),
+        "batch_size": cell.space.model.batch_size,
+        "pool": len(cell.trials),
+        "records": sum(map(len, cell.trials.values())),
+        "deviation": cell.deviation,
+        "best_seconds": cell.best_seconds,
+        "best_label": cell.trials[best][0].label,
+        "baseline_seconds": cell.baseline_seconds,
+        "baseline_label": label,
+        "hit_share": float(np.mean(hits)) if hits else 0.0,
+        "within_5_percent": int((seconds <= WITHIN * cell.best_seconds).sum()),
+        "log10_size": cell.space.log10_size,
+        "effective_dimension": cell.space.effective_dimension,
+    }

@@ -1,0 +1,80 @@
+"""Figures with their 95 % intervals: of medians, shares, ratios and speed-ups."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import numpy.typing as npt
+from scipy.stats import t as student
+
+from autosync.report.analysis import wilson_interval
+from autosync.search import median_interval
+
+__all__ = ["Estimate", "estimate_of", "geometric_mean", "median_of", "resampled", "share_of"]
+
+Floats = npt.NDArray[np.float64]
+
+RESAMPLES = 1000
+CONFIDENCE = 0.95
+
+
+@final
+@dataclass(frozen=True)
+class Estimate:
+    """`value` and the ends of its 95 % interval; any of them may be infinite."""
+
+    value: float
+    low: float
+    high: float
+
+
+def median_of(values: Sequence[float] | Floats) -> Estimate:
+    """The median and two order statistics around it. Values that were not reached count as infinite.
+
+    Exact in both, as long as more than half were reached; else the median is infinite, and only that is known.
+    """
+    listed = [float(each) for each in values]
+    return Estimate(statistics.median(listed), *median_interval(listed))
+
+
+def share_of(count: int, total: int) -> Estimate:
+    """`count` of `total`, with Wilson's interval."""
+    if total == 0:
+        return Estimate(math.nan, 0.0, 1.0)
+    return Estimate(count / total, *wilson_interval(count, total))
+
+
+def geometric_mean(values: Sequence[float]) -> Estimate:
+    """Of speed-ups, say, with Student's interval over their logarithms; infinitely wide for a single one."""
+    logs = [math.log(each) for each in values]
+    centre = statistics.fmean(logs)
+    if len(logs) < 2:
+        return Estimate(math.exp(centre), 0.0, math.inf)
+    margin = float(student.ppf((1 + CONFIDENCE) / 2, len(logs) - 1)) * statistics.stdev(logs) / math.sqrt(len(logs))
+    return Estimate(math.exp(centre), math.exp(centre - margin), math.exp(centre + margin))
+
+
+def resampled(groups: Sequence[Floats], centre: Callable[..., Floats], seed: int = 0) -> Floats:
+    """The `centre` of each group of seeds' values (s,), and of its resamples: float64 (1 + RESAMPLES, groups).
+
+    Seeds are drawn with replacement in each group by itself; groups are not drawn, so what comes of this speaks about
+    them. `centre` takes an axis, as numpy's functions do.
+    """
+    generator = np.random.default_rng(seed)
+    columns = []
+    for values in groups:
+        drawn = values[generator.integers(len(values), size=(RESAMPLES, len(values)))]
+        columns.append(np.append(centre(values, axis=-1), centre(drawn, axis=-1)))
+    return np.stack(columns, axis=1)
+
+
+def estimate_of(found: Floats) -> Estimate:
+    """The first of `found`, with percentiles of the others, which are the same of resamples."""
+    tail = 100 * (1 - CONFIDENCE) / 2
+    low, high = np.percentile(found[1:], [tail, 100 - tail], method="closest_observation")
+    return Estimate(float(found[0]), float(low), float(high))

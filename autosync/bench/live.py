@@ -1,0 +1,161 @@
+"""Live searches: `python -m autosync.tune` on clusters emulated for it, one run a cell and seed, each kept."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+from autosync.bench.bench_error import BenchError
+from autosync.dataset import RecordStore
+from autosync.errors import SpecError
+from autosync.spec import parse_json
+from autosync.spec.codec import digest
+
+__all__ = ["INTERRUPTED", "LiveCell", "LiveJob", "command_of", "parse_cell", "row_of", "run_command", "run_live"]
+
+FORMAT = "autosync.bench.live/1"
+INTERRUPTED = 130
+"""What `autosync.tune` exits with after Ctrl-C."""
+
+Row = dict[str, Any]
+
+
+@final
+@dataclass(frozen=True)
+class LiveCell:
+    """A model, and what `--emulate` is given: a star such as 4x200mbit, or a cluster file."""
+
+    model: str
+    cluster: str
+
+    def __str__(self) -> str:
+        return f"{self.model}@{Path(self.cluster).stem if self.cluster.endswith(('.yaml', '.yml')) else self.cluster}"
+
+
+def parse_cell(text: str) -> LiveCell:
+    """The cell written MODEL@CLUSTER. Raises `BenchError`."""
+    model, between, cluster = text.partition("@")
+    if not (model and between and cluster):
+        raise BenchError(
+            f"--cells names cells such as bert-mini@4x200mbit or vgg-mini@topologies/two_racks.yaml; not {text!r}."
+        )
+    return LiveCell(model, cluster)
+
+
+@final
+@dataclass(frozen=True)
+class LiveJob:
+    """One search. `without_rule` names a rule of the space to switch off; `more` is given to `autosync.tune`."""
+
+    cell: LiveCell
+    searcher: str
+    seed: int
+    trials: int
+    control: bool = False
+    without_rule: str = ""
+    more: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        chosen = [self.searcher, self.seed, self.trials, self.control, self.without_rule, list(self.more)]
+        return digest([FORMAT, self.cell.model, self.cell.cluster, *chosen])
+
+    def directory(self, out: Path) -> Path:
+        """Of the run; told from others by the key, and readable."""
+        without = f"-without-{self.without_rule}" if self.without_rule else ""
+        return out / "runs" / str(self.cell) / f"{self.searcher}{without}-seed-{self.seed}-{self.key[:6]}"
+
+    def __str__(self) -> str:
+        without = f" without {self.without_rule}" if self.without_rule else ""
+        return f"{self.cell}: {self.searcher}{without}, seed {self.seed}"
+
+
+def command_of(job: LiveJob, out: Path) -> list[str]:
+    """The command that runs the job, or goes on with it. Its records are its own: no search learns from another."""
+    directory = job.directory(out)
+    chosen = {
+        "--model": job.cell.model,
+        "--emulate": job.cell.cluster,
+        "--searcher": job.searcher,
+        "--seed": str(job.seed),
+        "--trials": str(job.trials),
+        "--out": str(directory),
+        "--data": str(directory / "data"),
+    }
+    if job.without_rule:
+        chosen["--without-rule"] = job.without_rule
+    resume = ["--resume"] if (directory / "run.json").exists() else []
+    given = [word for pair in chosen.items() for word in pair]
+    return [sys.executable, "-m", "autosync.tune", *given, *job.more, *resume]
+
+
+def run_live(job: LiveJob, out: Path, run: Callable[[Sequence[str]], int]) -> int:
+    """Run the job, unless an earlier command has; the exit status. `run` runs a command and gives its exit status.
+
+    Raises `KeyboardInterrupt` when it was interrupted; the same call goes on there.
+    """
+    if (job.directory(out) / "result.json").exists():
+        return 0
+    status = run(command_of(job, out))
+    if status == INTERRUPTED:
+        raise KeyboardInterrupt
+    return status
+
+
+def run_command(command: Sequence[str]) -> int:
+    """The command's exit status. Ctrl-C reaches it by itself, and it is waited for while it tidies up."""
+    process = subprocess.Popen(command)
+    try:
+        return process.wait()
+    except KeyboardInterrupt:
+        process.wait()
+        return INTERRUPTED
+
+
+def row_of(job: LiveJob, out: Path) -> Row:
+    """What came of a job that is done, as a row of `LIVE`. Raises `BenchError` when its result cannot be read."""
+    directory = job.directory(out)
+    try:
+        result = parse_json((directory / "result.json").read_bytes(), "A result")
+        run = parse_json((directory / "run.json").read_bytes(), "A run")
+        return _row(job, result, RecordStore(directory / "data").read(run=run["name"]))
+    except (OSError, SpecError, KeyError, IndexError, TypeError) as error:
+        raise BenchError(
+            f"{directory} should hold a finished run, but: {error!r}; remove it, and run it again."
+        ) from None
+
+
+def _row(job: LiveJob, result: Row, records: Sequence[Any]) -> Row:
+    verdict = result["verdict"]
+    by_digest = {each["strategy_digest"]: each for each in result["strategies"]}
+    winner, baseline = by_digest[verdict["winner"]], by_digest[verdict["baseline"]]
+    searched = [each for each in records if each.of_search and each.outcome != "lost"]
+    found = next(number for number, each in enumerate(searched, 1) if each.strategy.digest == verdict["winner"])
+    low, high = verdict["speedup_interval"]
+    return {
+        "cell": str(job.cell),
+        "model": job.cell.model,
+        "searcher": job.searcher,
+        "without_rule": job.without_rule,
+        "seed": job.seed,
+        "control": job.control,
+        "trials": result["trials"],
+        "failed_trials": result["failed_trials"],
+        "wall_seconds": result["wall_seconds"],
+        "found_after_trials": found,
+        "speedup": verdict["speedup"],
+        "speedup_low": low,
+        "speedup_high": high,
+        "beyond_noise": verdict["beyond_noise"],
+        "baseline_label": verdict["baseline_label"],
+        "baseline_seconds": baseline["median_seconds"],
+        "winner_label": verdict["winner_label"],
+        "winner_seconds": winner["median_seconds"],
+        "changes_statistics": winner["changes_statistics"],
+        "replicas": len(searched[0].strategy.replicas),
+        "batch_size": searched[0].model.batch_size,
+    }

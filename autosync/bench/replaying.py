@@ -1,0 +1,173 @@
+"""Searches on recorded cells: a block of seeds of one searcher on one cell is a job, and jobs run in processes."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, cast, final
+
+from autosync.bench.bench_error import BenchError
+from autosync.bench.contenders import CONTENDERS, TRANSFERRING, Known, Start
+from autosync.bench.pooled_simulator import Memory
+from autosync.bench.transfer import checkpoint_of
+from autosync.search import run_search
+from autosync.space import SearchSpace
+from autosync.spec.codec import digest
+from autosync.tune.recorded.cells import Cell, read_cells
+from autosync.tune.recorded.pool import PoolSpace
+from autosync.tune.recorded.table import RecordedTable
+
+__all__ = ["FORMAT", "SEEDS_A_JOB", "Replaying", "SearchJob", "searched"]
+
+FORMAT = "autosync.bench.search/2"
+SEEDS_A_JOB = 5
+"""An interrupted command loses at most so many searches a process."""
+
+ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+Row = dict[str, Any]
+
+
+@final
+@dataclass(frozen=True)
+class SearchJob:
+    """`searcher` on the cell called `cell`, with seeds from `first_seed` on, each for up to `trials` trials.
+
+    `data` is the digest of what was measured of the cell. `baselines` tells whether the hand-written strategies are
+    proposed first, or are strategies like others. `taught_on` is the digest of the other cells, where they matter.
+    """
+
+    cell: str
+    data: str
+    searcher: str
+    baselines: bool
+    trials: int
+    first_seed: int
+    taught_on: str = ""
+
+    @property
+    def seeds(self) -> range:
+        return range(self.first_seed, self.first_seed + SEEDS_A_JOB)
+
+    @property
+    def key(self) -> str:
+        chosen = [self.searcher, self.baselines, self.trials, self.first_seed, SEEDS_A_JOB, self.taught_on]
+        return digest([FORMAT, self.data, *chosen])
+
+    def __str__(self) -> str:
+        without = "" if self.baselines else ", no baselines first"
+        return f"{self.cell}: {self.searcher}{without}, seeds {self.seeds.start} to {self.seeds.stop - 1}"
+
+
+@final
+@dataclass(frozen=True)
+class Replaying:
+    """Where jobs find their records, and where what was learned of other cells is kept."""
+
+    data: Path
+    checkpoints: Path
+
+    def run(self, jobs: Sequence[SearchJob], processes: int) -> Iterator[tuple[SearchJob, list[Row]]]:
+        """Each job with its rows, as they are done; in this process, or in several others.
+
+        Raises `BenchError` when the records have changed since the jobs were made.
+        """
+        if processes == 1:
+            records = _Records.read(self.data)
+            yield from ((job, self._rows(job, records)) for job in jobs)
+            return
+        with _one_thread_each(), ProcessPoolExecutor(processes, get_context("spawn")) as pool:
+            futures = {pool.submit(self.in_other_process, job): job for job in jobs}
+            try:
+                yield from ((futures[each], each.result()) for each in as_completed(futures))
+            finally:
+                pool.shutdown(cancel_futures=True)
+
+    def in_other_process(self, job: SearchJob) -> list[Row]:
+        return self._rows(job, _read_once(self.data))
+
+    def _rows(self, job: SearchJob, records: _Records) -> list[Row]:
+        cell = records.cells.get(job.cell)
+        if cell is None or cell.digest != job.data:
+            raise BenchError(f"The records of {job.cell} have changed since this command began; run it again.")
+        checkpoint = None
+        if job.searcher in TRANSFERRING:
+            checkpoint = checkpoint_of([each for each in records.cells.values() if each is not cell], self.checkpoints)
+        known = Known(checkpoint, records.memories.setdefault(job.cell, {}))
+        return [searched(cell, job, seed, known) for seed in job.seeds]
+
+
+@dataclass(frozen=True)
+class _Records:
+    """The cells by name, and what simulators foretold of each."""
+
+    cells: Mapping[str, Cell]
+    memories: dict[str, Memory]
+
+    @classmethod
+    def read(cls, data: Path) -> _Records:
+        return cls({cell.name: cell for cell in read_cells(data)[0]}, {})
+
+
+@lru_cache(maxsize=1)
+def _read_once(data: Path) -> _Records:
+    """For processes that live for one command."""
+    return _Records.read(data)
+
+
+def searched(
+    cell: Cell, job: SearchJob, seed: int, known: Known, clock: Callable[[], float] = time.process_time
+) -> Row:
+    """One search, as a row of results; `clock` tells how long the searcher thought."""
+    table = RecordedTable(cell, seed)
+    # Searchers say SearchSpace, of which there is one; what they use of it a pool has too.
+    space = cast(SearchSpace, PoolSpace(cell.space, tuple(cell.trials), table.is_open))
+    seeds = cell.baselines if job.baselines else ()
+    clocks: list[float] = []
+    begin = clock()
+    searcher = CONTENDERS[job.searcher](Start(space, seeds, seed, known))
+    records = run_search(searcher, table, job.trials, lambda _: clocks.append(table.clock_seconds))
+    thought = clock() - begin
+    found = [cell.space.canonical(each.strategy) for each in records]
+    return {
+        "cell": cell.name,
+        "data": job.data,
+        "model": cell.space.model.name,
+        "searcher": job.searcher,
+        "baselines": job.baselines,
+        "seed": seed,
+        "trials": job.trials,
+        "pool": len(cell.trials),
+        "best_seconds": cell.best_seconds,
+        "baseline_seconds": cell.baseline_seconds,
+        "strategies": [each.digest for each in found],
+        "labels": [each.label for each in records],
+        "purposes": [each.purpose for each in records],
+        "measured_seconds": [each.median_seconds for each in records],
+        "true_seconds": [cell.seconds[each] for each in found],
+        "hits": [cell.is_hit(each) for each in records],
+        "clock_seconds": clocks,
+        "search_seconds": thought,
+    }
+
+
+@contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """Processes begun here have one thread for arrays: they are as many as there are cores."""
+    before = {name: os.environ.get(name) for name in ONE_THREAD}
+    os.environ.update(dict.fromkeys(ONE_THREAD, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

@@ -1,0 +1,174 @@
+"""All tables and pictures there are results for, written from what is on disk."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
+from autosync.bench.bench_error import BenchError
+from autosync.bench.columns import CELLS, LIVE, SEARCHES
+from autosync.bench.contenders import OURS
+from autosync.bench.cost import cost_table, live_costs, replay_costs
+from autosync.bench.curves import curves_of
+from autosync.bench.live_tables import controls_table, live_table, live_targets_table
+from autosync.bench.pictures import cell_picture, live_picture, summary_picture
+from autosync.bench.replay_tables import (
+    ablations_table,
+    cells_table,
+    close_table,
+    hits_table,
+    improvement_table,
+    summary_table,
+    targets_table,
+)
+from autosync.bench.standings import CLOSE, YARDSTICK, Standings
+from autosync.dataset import ResultStore
+from autosync.simulator.evaluation.pictures import RC
+from autosync.simulator.evaluation.tables import Table
+from autosync.tune.options import SEARCHERS
+
+__all__ = ["Material", "write_report"]
+
+PAGE = "benchmarks.md"
+DOTS_PER_INCH = 150
+
+Rows = list[dict[str, Any]]
+
+
+@final
+@dataclass(frozen=True)
+class Material:
+    """The results in a folder: of each cell, those on the most records that it was searched with."""
+
+    facts: Rows
+    searches: Rows
+    live: Rows
+
+    @classmethod
+    def read(cls, out: Path) -> Material:
+        newest: dict[str, dict[str, Any]] = {}
+        for row in sorted(ResultStore(out / "cells", CELLS).read(), key=lambda row: row["records"]):
+            newest[row["cell"]] = row
+        facts = [newest[name] for name in sorted(newest)]
+        current = {row["data"] for row in facts}
+        searches = [row for row in ResultStore(out / "searches", SEARCHES).read() if row["data"] in current]
+        return cls(facts, searches, ResultStore(out / "live", LIVE).read())
+
+    @property
+    def first(self) -> Standings:
+        """Searches that began with the baselines."""
+        return Standings.of(curves_of(self.searches), baselines=True)
+
+    @property
+    def bare(self) -> Standings:
+        """Searches that had to find them."""
+        return Standings.of(curves_of(self.searches), baselines=False)
+
+    def costs(self) -> Table:
+        return cost_table([*live_costs(self.live), *replay_costs(self.first, self.facts)])
+
+
+def write_report(out: Path) -> Path:
+    """The page's path; beside it lie its tables as CSV, and its pictures as PNG and SVG. Raises `BenchError`."""
+    material = Material.read(out)
+    if not material.searches and not material.live:
+        raise BenchError(f"{out} holds no results; run `replay` or `live` with --out {out} first.")
+    folder = out / "report"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        page = [_heading(material)]
+        for part in _parts(material):
+            if isinstance(part, Table):
+                _write(folder / f"{part.name}.csv", part.csv().encode())
+                page.append(part.markdown())
+            else:
+                name, figure = part
+                _draw(folder, name, figure)
+                page.append(f"![{name.replace('_', ' ')}]({name}.svg)\n")
+        _write(folder / PAGE, "\n".join(page).encode())
+    except OSError as error:
+        raise BenchError(f"The report cannot be written to {folder}: {error.strerror}; name another --out.") from None
+    return folder / PAGE
+
+
+def _heading(material: Material) -> str:
+    codes = Counter(row["code"] for row in material.searches)
+    lines = ["# Benchmarks of the search", ""]
+    lines.append(f"{len(material.searches)} replayed searches and {len(material.live)} live ones.")
+    if len(codes) > 1:
+        counts = ", ".join(f"{count} with {code}" for code, count in codes.most_common())
+        lines.append(f"The replayed ones were not all run with one source of autosync: {counts}.")
+    lines.append("Square brackets hold 95 % intervals; of seeds, on these cells.")
+    return "\n".join([*lines, ""])
+
+
+def _parts(material: Material) -> Iterator[Table | tuple[str, Figure]]:
+    """Tables and pictures in the page's order."""
+    with mpl.rc_context(dict[Any, Any](RC)):
+        if material.searches:
+            yield from _replay_parts(material)
+        if material.live:
+            yield live_targets_table(material.live)
+            yield live_table(material.live)
+            yield controls_table(material.live)
+            if figure := live_picture(material.live):
+                yield "live_searches", figure
+        yield material.costs()
+
+
+def _replay_parts(material: Material) -> Iterator[Table | tuple[str, Figure]]:
+    yield cells_table(material.facts)
+    for every, suffix, title in (
+        (material.first, "", "baselines first"),
+        (material.bare, "_bare", "no baselines given"),
+    ):
+        standings = every.only(_is_searcher)
+        if standings.curves:
+            yield from _standings_parts(standings, material.facts, suffix, title)
+        variants = every.only(lambda name: name in (OURS, YARDSTICK) or not _is_searcher(name))
+        if set(variants.searchers) - {OURS, YARDSTICK}:
+            yield ablations_table(variants, f"ablations{suffix}", f"Ablations, {title}")
+            yield summary_table(variants, f"variants{suffix}", f"Guided search and its variants, {title}")
+
+
+def _standings_parts(
+    standings: Standings, facts: Rows, suffix: str, title: str
+) -> Iterator[Table | tuple[str, Figure]]:
+    yield targets_table(standings, f"targets{suffix}", f"Targets on recorded pools, {title}")
+    yield summary_table(standings, f"summary{suffix}", f"Searchers, {title}")
+    if figure := summary_picture(standings):
+        yield f"summary{suffix}_trials", figure
+    for share in CLOSE:
+        yield close_table(standings, share, f"within_{100 * share:.0f}_percent{suffix}", title)
+    yield improvement_table(standings, f"improvement{suffix}", title)
+    yield hits_table(standings, facts, f"hits{suffix}", title)
+    yield from ((f"cell_{_plain(cell)}{suffix}", cell_picture(standings, cell)) for cell in standings.cells)
+
+
+def _is_searcher(name: str) -> bool:
+    """Whether it is one that autosync.tune has, and no variant."""
+    return name in SEARCHERS
+
+
+def _plain(name: str) -> str:
+    return "".join(each if each.isalnum() or each in "-_" else "_" for each in name)
+
+
+def _draw(folder: Path, name: str, figure: Figure) -> None:
+    for kind in ("png", "svg"):
+        partial = folder / f".{name}.{kind}"
+        figure.savefig(partial, format=kind, dpi=DOTS_PER_INCH, metadata={"Date": None} if kind == "svg" else None)
+        os.replace(partial, folder / f"{name}.{kind}")
+
+
+def _write(path: Path, content: bytes) -> None:
+    partial = path.with_name(f".{path.name}")
+    partial.write_bytes(content)
+    os.replace(partial, path)

@@ -1,0 +1,52 @@
+"""How estimates are written in tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from autosync.bench.intervals import Estimate
+
+__all__ = ["NOTHING", "in_percent", "in_seconds", "in_times", "in_trials"]
+
+NOTHING = "-"
+
+
+def in_trials(estimate: Estimate, most: int) -> str:
+    """Such as `17 [12, 25]`; what was not reached within `most` trials is `>100`."""
+    return _with_interval(estimate, lambda value: f"{value:.3g}" if math.isfinite(value) else f">{most}")
+
+
+def in_times(estimate: Estimate) -> str:
+    """Such as `1.34 [1.29, 1.38]`, for ratios."""
+    return _with_interval(estimate, lambda value: f"{value:.2f}" if math.isfinite(value) else "inf")
+
+
+def in_percent(estimate: Estimate) -> str:
+    """Such as `12.1 % [10.3, 14.2]`, for shares."""
+    if math.isnan(estimate.value):
+        return NOTHING
+    return f"{_tenths(estimate.value)} % [{_tenths(estimate.low)}, {_tenths(estimate.high)}]"
+
+
+def in_seconds(estimate: Estimate) -> str:
+    """Such as `120 s [90, 140]`."""
+    if math.isnan(estimate.value):
+        return NOTHING
+    value, low, high = (f"{each:.3g}" if math.isfinite(each) else "never" for each in _ends(estimate))
+    return f"{value}{' s' if math.isfinite(estimate.value) else ''} [{low}, {high}]"
+
+
+def _with_interval(estimate: Estimate, write: Callable[[float], str]) -> str:
+    if math.isnan(estimate.value):
+        return NOTHING
+    value, low, high = map(write, _ends(estimate))
+    return f"{value} [{low}, {high}]"
+
+
+def _ends(estimate: Estimate) -> tuple[float, float, float]:
+    return estimate.value, estimate.low, estimate.high
+
+
+def _tenths(share: float) -> str:
+    return f"{round(100 * share, 1) + 0.0:.1f}"  # no -0.0

@@ -1,0 +1,167 @@
+"""Curves of searches: regret, trials to be close, area, and hit-rates, on rows that one can check by hand."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from autosync.bench.curves import Contest, curves_of
+from autosync.bench.replay_tables import targets_table
+from autosync.bench.standings import Standings
+
+
+def row(true: list[float], seed: int = 0, **changed: Any) -> dict[str, Any]:
+    usual = {
+        "cell": "a@b",
+        "searcher": "random",
+        "baselines": True,
+        "seed": seed,
+        "trials": 5,
+        "best_seconds": 1.0,
+        "baseline_seconds": 2.0,
+        "purposes": ["search"] * len(true),
+        "measured_seconds": list(true),
+        "true_seconds": true,
+        "hits": [each < 2.0 for each in true],
+        "clock_seconds": [10.0 * number for number in range(1, len(true) + 1)],
+        "search_seconds": 0.5,
+    }
+    return usual | changed
+
+
+def only(*rows: dict[str, Any]):
+    (curves,) = curves_of(rows).values()
+    return curves
+
+
+def test_the_best_so_far_never_gets_worse() -> None:
+    curves = only(row([3.0, 2.0, 2.5, 1.0, 4.0]))
+    assert curves.best.tolist() == [[3.0, 2.0, 2.0, 1.0, 1.0]]
+    assert curves.regret.tolist() == [[2.0, 1.0, 1.0, 0.0, 0.0]]
+    assert curves.improvement.tolist() == [[2 / 3, 1.0, 1.0, 2.0, 2.0]]
+
+
+def test_regret_over_100_percent_counts_as_that_in_the_area() -> None:
+    assert only(row([3.0, 1.5, 1.5, 1.0, 4.0])).area == pytest.approx([(1 + 0.5 + 0.5 + 0 + 0) / 5])
+
+
+def test_trials_and_seconds_until_it_is_close() -> None:
+    curves = only(row([3.0, 1.04, 1.0, 1.0, 1.0]), row([3.0, 3.0, 3.0, 3.0, 3.0], seed=1))
+    assert curves.trials_to(0.05).tolist() == [2.0, math.inf]
+    assert curves.trials_to(0.01).tolist() == [3.0, math.inf]
+    assert curves.seconds_to(0.05).tolist() == [20.0, math.inf]
+
+
+def test_a_search_that_ended_early_stays_where_it_ended() -> None:
+    curves = only(row([3.0, 1.5]))
+    assert curves.best.tolist() == [[3.0, 1.5, 1.5, 1.5, 1.5]]
+    assert curves.clock.tolist() == [[10.0, 20.0, 20.0, 20.0, 20.0]]
+    assert np.isnan(curves.hits[0, 2:]).all()
+
+
+def test_a_failed_trial_is_no_best() -> None:
+    curves = only(row([math.inf, 1.5, math.inf, 1.2, 1.2], measured_seconds=[None, 1.5, None, 1.2, 1.2]))
+    assert curves.best.tolist() == [[math.inf, 1.5, 1.5, 1.2, 1.2]]
+    assert np.isfinite(curves.area).all()
+
+
+def test_what_was_measured_fastest_may_be_a_lucky_one() -> None:
+    curves = only(row([1.5, 1.0, 1.3, 1.2, 1.1], measured_seconds=[1.5, 1.1, 0.9, 1.2, 0.95]))
+    assert curves.returned_regret[0] == pytest.approx([0.5, 0.0, 0.3, 0.3, 0.3])
+
+
+def test_hits_are_counted_by_round_without_baselines_and_what_is_timed_again() -> None:
+    purposes = ["baseline", "remeasure", "search", "search", "search"]
+    curves = only(row([1.5, 3.0, 1.5, 3.0, 3.0], purposes=purposes))
+    ((last, rate),) = curves.hit_rates()
+    assert last == 5
+    assert rate.value == pytest.approx(1 / 3)
+
+
+def test_contests_are_told_apart_and_the_largest_budget_counts() -> None:
+    rows = [
+        row([1.0]),
+        row([1.0], searcher="gp"),
+        row([1.0], baselines=False),
+        row([1.5], trials=3),
+        row([1.0, 1.0], trials=7),
+    ]
+    found = curves_of(rows)
+    assert set(found) == {Contest("a@b", "random", True), Contest("a@b", "gp", True), Contest("a@b", "random", False)}
+    assert found[Contest("a@b", "random", True)].true.shape == (1, 7)
+
+
+def contest(cell: str, searcher: str, first: list[int]) -> list[dict[str, Any]]:
+    """Searches that come close at these trials; never, for one after the last."""
+    return [
+        row([3.0] * (at - 1) + [1.0] * max(0, 6 - at), seed, cell=cell, searcher=searcher)
+        for seed, at in enumerate(first)
+    ]
+
+
+STANDINGS = Standings.of(
+    curves_of(
+        [
+            *contest("a@b", "random", [4, 4, 4]),
+            *contest("a@b", "gp", [2, 2, 2]),
+            *contest("c@d", "random", [6, 6, 6]),
+            *contest("c@d", "gp", [3, 3, 3]),
+            *contest("c@d", "evolution", [1, 1, 1]),
+        ]
+    ),
+    baselines=True,
+)
+
+
+def test_searchers_are_those_of_all_cells_with_the_fewest_trials_first() -> None:
+    assert STANDINGS.cells == ["a@b", "c@d"]
+    assert STANDINGS.searchers == ["gp", "random"]
+
+
+def test_times_fewer_trials_are_a_geometric_mean_over_cells() -> None:
+    found = STANDINGS.fewer_trials("gp", "random")
+    assert (found.value, found.low, found.high) == pytest.approx((2.0, 2.0, 2.0))
+    assert STANDINGS.fewer_trials("random", "gp").value == pytest.approx(0.5)
+
+
+def test_trials_of_all_cells_and_the_share_that_came_close_in_time() -> None:
+    assert STANDINGS.trials("gp").value == 2.5
+    assert STANDINGS.trials("random").value == math.inf
+    assert STANDINGS.reached("gp", 0.05, 2).value == 0.5
+
+
+def test_less_area_and_the_speed_up_after_some_trials() -> None:
+    # Regret is 100 % until it is 0: the area is the share of trials before.
+    assert STANDINGS.less_area("gp", "random").value == pytest.approx(math.sqrt((3 / 1) * (5 / 2)))
+    assert STANDINGS.improvement("gp", 5).value == pytest.approx(2.0)
+    assert STANDINGS.improvement("gp", 2).value == pytest.approx(math.sqrt(2.0 * 2 / 3))
+
+
+def test_only_those_that_are_wanted_take_part() -> None:
+    assert STANDINGS.only(lambda name: name == "gp").searchers == ["gp"]
+
+
+def test_cells_are_undecided_where_no_baseline_is_close_to_the_best() -> None:
+    rows = [*contest("a@b", "random", [4, 4, 4]), *(row([1.0], cell="c@d", baseline_seconds=1.04) for _ in range(3))]
+    standings = Standings.of(curves_of(rows), baselines=True)
+    assert standings.cells == ["a@b", "c@d"]
+    assert standings.undecided().cells == ["a@b"]
+
+
+def test_the_best_rival_is_the_one_that_guided_search_beats_by_least() -> None:
+    rows = [
+        *contest("a@b", "guided", [2, 2, 2]),
+        *contest("c@d", "guided", [1, 1, 1]),
+        *contest("a@b", "gp", [2, 2, 2]),
+        *contest("c@d", "gp", [6, 6, 6]),
+        *contest("a@b", "tpe", [4, 4, 4]),
+        *contest("c@d", "tpe", [4, 4, 4]),
+    ]
+    table = targets_table(Standings.of(curves_of(rows), baselines=True), "targets", "Targets")
+    (_, near, median), (rival, half, times) = table.rows
+    assert (near, median) == ("yes", "1.5 [1, 2]")
+    assert (rival, half) == ("at most half the trials of the best rival, gp", "yes")
+    assert times.startswith("2.45 [")

@@ -1,0 +1,51 @@
+"""Intervals: order statistics with censored values, Wilson's, Student's, and the bootstrap."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from autosync.bench.intervals import Estimate, estimate_of, geometric_mean, median_of, resampled, share_of
+from autosync.bench.words import in_percent, in_seconds, in_times, in_trials
+
+
+def test_a_median_is_known_while_more_than_half_are() -> None:
+    found = median_of([*range(1, 14), *[math.inf] * 7])
+    assert (found.value, found.low, found.high) == (10.5, 6.0, math.inf)
+    assert median_of([1.0] * 4 + [math.inf] * 5).value == math.inf
+
+
+def test_shares_have_wilson_s_interval() -> None:
+    found = share_of(5, 10)
+    assert (found.value, found.low, found.high) == pytest.approx((0.5, 0.2366, 0.7634), abs=1e-4)
+    assert share_of(0, 10).high == pytest.approx(0.2775, abs=1e-4)
+    assert math.isnan(share_of(0, 0).value)
+
+
+def test_speed_ups_have_student_s_interval_over_their_logarithms() -> None:
+    found = geometric_mean([1.0, 4.0])
+    margin = 12.706 * math.log(4.0) / math.sqrt(2) / math.sqrt(2)
+    assert found.value == pytest.approx(2.0)
+    assert math.log(found.high / found.value) == pytest.approx(margin, rel=1e-3)
+    assert geometric_mean([1.5]) == Estimate(1.5, 0.0, math.inf)
+
+
+def test_resamples_of_a_constant_are_that_constant_and_of_others_they_spread() -> None:
+    """The standard deviation of a mean of 25 normal values is a fifth; 95 % of 1000 resamples lie within 0.4 or so."""
+    values = np.random.default_rng(0).standard_normal(25)
+    found = resampled([np.full(5, 3.0), values], np.mean)
+    assert (found[:, 0] == 3.0).all()
+    estimate = estimate_of(found[:, 1])
+    assert estimate.value == pytest.approx(values.mean())
+    assert 0.5 < estimate.high - estimate.low < 1.1
+    assert estimate.low < estimate.value < estimate.high
+
+
+def test_estimates_are_written_with_their_intervals() -> None:
+    assert in_trials(Estimate(17.0, 12.0, math.inf), 100) == "17 [12, >100]"
+    assert in_times(Estimate(1.345, 1.29, 1.381)) == "1.34 [1.29, 1.38]"
+    assert in_percent(Estimate(0.121, 0.103, 0.142)) == "12.1 % [10.3, 14.2]"
+    assert in_seconds(Estimate(120.4, 90.2, math.inf)) == "120 s [90.2, never]"
+    assert in_times(Estimate(math.nan, 0.0, 1.0)) == in_percent(share_of(0, 0)) == "-"

@@ -1,0 +1,151 @@
+"""Live searches: the commands they are, what is kept of them, and what the tables say; their runs are played."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from autosync.bench.bench_error import BenchError
+from autosync.bench.columns import LIVE
+from autosync.bench.commands import live
+from autosync.bench.cost import EPOCHS, cost_table, live_costs
+from autosync.bench.live import LiveJob, command_of, parse_cell, row_of
+from autosync.bench.live_tables import controls_table, live_table, live_targets_table
+from autosync.bench.report import write_report
+from autosync.dataset import RecordStore, ResultStore
+from autosync.search import judge
+from autosync.tune.report import Outcome, outcome_json
+from tests.tune.pretend import MODEL
+from tests.tune.records import found, record, seed
+
+JOB = LiveJob(parse_cell("bert-mini@topologies/two_racks.yaml"), "guided", 1, 40)
+FOUND = found(1)[0]
+
+
+class PlayedTune:
+    """Stands for `python -m autosync.tune`: writes what a run leaves behind, or fails."""
+
+    def __init__(self, found_seconds: float = 0.1, status: int = 0) -> None:
+        self.commands: list[Sequence[str]] = []
+        self.found_seconds = found_seconds
+        self.status = status
+
+    def __call__(self, command: Sequence[str]) -> int:
+        self.commands.append(command)
+        given = dict(itertools.pairwise(command))
+        directory, store = Path(given["--out"]), RecordStore.create(Path(given["--data"]))
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / "run.json").write_text(json.dumps({"name": directory.name}))
+        if self.status:
+            return self.status
+        trials = [record("all_reduce_25mb", [0.2]), record(FOUND, [self.found_seconds])]
+        for number, each in enumerate(trials):
+            store.append(replace(each, run=directory.name, started_at=float(number)))
+        rounds = [[replace(each, purpose="remeasure") for each in trials] for _ in range(4)]
+        verdict = judge(rounds, {seed("all_reduce_25mb").digest}, np.random.default_rng(0))
+        result = outcome_json(Outcome(MODEL, trials, rounds, verdict), 600.0)
+        (directory / "result.json").write_text(json.dumps(result))
+        return 0
+
+
+def rows(out: Path) -> list[dict[str, Any]]:
+    return ResultStore(out / "live", LIVE).read()
+
+
+def test_a_job_is_a_tune_command_that_goes_on_where_it_was_interrupted(tmp_path: Path) -> None:
+    command = command_of(JOB, tmp_path)
+    given = dict(itertools.pairwise(command))
+    assert command[1:3] == ["-m", "autosync.tune"]
+    wanted = ("bert-mini", "topologies/two_racks.yaml", "guided", "1", "40")
+    assert tuple(given[f"--{name}"] for name in ("model", "emulate", "searcher", "seed", "trials")) == wanted
+    assert "--resume" not in command
+    JOB.directory(tmp_path).mkdir(parents=True)
+    (JOB.directory(tmp_path) / "run.json").write_text("{}")
+    assert command_of(JOB, tmp_path) == [*command, "--resume"]
+
+
+def test_an_ablation_of_a_rule_has_a_directory_of_its_own(tmp_path: Path) -> None:
+    job = replace(JOB, without_rule="cut", more=("--steps", "20"))
+    command = command_of(job, tmp_path)
+    assert command[-4:] == ["--without-rule", "cut", "--steps", "20"]
+    assert "bert-mini@two_racks/guided-without-cut-seed-1" in str(job.directory(tmp_path))
+    assert len({each.directory(tmp_path) for each in (JOB, job, replace(JOB, trials=41), replace(JOB, seed=2))}) == 4
+
+
+def test_a_live_search_is_kept_and_not_run_again(tmp_path: Path) -> None:
+    said: list[str] = []
+    tune = PlayedTune()
+    assert live([JOB], tmp_path, said.append, tune)
+    assert live([JOB], tmp_path, said.append, tune)
+    assert len(tune.commands) == 1
+    (row,) = rows(tmp_path)
+    assert (row["cell"], row["searcher"], row["seed"], row["trials"]) == ("bert-mini@two_racks", "guided", 1, 2)
+    assert (row["speedup"], row["beyond_noise"], row["found_after_trials"]) == (pytest.approx(2.0), True, 2)
+    assert (row["baseline_seconds"], row["winner_seconds"]) == (0.2, 0.1)
+    assert (row["batch_size"], row["replicas"]) == (MODEL.batch_size, 2)
+    assert said[-1] == "1 of 1 searches have a result."
+
+
+def test_one_that_ends_badly_does_not_stop_the_others(tmp_path: Path) -> None:
+    said: list[str] = []
+    assert not live([JOB], tmp_path, said.append, PlayedTune(status=1))
+    assert "It ended with status 1; the others go on." in said
+    assert rows(tmp_path) == []
+    tune = PlayedTune()
+    assert live([JOB], tmp_path, said.append, tune)
+    assert tune.commands[0][-1] == "--resume"
+
+
+def test_an_interruption_ends_all_and_the_same_call_goes_on(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        live([JOB], tmp_path, print, PlayedTune(status=130))
+    assert live([JOB], tmp_path, print, PlayedTune())
+
+
+def test_a_run_without_a_readable_result_is_said_so(tmp_path: Path) -> None:
+    JOB.directory(tmp_path).mkdir(parents=True)
+    (JOB.directory(tmp_path) / "result.json").write_text("{}")
+    with pytest.raises(BenchError, match=r"should hold a finished run, but: .*; remove it, and run it again\."):
+        row_of(JOB, tmp_path)
+
+
+@pytest.mark.parametrize("text", ["bert-mini", "@4x200mbit", "bert-mini@"])
+def test_a_cell_is_a_model_and_a_cluster(text: str) -> None:
+    with pytest.raises(BenchError, match="--cells names cells such as bert-mini@4x200mbit"):
+        parse_cell(text)
+
+
+def test_tables_tell_gains_from_controls(tmp_path: Path) -> None:
+    control = replace(JOB, cell=parse_cell("resnet-mini@2x10gbit"), control=True)
+    live([JOB, replace(JOB, seed=2)], tmp_path, print, PlayedTune(0.1))
+    live([control], tmp_path, print, PlayedTune(0.2))
+    found_rows = rows(tmp_path)
+    ((cell, _, speedup, each, beyond, *_),) = live_table(found_rows).rows
+    assert (cell, speedup, beyond) == ("bert-mini@two_racks", "2.00 [2.00, 2.00]", "2 of 2")
+    assert each.count("2.00 [") == 2
+    ((cell, _, _, _, expected),) = controls_table(found_rows).rows
+    assert (cell, expected) == ("resnet-mini@2x10gbit", "1 of 1")
+    assert [line[1] for line in live_targets_table(found_rows).rows] == ["yes", "yes", "yes"]
+    page = write_report(tmp_path).read_text(encoding="utf-8")
+    assert "(live_searches.svg)" in page
+
+
+def test_a_search_is_paid_for_after_the_epochs_in_which_it_saves_its_own_time(tmp_path: Path) -> None:
+    live([JOB], tmp_path, print, PlayedTune(0.1))
+    (cost,) = live_costs(rows(tmp_path))
+    steps = -(-65_269 // (2 * MODEL.batch_size))
+    assert cost.steps_an_epoch == steps
+    assert cost.training_seconds == pytest.approx(EPOCHS * steps * 0.2)
+    assert cost.epochs_to_break_even == pytest.approx(600.0 / (steps * 0.1))
+    ((*_, share, breaks_even),) = cost_table([cost]).rows
+    assert share == f"{100 * 600 / (EPOCHS * steps * 0.2):.2g} %"
+    assert breaks_even == f"{600 / (steps * 0.1):.2g}"
+    ((*_, never),) = cost_table([replace(cost, found_seconds=0.2)]).rows
+    assert never == "never"
