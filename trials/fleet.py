@@ -96,6 +96,11 @@ class Fleet:
         """Lanes on which trials can run now."""
         return sum(lane.whole for lane in self._lanes.values())
 
+    @property
+    def addresses(self) -> frozenset[str]:
+        """Of the nodes that trials run on, or will once lanes have moved."""
+        return frozenset(address for lane in self._all for address in addresses_of(lane.goal))
+
     def take(self) -> str | None:
         """A lane for a trial that starts now, or None. Raises `NodesLostError` when waiting for nodes is over."""
         if time.monotonic() - self._looked_at > LOOK_SECONDS:

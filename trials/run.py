@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy, strategy_faults
+from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy, median_interval, strategy_faults
 from trials.clock import Clock
 from trials.environment import Environment
 from trials.reasons import reason_of
@@ -143,14 +143,15 @@ def _run_step(step: Callable[[], float], number: int, measured: _Measured) -> No
 
 
 def _stop_if_slow(request: TrialRequest, measured: _Measured) -> None:
-    """Stop once the median of the first timed steps is beyond doubt worse than the best strategy's."""
+    """Stop once the median is beyond doubt so much worse than the best strategy's, as far as its own steps tell."""
     best, protocol, timed = request.best_median_seconds, request.protocol, len(measured.step_seconds)
     if best is None or timed < protocol.check_after or timed == protocol.timed_steps:
         return
-    median = statistics.median(measured.step_seconds)
-    if median > protocol.stop_factor * best:
+    least, _ = median_interval(measured.step_seconds)
+    if least > protocol.stop_factor * best:
+        median = statistics.median(measured.step_seconds)
         raise _Ended(
             "stopped",
-            f"After {timed} timed steps the median of {median * 1e3:.1f} ms is over {protocol.stop_factor:g} x "
+            f"After {timed} timed steps the median of {median * 1e3:.1f} ms is surely over {protocol.stop_factor:g} x "
             f"the best so far, {best * 1e3:.1f} ms.",
         )

@@ -5,32 +5,11 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator
 
-from autosync.spec import ModelSpec, RuntimeRecord
+from autosync.anatomy import model_in_words
+from autosync.spec import RuntimeRecord, median_interval
 from trials.cluster.words import cluster_lines
 
-__all__ = ["cluster_lines", "megabytes", "model_in_words", "record_lines"]
-
-
-def megabytes(count: float) -> str:
-    """Bytes as a person reads them, such as 4.77 MB or 812 B."""
-    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= size:
-            return f"{count / size:.3g} {unit}"
-    return f"{count:.0f} B"
-
-
-def model_in_words(model: ModelSpec) -> str:
-    """Sizes of the model, openly."""
-    parameters = sum(variable.elements for variable in model.variables)
-    sparse = [variable for variable in model.variables if variable.sparse]
-    text = (
-        f"{model.name}: {parameters / 1e6:.3g} M parameters in {len(model.variables)} variables, "
-        f"{megabytes(model.gradient_bytes)} of gradients a replica and step"
-    )
-    if sparse:
-        rows = sum(variable.rows_per_step or 0 for variable in sparse)
-        text += f" ({len(sparse)} sparse, {rows:.0f} rows touched)"
-    return f"{text}; batch {model.batch_size} a replica; {model.optimizer.split(' ')[0]}."
+__all__ = ["cluster_lines", "model_in_words", "record_lines"]
 
 
 def record_lines(record: RuntimeRecord) -> Iterator[str]:
@@ -48,8 +27,6 @@ def record_lines(record: RuntimeRecord) -> Iterator[str]:
 
 
 def _step_lines(step_seconds: tuple[float, ...]) -> Iterator[str]:
-    from autosync.search import median_interval  # SciPy, which takes a second to load
-
     low, high = median_interval(step_seconds)
     yield f"Median: {_ms(statistics.median(step_seconds))}, 95 % interval {_ms(low)} to {_ms(high)} (order statistics)"
     spread = statistics.stdev(step_seconds) if len(step_seconds) > 1 else 0.0

@@ -13,7 +13,7 @@ from trials.clock import Clock, FakeClock
 from trials.request import TrialRequest
 from trials.run import Stage, run_trial
 
-__all__ = ["Script", "ScriptedStep", "SlowClock", "play", "request"]
+__all__ = ["Script", "ScriptedStep", "SlowClock", "SteppingClock", "play", "request"]
 
 
 @final
@@ -72,6 +72,24 @@ class SlowClock:
     def now(self) -> float:
         self.readings += 1
         return 2.0**self.readings - 1
+
+    def timestamp(self) -> float:
+        return 0.0
+
+
+@final
+@dataclass
+class SteppingClock:
+    """The building step takes no time, and the others those `seconds`; between steps none goes by."""
+
+    seconds: Sequence[float]
+    readings: int = 0
+
+    def start_trial(self, strategy_digest: str) -> None: ...
+
+    def now(self) -> float:
+        self.readings += 1
+        return sum(self.seconds[: max(0, (self.readings - 2) // 2)])
 
     def timestamp(self) -> float:
         return 0.0

@@ -9,7 +9,7 @@ import pytest
 
 from autosync.errors import SpecError
 from autosync.spec import TimingProtocol
-from tests.trials.scripted import Script, SlowClock, play, request
+from tests.trials.scripted import Script, SlowClock, SteppingClock, play, request
 from trials.clock import FakeClock
 
 
@@ -120,7 +120,7 @@ def test_a_trial_much_slower_than_the_best_is_stopped_with_the_steps_it_has() ->
     assert median is not None
     assert record.outcome == "stopped"
     assert record.reason == (
-        f"After 3 timed steps the median of {median * 1e3:.1f} ms is over 2 x the best so far, 0.1 ms."
+        f"After 3 timed steps the median of {median * 1e3:.1f} ms is surely over 2 x the best so far, 0.1 ms."
     )
     assert len(record.step_seconds) == 3
     assert script.steps == 1 + 2 + 3
@@ -135,6 +135,21 @@ def test_a_trial_not_slower_than_the_factor_is_not_stopped() -> None:
     assert timed.median_seconds is not None
     again = play(good(), request(best_median_seconds=timed.median_seconds))
     assert again.outcome == "ok"
+
+
+def test_a_trial_is_stopped_as_soon_as_its_own_scatter_leaves_no_doubt_and_not_before() -> None:
+    protocol = TimingProtocol(warmup_steps=0, timed_steps=40, stop_factor=1.25)
+
+    def steps_taken(*seconds: float) -> int:
+        steps = [*seconds, *[0.3] * (40 - len(seconds))]
+        record = play(good(41), request(protocol=protocol, best_median_seconds=0.2), SteppingClock(steps))
+        return len(record.step_seconds)
+
+    assert steps_taken() == 5
+    # One of 8 may well be under the median; of 9, at 95 %, the second least is not.
+    assert steps_taken(0.1) == 9
+    assert steps_taken(*[0.3, 0.2] * 20) == 40, "the median may be 0.2 s"
+    assert steps_taken(*[0.24] * 40) == 40, "under 1.25 x"
 
 
 def test_a_trial_that_has_all_its_steps_is_never_stopped() -> None:

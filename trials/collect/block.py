@@ -58,7 +58,9 @@ class Block:
             run=self._plan.run_of(self._cell),
             seed=self._plan.seed,
             best_median_seconds=self._best,
+            predicted_seconds=proposal.predicted_seconds,
         )
+        self._conditions.settle()
         load = self._conditions.load_average()
         record = self._backend.run(request)
         versions = {**record.versions, ENGINE: self._conditions.engine}

@@ -7,6 +7,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -37,12 +38,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 )
 @click.option("--out", type=Path, help="Folder of the records and the card.  [default: the plan's]")
 @click.option("--time-budget", type=click.FloatRange(0, min_open=True), help="Seconds after which no trial begins.")
+@click.option(
+    "--settle",
+    "settle_seconds",
+    type=click.FloatRange(0),
+    default=300.0,
+    help="Seconds a trial waits at most until other work on the machine has ended.",
+)
 @click.option("--only", default="", help="Models to collect, with commas between.  [default: all]")
 @click.option("--cluster", default="", help="Clusters to collect on, with commas between.  [default: all]")
 @click.option(
     "--card", is_flag=True, help="Collect nothing; write the figures of the records there are into README.md."
 )
-def command(plan_file: Path, out: Path | None, time_budget: float | None, only: str, cluster: str, card: bool) -> int:
+def command(plan_file: Path, out: Path | None, time_budget: float | None, card: bool, **given: Any) -> int:
     """Collect real runtimes on emulated clusters, for hours and unattended. Needs root.
 
     May be stopped at any moment, by Ctrl-C or kill -9; the same command goes on.
@@ -56,13 +64,14 @@ def command(plan_file: Path, out: Path | None, time_budget: float | None, only: 
         return 0
     plan = read_plan(plan_file)
     check_models(plan)
-    cells = chosen(plan, _listed(only), _listed(cluster))
+    cells = chosen(plan, _listed(given["only"]), _listed(given["cluster"]))
     from trials.collect.rounds import Collection, Order  # pyarrow
     from trials.emulate.requirements import check_machine
 
     check_machine()
     with folder.held():
-        order = Order(plan_file, plan, tuple(cells), folder, math.inf if time_budget is None else time_budget)
+        seconds = math.inf if time_budget is None else time_budget
+        order = Order(plan_file, plan, tuple(cells), folder, seconds, given["settle_seconds"])
         collection = Collection(order, click.echo)
         click.echo(f"{collection.progress.left} of {collection.progress.total} trials are left in {len(cells)} cells.")
         finished = False

@@ -32,9 +32,13 @@ def engine_digest(root: Path = Path(autosync.engine.__file__).parent) -> str:
     return found.hexdigest()[:DIGEST_LENGTH]
 
 
+def _at_once() -> None:
+    """Wait for nothing."""
+
+
 @dataclass(frozen=True)
 class Conditions:
-    """`load_average` is asked just before each trial.
+    """`load_average` is asked just before each trial, and before that `settle` is waited for.
 
     `model` is what records name, where that is to be another profile of it than the back end's.
     """
@@ -42,3 +46,4 @@ class Conditions:
     engine: str
     load_average: Callable[[], float] = load_average
     model: ModelSpec | None = None
+    settle: Callable[[], None] = _at_once

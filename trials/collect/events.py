@@ -16,7 +16,10 @@ __all__ = ["Errand", "Event", "Passed", "Told", "Trouble", "parse_event", "write
 
 @dataclass(frozen=True)
 class Errand:
-    """What a visit is to do: the due slots of `models` on a cluster that is up, until `seconds` are over."""
+    """What a visit is to do: the due slots of `models` on a cluster that is up, until `seconds` are over.
+
+    A trial waits for `settle_seconds` at most until other work on the machine has ended.
+    """
 
     plan: Path
     out: Path
@@ -24,6 +27,7 @@ class Errand:
     models: tuple[str, ...]
     round_number: int
     seconds: float
+    settle_seconds: float
 
     def to_json(self) -> str:
         return json.dumps(asdict(self) | {"plan": str(self.plan), "out": str(self.out)})

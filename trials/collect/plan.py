@@ -59,7 +59,9 @@ class Plan(BaseModel):
     )
     seed: int = Field(0, ge=0, description="Same seed, same slots; what mutations start from follows the times.")
     strategies: int = Field(160, ge=1, description="Different strategies a cell, the hand-written ones included.")
-    random_share: Share = Field(0.6, description="Of those not hand-written; the rest are bred from the best so far.")
+    random_share: Share = Field(
+        0.6, description="Of those not hand-written; the rest are bred from the best so far, half of them guided."
+    )
     repeat_share: Share = Field(0.1, description="Repeats to every new strategy.")
     repeat_distance: int = Field(
         20, ge=1, description="Trials of the cell between a strategy and its repeat, at least."

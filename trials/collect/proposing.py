@@ -1,4 +1,4 @@
-"""Proposing the strategy of a slot: hand-written, drawn from the model's space, or bred from the best so far."""
+"""Proposing the strategy of a slot: hand-written, drawn from the space, or bred from the best, blindly or guided."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import final
 
 from autosync.baselines import BASELINES, different_strategies
-from autosync.search import Proposal
+from autosync.cost import AnalyticSimulator
+from autosync.search import GuidedOptions, GuidedSearch, Proposal
 from autosync.search.fresh import fresh_strategy
 from autosync.search.ledger import Ledger
 from autosync.space import SearchSpace
@@ -21,6 +22,11 @@ PARENTS_SHARE, FEWEST_PARENTS = 0.25, 5
 """New strategies are bred from this share of those timed, the fastest, and from no fewer than so many."""
 
 CROSSOVER_SHARE = 0.3
+
+GUIDED_SHARE = 0.5
+"""Of those bred, this share is what a search would time next; so records lie where searches go, and not only there."""
+
+ONE = GuidedOptions(round_size=1, explore_share=0.0, retime_every=0)
 
 
 @final
@@ -63,11 +69,20 @@ class Proposer:
     def _new(self, slot: Slot) -> Proposal | None:
         rng = slot.rng(self._plan, self._cell)
         parents = self._parents() if slot.bred else []
+        if parents and rng.random() < GUIDED_SHARE and (guided := self._guided(rng)):
+            return guided
         label = "random"
         if parents:
             label = "crossover" if len(parents) > 1 and rng.random() < CROSSOVER_SHARE else "mutation"
         strategy = fresh_strategy(self._ledger, lambda: self._drawn(label, parents, rng), rng)
         return None if strategy is None else Proposal(strategy, label)
+
+    def _guided(self, rng: random.Random) -> Proposal | None:
+        """What a search that knows the cell's records would time next, on a closed form fitted to them."""
+        search = GuidedSearch(self._space, (), rng.getrandbits(32), AnalyticSimulator(), ONE)
+        for record in self._ledger.records():
+            search.tell(record)
+        return next(iter(search.ask(1)), None)
 
     def _drawn(self, label: str, parents: Sequence[Strategy], rng: random.Random) -> Strategy:
         if label == "random":

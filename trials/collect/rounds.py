@@ -34,13 +34,17 @@ OPENING_SECONDS = 600.0
 
 @dataclass(frozen=True)
 class Order:
-    """What is asked for: `cells` of the plan in `plan_file`, for so many seconds."""
+    """What is asked for: `cells` of the plan in `plan_file`, for so many seconds.
+
+    A trial waits for `settle_seconds` at most until other work on the machine has ended.
+    """
 
     plan_file: Path
     plan: Plan
     cells: tuple[Cell, ...]
     folder: Folder
     seconds: float
+    settle_seconds: float
 
 
 @final
@@ -96,13 +100,15 @@ class Collection:
             tuple(cell.model for cell in cells),
             round_number,
             max(self._deadline - time.monotonic(), 0.0),
+            order.settle_seconds,
         )
         before = {cell: self.progress.left_of(cell) for cell in cells}
         try:
             spec = cluster_of(order.plan, order.plan_file, cluster)
+            patience = OPENING_SECONDS + order.plan.trial_time_limit_seconds + order.settle_seconds
             down(order.folder.emulated_name)  # what a kill may have left
             with emulated(order.folder.emulated_name, spec) as made:
-                for event in _events(made.hosts[0], errand, OPENING_SECONDS + order.plan.trial_time_limit_seconds):
+                for event in _events(made.hosts[0], errand, patience):
                     self._take_up(event)
         except (ClusterError, OSError, subprocess.SubprocessError) as error:
             self._say(f"Cluster {cluster}: {error}")

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from dataclasses import replace
+from functools import partial
 
 import ray
 from ray.exceptions import RayError, RayTaskError
@@ -24,6 +25,7 @@ from trials.collect.done import Done
 from trials.collect.events import Errand, Passed, Told, Trouble, write_event
 from trials.collect.folder import Folder
 from trials.collect.plan import Cell, read_plan
+from trials.collect.quiet import wait_until_quiet
 from trials.collect.schedule import slots_until
 from trials.discovery import cluster_from_ray_nodes
 from trials.local_ray import RayStart, start_ray
@@ -57,7 +59,7 @@ class _Visit:
         self._plan = read_plan(errand.plan)
         self._folder = Folder(errand.out)
         self._store = RecordStore.create(self._folder.records)
-        self._conditions = Conditions(engine_digest())
+        self._conditions = Conditions(engine_digest(), settle=partial(wait_until_quiet, errand.settle_seconds))
         self._deadline = time.monotonic() + errand.seconds
 
     def work_off(self, model: str) -> None:

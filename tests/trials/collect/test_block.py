@@ -51,7 +51,8 @@ def test_a_cell_has_the_hand_written_strategies_then_different_new_ones_and_repe
     hand_written = [record.label for record in new if record.purpose == "baseline"]
     assert set(hand_written) <= set(BASELINES)
     assert len(hand_written) >= 5
-    assert {record.label for record in new} - set(BASELINES) == {"random", "mutation", "crossover"}
+    assert {record.label for record in new} - set(BASELINES) == {"random", "mutation", "crossover", "guided"}
+    assert {record.label for record in new if record.predicted_seconds} == {"guided"}
     for slot, record in zip(slots, records, strict=True):
         if slot.original is not None:
             assert record.purpose == "remeasure"
@@ -75,7 +76,7 @@ def test_a_collection_stopped_anywhere_ends_up_with_the_same_strategies(tmp_path
 def test_new_strategies_are_bred_from_what_was_fast(tmp_path: Path) -> None:
     wanted = plan(random_share=0.0, strategies=24)
     records = collected(tmp_path, wanted, slots_of(wanted, CELL))
-    bred = [record for record in records if record.label in ("mutation", "crossover")]
+    bred = [record for record in records if record.label in ("mutation", "crossover", "guided")]
     assert bred
     assert all((record.sequence or 0) >= wanted.breed_after for record in bred)
 

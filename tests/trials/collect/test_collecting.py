@@ -39,7 +39,7 @@ def folder(tmp_path: Path) -> Iterator[Folder]:
 
 
 def collect(folder: Folder, *more: str) -> Job:
-    return Job(folder.path, "--plan", "plan.yaml", *more, module="trials.collect")
+    return Job(folder.path, "--plan", "plan.yaml", "--settle", "0", *more, module="trials.collect")
 
 
 def records(folder: Folder) -> list[RuntimeRecord]:
@@ -49,19 +49,19 @@ def records(folder: Folder) -> list[RuntimeRecord]:
 def wait_until_the_trials_end(folder: Folder) -> None:
     """The process that ran them ends by itself when the collection is gone; its cluster is taken down by the next."""
     deadline = time.monotonic() + 20
-    while any("trials.collect.visit" in line for line in remains(folder.emulated_name) + _visits()):
+    while any("trials.collect.visit" in line for line in remains(folder.emulated_name) + _visits(folder)):
         assert time.monotonic() < deadline, "the trials went on"
         time.sleep(0.2)
 
 
-def _visits() -> list[str]:
+def _visits(folder: Folder) -> list[str]:
     lines = []
     for file in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             lines.append(file.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
         except OSError:
             continue
-    return [line for line in lines if "trials.collect.visit" in line]
+    return [line for line in lines if "trials.collect.visit" in line and str(folder.path) in line]
 
 
 def test_a_collection_that_is_killed_goes_on_where_it_was_and_ends_with_nothing_left(folder: Folder) -> None:
@@ -93,7 +93,7 @@ def test_ctrl_c_tells_how_to_go_on_and_takes_the_cluster_down(folder: Folder) ->
     job.wait_for(f"1/{SLOTS}  mlp@2x200mbit")
     job.press_ctrl_c()
     printed = ended(job, 130)
-    assert "Go on with: python -m trials.collect --plan plan.yaml" in printed
+    assert "Go on with: python -m trials.collect --plan plan.yaml --settle 0" in printed
     assert "trials in" in printed
     assert len(records(folder)) >= 1
     assert remains(folder.emulated_name) == []
@@ -102,7 +102,7 @@ def test_ctrl_c_tells_how_to_go_on_and_takes_the_cluster_down(folder: Folder) ->
 def test_a_time_budget_ends_a_collection_between_trials(folder: Folder) -> None:
     printed = ended(collect(folder, "--time-budget", "1"), 0)
     assert f"{SLOTS} of {SLOTS} are left." in printed
-    assert "Go on with: python -m trials.collect --plan plan.yaml --time-budget 1" in printed
+    assert "Go on with: python -m trials.collect --plan plan.yaml --settle 0 --time-budget 1" in printed
     assert remains(folder.emulated_name) == []
 
 
