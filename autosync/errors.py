@@ -9,6 +9,7 @@
     │   └── NodesLostError  too few nodes are left for a trial
     ├── DatasetError    a file of records cannot be read or written
     ├── CheckpointError (autosync.simulator)  a learned simulator cannot be saved or loaded
+    ├── BenchError      (autosync.bench)      a benchmark cannot run on what it was given
     ├── OptionsError    (autosync.tune)       an option is out of range, or options contradict each other
     └── TrainingError   (autosync.train)      training cannot begin or go on
 

@@ -17,10 +17,22 @@ LOGICAL_DEVICES = 8
 """As many as the largest cluster any test plays in one process."""
 
 TOGETHER = {
-    "local Ray": ("contracts/test_backend_contract", "dataset/test_ray_data", "train/test_on_ray", "tune"),
-    "own hosts": ("contracts/test_traffic", "ray_up", "trials"),
+    "local Ray": (
+        "contracts/test_backend_contract",
+        "dataset/test_ray_data",
+        "train/test_on_ray",
+        "tune/test_beside_trials",
+        "tune/test_faults",
+        "tune/test_metrics",
+        "tune/test_searcher",
+        "tune/test_whole_job",
+    ),
+    "own hosts": ("contracts/test_traffic", "ray_up", "trials", "tune/test_emulated"),
 }
-"""Folders and files by what they start, and then look for on the whole machine: each kind runs in one process."""
+"""Folders and files by what they start, and then look for on the whole machine: each kind runs in one process.
+
+Both take about as long as all other tests together, so they are begun first.
+"""
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -32,6 +44,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         def _split_scope(self, nodeid: str) -> str:
             file = nodeid.partition("::")[0].removeprefix("tests/")
             return next((kind for kind, files in TOGETHER.items() if file.startswith(files)), file)
+
+        def _assign_work_unit(self, node: Any) -> None:
+            for kind in TOGETHER:
+                if kind in self.workqueue:
+                    self.workqueue.move_to_end(kind, last=False)
+            super()._assign_work_unit(node)
 
     return Together(config, log)
 

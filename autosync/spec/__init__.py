@@ -3,6 +3,7 @@
 from autosync.spec.cluster import ClusterSpec, Device, Figure, Link, Node, SharedCores
 from autosync.spec.codec import canonical_json, digest, parse_json
 from autosync.spec.compressor import Cast, Compressor, PowerSGD, SufficientFactors, TopK
+from autosync.spec.median import median_interval
 from autosync.spec.model import DTYPE_BYTES, ModelSpec, Operator, Variable
 from autosync.spec.parcel import is_summed_as_it_is, parcels, piece_sizes
 from autosync.spec.profile import ModelProfile
@@ -50,6 +51,7 @@ __all__ = [
     "check_strategy",
     "digest",
     "is_summed_as_it_is",
+    "median_interval",
     "parcels",
     "parse_json",
     "piece_sizes",

@@ -24,8 +24,8 @@ PURPOSES = ("baseline", "search", "remeasure", "manual")
 class TimingProtocol:
     """How a strategy is timed: steps thrown away, steps kept, and the limits of patience.
 
-    A trial is *stopped* when, after `check_after` timed steps, the median is over `stop_factor` times
-    the best median so far; `time_limit_seconds` bounds the whole trial, building included.
+    A trial is *stopped* when, after `check_after` timed steps or more, its median is surely over `stop_factor` times
+    the best so far: the 95 % interval of its median is. `time_limit_seconds` bounds the whole trial, building included.
     """
 
     warmup_steps: int = 10
@@ -60,7 +60,8 @@ class RuntimeRecord:
     *timed_out*, *failed*, or *lost* (a process or node under it went away, which says nothing about the strategy);
     all but *ok* state a reason. `setup_seconds` is what building the step took,
     `total_seconds` the whole trial. `predicted_seconds` is what the simulator said before the trial ran.
-    `sequence` numbers the trials of a collection; `load_average` is the machine's just before the trial, over a minute.
+    `sequence` numbers the trials of a collection or a search; `load_average` is the machine's just before the trial,
+    over a minute.
     """
 
     model: ModelSpec
@@ -102,6 +103,13 @@ class RuntimeRecord:
     def timed(self) -> bool:
         """Whether the record holds a step time to learn from (ok, or stopped with some steps)."""
         return self.outcome in ("ok", "stopped") and bool(self.step_seconds)
+
+    @property
+    def of_search(self) -> bool:
+        """Whether the trial is one of a search's own; of what was measured again only those have a number, the finals
+        held after it have none.
+        """
+        return self.purpose in ("baseline", "search") or self.sequence is not None
 
     @property
     def median_seconds(self) -> float | None:

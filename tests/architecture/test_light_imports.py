@@ -21,7 +21,10 @@ print(*{each.partition(".")[0] for each in sys.modules})
 
 LIGHT = (
     "autosync",
+    "autosync.bench.cli",
     "autosync.explain.cli",
+    "autosync.report.cli",
+    "autosync.runs.cli",
     "autosync.train",
     "autosync.train.cli",
     "autosync.tune.cli",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from setuptools import find_packages
 
 from tests.architecture.source_tree import PACKAGES, ROOT, modules, project
@@ -21,6 +23,23 @@ def test_the_wheel_holds_every_package_of_the_source() -> None:
 def test_the_wheel_holds_no_tests() -> None:
     assert [name for name in packages() if name.split(".")[0] not in PACKAGES] == []
     assert "tests" in find_packages(str(ROOT))
+
+
+def test_the_wheel_holds_every_file_of_the_packages_that_is_no_source() -> None:
+    declared = project()["tool"]["setuptools"]["package-data"]
+    held = {file for name, patterns in declared.items() for each in patterns for file in folder_of(name).glob(each)}
+    there = {
+        file
+        for package in PACKAGES
+        for file in (ROOT / package).rglob("*")
+        if file.is_file() and file.suffix != ".py" and "__pycache__" not in file.parts
+    }
+    assert held == there
+    assert there
+
+
+def folder_of(package: str) -> Path:
+    return ROOT.joinpath(*package.split("."))
 
 
 def test_commands_named_in_the_project_exist() -> None:

@@ -49,7 +49,7 @@ DASHBOARD = "http://localhost:8265"
 NOISE = re.compile(r"\S+ \S+\tV*(INFO|WARN|SUCC) |Shared connection|$")
 """What Ray's launcher and ssh say beside the command that was asked for."""
 
-SMALL = ("--trials", "6", "--rounds", "2", "--warmup", "3", "--steps", "10", "--seed", "0")
+SMALL = ("--trials", "6", "--rounds", "2", "--warmup", "3", "--steps", "10", "--seed", "0", "--simulator", "analytic")
 MODEL_FILE = """
 import keras
 import numpy as np
