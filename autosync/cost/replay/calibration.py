@@ -32,8 +32,6 @@ ROUNDS = 12
 CARRIED = 3
 """So many rounds go by the same measured slopes."""
 MOST_DAMPING = 1e4
-KEPT_SHARES = (1.0, 2 / 3, 1 / 3, 0.0)
-"""How much of what was found is kept at most, where less of it ranks better."""
 LEVELINGS = 2
 LEAST_SHARE = 0.2
 """Of a step, of what the machine's speed decides on."""
@@ -63,23 +61,7 @@ def calibrated(families: Sequence[Family], prior: ReplayCoefficients) -> ReplayC
         candidate = search.coefficients(point)
         return np.concatenate([_misfits(each, candidate) for each in families])
 
-    point = _best_ranked(search, families, _descended(search, misfits))
-    return search.coefficients(_leveled(search, families, point))
-
-
-def _best_ranked(search: Search, families: Sequence[Family], point: FloatArray) -> FloatArray:
-    """`point`, or one nearer to the prior's ratios if that ranks the records better: seconds must not cost the order.
-
-    Where the replay lacks what the records show, other coefficients bend to make up for it.
-    """
-    tried = []
-    for share in KEPT_SHARES:
-        candidate = search.start + share * (point - search.start)
-        candidate[0] = point[0]
-        predicted = [_log_seconds(each, search.coefficients(candidate)) for each in families]
-        right = sum(_pairs_in_order(each, found) for each, found in zip(families, predicted, strict=True))
-        tried.append((right, share, candidate))
-    return max(tried, key=lambda each: each[:2])[2]
+    return search.coefficients(_leveled(search, families, _descended(search, misfits)))
 
 
 def _leveled(search: Search, families: Sequence[Family], point: FloatArray) -> FloatArray:
@@ -102,17 +84,6 @@ def _leveled(search: Search, families: Sequence[Family], point: FloatArray) -> F
             break
         point = search.inside(point - speed * np.clip(off * count / (count + 1) / decides, -0.5, 0.5))
     return point
-
-
-def _pairs_in_order(family: Family, predicted: FloatArray) -> float:
-    """How many pairs of records, of those whose times differ beyond their errors, are predicted in their order.
-
-    A pair counts as much as the lighter of the two.
-    """
-    apart = np.subtract.outer(family.log_seconds, family.log_seconds)
-    clear = apart > 2 * np.hypot.outer(family.errors, family.errors)
-    right = clear & (np.subtract.outer(predicted, predicted) > 0)
-    return float((right * np.minimum.outer(family.weights, family.weights)).sum())
 
 
 def _log_seconds(family: Family, coefficients: ReplayCoefficients) -> FloatArray:
