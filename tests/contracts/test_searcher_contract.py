@@ -168,18 +168,18 @@ class TestSearcherContract:
     def test_another_process_with_another_hash_seed_gives_the_same_proposals(self, make: Maker, name: str):
         here = search(lambda: make(space_of(), SEEDS, 3), 26)
         code = f"from tests.contracts.test_searcher_contract import print_search; print_search({name!r})"
-        for hash_seed in ("1", "2"):
-            there = subprocess.run(
-                [sys.executable, "-c", code],
-                env=os.environ | {"PYTHONHASHSEED": hash_seed},
-                capture_output=True,
-                text=True,
-                check=True,
-            )
-            assert json.loads(there.stdout) == here
+        other = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
+        there = subprocess.run(
+            [sys.executable, "-c", code],
+            env=os.environ | {"PYTHONHASHSEED": other},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert json.loads(there.stdout) == here
 
     @settings(
-        max_examples=6, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
+        max_examples=3, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
     )
     @given(lanes=st.integers(2, 5), chance=st.randoms(use_true_random=False))
     def test_neither_the_concurrency_nor_the_order_of_answers_changes_a_proposal(

@@ -108,7 +108,7 @@ def record(strategy: Strategy, step_seconds: tuple[float, ...], outcome: str = "
     )  # fmt: skip
 
 
-def records(count: int = 40, seed: int = 1, known: Simulator = CLOSED_FORM) -> list[RuntimeRecord]:
+def records(count: int = 24, seed: int = 1, known: Simulator = CLOSED_FORM) -> list[RuntimeRecord]:
     """Records of `law`, ten steps each, with 2 % noise a step."""
     strategies, rng = sampled(MODEL, CLUSTER, count, seed), np.random.default_rng(seed)
     times = np.exp(law(strategies, known)[:, None] + rng.normal(0, 0.02, (count, 10)))
@@ -286,7 +286,7 @@ class TestLearning:
 
     def test_weights_of_one_say_nothing_and_a_record_without_weight_is_as_none(self, maker: Maker) -> None:
         weighed, plain = maker(), fitted(maker)
-        weighed.fit([*records(), *records(5, seed=8)], [1.0] * 40 + [0.0] * 5)
+        weighed.fit([*records(), *records(5, seed=8)], [1.0] * 24 + [0.0] * 5)
         others = sampled(MODEL, CLUSTER, 5, seed=7)
         expected = plain.predict(MODEL, CLUSTER, others)
         np.testing.assert_allclose(weighed.predict(MODEL, CLUSTER, others), expected, rtol=0, atol=1e-12)

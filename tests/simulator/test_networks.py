@@ -20,7 +20,7 @@ from tests.simulator.cases import CLUSTER, MODEL, QUICK, law, records
 from tests.space.samples import sampled
 
 
-def fresh(network: str, count: int = 60, ablation: Ablation = NOTHING_WITHHELD, seed: int = 0) -> LearnedSimulator:
+def fresh(network: str, count: int = 30, ablation: Ablation = NOTHING_WITHHELD, seed: int = 0) -> LearnedSimulator:
     made = LearnedSimulator(Replay(), network, seed, QUICK, ablation)
     made.fit(records(count))
     return made
@@ -66,7 +66,7 @@ def test_a_network_speaks_about_models_and_clusters_it_has_not_met(network: str)
 
 @pytest.mark.parametrize("network", NETWORKS)
 def test_records_of_several_models_and_clusters_are_learned_together(network: str) -> None:
-    several = records(15) + records(15, model=cases.mlp_model()) + records(15, cluster=cases.rack_cluster())
+    several = records(8) + records(8, model=cases.mlp_model()) + records(8, cluster=cases.rack_cluster())
     made = LearnedSimulator(Replay(), network, settings=QUICK)
     made.fit(several)
     assert np.isfinite(made.predict(MODEL, CLUSTER, sampled(MODEL, CLUSTER, 3))).all()

@@ -26,7 +26,7 @@ def slower(given: list[RuntimeRecord]) -> list[RuntimeRecord]:
 @pytest.fixture(scope="module", params=NETWORKS)
 def saved(request: pytest.FixtureRequest) -> LearnedSimulator:
     made = LearnedSimulator(Replay(), request.param, settings=QUICK)
-    made.fit(records(60) + records(60, cluster=cases.rack_cluster()))
+    made.fit(records(40) + records(40, cluster=cases.rack_cluster()))
     return made
 
 

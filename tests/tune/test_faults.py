@@ -17,7 +17,7 @@ from trials.emulate import Emulated, down, find, kill_node, parse_emulation, res
 
 pytestmark = [pytest.mark.timeout(280), needs_root]
 
-TRIALS = 9
+TRIALS = 6
 COMMAND = (
     *("--model", "mlp", "--trials", str(TRIALS), "--rounds", "1", "--steps", "60", "--warmup", "2", "--no-probe"),
     *("--simulator", "analytic"),
@@ -111,14 +111,15 @@ def test_a_node_cut_off_costs_one_trial_and_the_search_waits_for_it(start: Start
 
 
 def test_when_told_to_shrink_the_search_begins_anew_on_the_nodes_left(start: Start, name: str, tmp_path: Path) -> None:
-    job = start("--on-node-loss", "shrink")
-    job.wait_for(f"   2/{TRIALS}")
+    enough = 9  # for two trials before, and every hand-written strategy anew
+    job = start("--on-node-loss", "shrink", "--trials", str(enough))
+    job.wait_for(f"   2/{enough}")
     kill_node(cluster(name), "node2")
     printed = ended(job, 0, looking_for_processes=False)
     restart_node(cluster(name), "node2")
     assert "Too few nodes are left for this search; it begins anew on those there are." in printed
     records = [each for each in trials_of(tmp_path) if each.outcome != "lost"]
-    assert len(records) == TRIALS
+    assert len(records) == enough
     assert [len(each.cluster.nodes) for each in records][:2] == [3, 3]
     assert len(records[-1].cluster.nodes) == 2
 
