@@ -17,10 +17,11 @@ from trials.emulate.network import NETNS
 
 pytestmark = [pytest.mark.timeout(280), needs_root]
 
-TRIALS = 7
+TRIALS = 12
+# Tune starts an actor for a second trial, which takes seconds, but gives it the first trial's if that ends before.
 COMMAND = (
-    *("--model", "mlp", "--trials", str(TRIALS), "--rounds", "2", "--steps", "5", "--warmup", "2"),
-    *("--simulator", "analytic"),
+    *("--model", "mlp", "--trials", str(TRIALS), "--rounds", "2", "--steps", "500", "--warmup", "2"),
+    *("--nodes-per-trial", "2", "--simulator", "analytic"),
 )
 WHERE = ("--emulate", "4x200mbit", "--out", "runs/one", "--data", "data")
 
@@ -34,14 +35,27 @@ def trials_of(directory: Path) -> list[RuntimeRecord]:
     return [each for each in RecordStore(directory / "data").read() if each.purpose != "remeasure"]
 
 
-def test_trials_run_side_by_side_on_nodes_of_their_own(tmp_path: Path) -> None:
+def test_trials_run_side_by_side_until_ctrl_c_takes_the_cluster_down_and_says_how_to_make_it_anew(
+    tmp_path: Path,
+) -> None:
     before = clusters_left()
-    # Tune starts an actor for a second trial, which takes seconds, but gives it the first trial's if that ends before.
-    many_steps = ("--nodes-per-trial", "2", "--steps", "500", "--no-probe", "--trials", "5")
-    printed = ended(Job(tmp_path, *COMMAND, *WHERE, *many_steps), 0)
+    job = Job(tmp_path, *COMMAND, *WHERE)
+    job.wait_for(f"   4/{TRIALS}")
+    job.press_ctrl_c()
+    printed = ended(job, 130)
     assert clusters_left() <= before
+    again = shlex.split(printed.rpartition("Go on with: python -m autosync.tune ")[2])
+    assert again == [*COMMAND, *WHERE, "--resume"]
+    run = json.loads((tmp_path / "runs/one/run.json").read_text())
+    links = ClusterSpec.from_json(run["cluster"]).links
+    assert {link.gbit_per_s.source for link in links if link.source != link.target} == {"measured"}
+    assert json.loads((tmp_path / "runs/one/probe.json").read_text())["seconds"] > 0
+    check_lanes(printed, trials_of(tmp_path))
+
+
+def check_lanes(printed: str, records: list[RuntimeRecord]) -> None:
+    """Two lanes of two nodes each, on which trials ran at the same time, and never two on one."""
     assert "2 trials run side by side, each on 2 nodes of its own." in printed
-    records = trials_of(tmp_path)
     by_lane: dict[tuple[str, ...], list[tuple[float, float]]] = {}
     for each in records:
         nodes = tuple(node.address for node in each.cluster.nodes)
@@ -52,19 +66,3 @@ def test_trials_run_side_by_side_on_nodes_of_their_own(tmp_path: Path) -> None:
     times = sorted(time for times in by_lane.values() for time in times)
     assert any(one[1] > following[0] for one, following in pairwise(times)), "no two ran side by side"
     assert len({each.cluster.digest for each in records}) == 1
-
-
-def test_ctrl_c_takes_the_cluster_down_and_the_command_that_makes_it_anew_is_printed(tmp_path: Path) -> None:
-    before = clusters_left()
-    job = Job(tmp_path, *COMMAND, *WHERE)
-    job.wait_for(f"   2/{TRIALS}")
-    job.press_ctrl_c()
-    printed = ended(job, 130)
-    assert clusters_left() <= before
-    again = shlex.split(printed.rpartition("Go on with: python -m autosync.tune ")[2])
-    assert again == [*COMMAND, *WHERE, "--resume"]
-    assert len(trials_of(tmp_path)) >= 2
-    run = json.loads((tmp_path / "runs/one/run.json").read_text())
-    links = ClusterSpec.from_json(run["cluster"]).links
-    assert {link.gbit_per_s.source for link in links if link.source != link.target} == {"measured"}
-    assert json.loads((tmp_path / "runs/one/probe.json").read_text())["seconds"] > 0

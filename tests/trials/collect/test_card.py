@@ -124,6 +124,6 @@ def test_the_card_s_query_with_ray_data_runs(tmp_path: Path) -> None:
         told = printed(query.replace("bert-mini@two_racks", "mlp@two_racks"), a_collection(tmp_path))
     finally:
         ray.shutdown()
-    assert "mean(median_seconds)" in told
+    assert "median_seconds" in told
     assert "runtimes/mlp@4x1gbit" in told
     assert "parameter_server" in told
