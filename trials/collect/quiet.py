@@ -13,7 +13,7 @@ BUSY_CORES = 0.3
 """Between two trials the workers wait; Ray's own processes take 0.05 to 0.15 cores."""
 
 SAMPLE_SECONDS = 0.5
-PAUSE_SECONDS = 3.0
+PAUSE_SECONDS = 1.0
 
 
 def busy_cores(seconds: float = SAMPLE_SECONDS) -> float:
