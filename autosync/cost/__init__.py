@@ -8,7 +8,7 @@ from autosync.cost.drafted import Drafted
 from autosync.cost.families import positions_by_family
 from autosync.cost.features import FEATURES, FEATURES_VERSION, feature_table, features_and_seconds
 from autosync.cost.informed import Informed, weight_of
-from autosync.cost.protocol import Restorable, Simulator, Unsure
+from autosync.cost.protocol import Restorable, Simulator, Unsure, with_spread
 from autosync.cost.replay import Replay, ReplayCoefficients, StepFigures, VariableFigures, side_by_side
 from autosync.cost.traffic import Traffic, traffic
 from autosync.cost.weights import heaviest, timed_and_weighed
@@ -40,4 +40,5 @@ __all__ = [
     "timed_and_weighed",
     "traffic",
     "weight_of",
+    "with_spread",
 ]

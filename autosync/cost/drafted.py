@@ -8,7 +8,7 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
-from autosync.cost.protocol import Simulator
+from autosync.cost.protocol import Simulator, with_spread
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
 
 __all__ = ["VERIFIED", "Drafted"]
@@ -39,18 +39,28 @@ class Drafted:
 
     def predict(self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy]) -> FloatArray:
         """Log step seconds (n,). Raises `SpecError` when a strategy does not fit the model and the cluster."""
+        return self.predict_with_spread(model, cluster, strategies)[0]
+
+    def predict_with_spread(
+        self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy]
+    ) -> tuple[FloatArray, FloatArray | None]:
+        """As `predict`, and the deviations that `best` says, if it does; of drafts, the largest of these."""
         if len(strategies) <= self.verified:
-            return self.best.predict(model, cluster, strategies)
+            return with_spread(self.best, model, cluster, strategies)
         drafts = self.draft.predict(model, cluster, strategies)
         order = np.argsort(drafts, kind="stable")
         promising = np.zeros(len(drafts), dtype=np.bool_)
         promising[order[: self.verified]] = True
         chosen = np.flatnonzero(promising | self._may_be_learned(model, cluster, drafts))
-        found = self.best.predict(model, cluster, [strategies[place] for place in chosen.tolist()])
+        found, deviations = with_spread(self.best, model, cluster, [strategies[place] for place in chosen.tolist()])
         slowest = found[promising[chosen]].max()
         predicted = slowest + (drafts - drafts[order[self.verified - 1]])
         predicted[chosen] = found
-        return np.asarray(predicted)
+        if deviations is None:
+            return predicted, None
+        spread = np.full(len(strategies), deviations.max())
+        spread[chosen] = deviations
+        return predicted, spread
 
     def fit(self, records: Sequence[RuntimeRecord], weights: Sequence[float] | None = None) -> None:
         for each in (self.draft, self.best):

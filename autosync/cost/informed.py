@@ -14,10 +14,12 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
-from autosync.cost.protocol import Simulator
+from autosync.cost.protocol import Simulator, with_spread
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
 
 __all__ = ["Informed", "weight_of"]
+
+FloatArray = npt.NDArray[np.float64]
 
 ERROR, RUN_ERROR, MODEL_ERROR, CLUSTER_ERROR = 0.05, 0.05, 0.1, 0.1
 
@@ -49,11 +51,15 @@ class Informed:
             weight_of(each.model.digest == model.digest, each.cluster.digest == cluster.digest) for each in earlier
         ]
 
-    def predict(
-        self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy]
-    ) -> npt.NDArray[np.float64]:
+    def predict(self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy]) -> FloatArray:
         """Log step seconds (n,), as `simulator` has them."""
         return self.simulator.predict(model, cluster, strategies)
+
+    def predict_with_spread(
+        self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy]
+    ) -> tuple[FloatArray, FloatArray | None]:
+        """As `predict`, and how sure `simulator` is, if it says so."""
+        return with_spread(self.simulator, model, cluster, strategies)
 
     def fit(self, records: Sequence[RuntimeRecord], weights: Sequence[float] | None = None) -> None:
         """Learn from `records` of the search, and from the earlier ones."""

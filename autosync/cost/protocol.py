@@ -10,15 +10,15 @@ import numpy.typing as npt
 
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
 
-__all__ = ["Restorable", "Simulator", "Unsure"]
+__all__ = ["Restorable", "Simulator", "Unsure", "with_spread"]
+
+FloatArray = npt.NDArray[np.float64]
 
 
 class Simulator(Protocol):
     """Predicts how long a step takes, without running it."""
 
-    def predict(
-        self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy]
-    ) -> npt.NDArray[np.float64]:
+    def predict(self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy]) -> FloatArray:
         """Natural logarithm of each strategy's step seconds, float64 of shape (n,); lower is faster."""
         ...
 
@@ -47,6 +47,18 @@ class Unsure(Protocol):
 
     def predict_with_spread(
         self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy]
-    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """What `predict` gives, and the standard deviation of each, in log seconds, float64 (n,) too."""
+    ) -> tuple[FloatArray, FloatArray | None]:
+        """What `predict` gives, and the standard deviation of each, in log seconds, float64 (n,) too.
+
+        None in place of the deviations if it predicts by another simulator that does not say.
+        """
         ...
+
+
+def with_spread(
+    simulator: Simulator, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy]
+) -> tuple[FloatArray, FloatArray | None]:
+    """Log step seconds (n,), and the standard deviation of each, (n,), where the simulator says."""
+    if isinstance(simulator, Unsure):
+        return simulator.predict_with_spread(model, cluster, strategies)
+    return simulator.predict(model, cluster, strategies), None

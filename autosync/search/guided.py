@@ -12,7 +12,7 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
-from autosync.cost import Simulator, Unsure
+from autosync.cost import Simulator, with_spread
 from autosync.search.acquisition import Pool, best_batch
 from autosync.search.breeding import BreedingOptions, breed
 from autosync.search.decisions import DecisionCoder
@@ -178,9 +178,7 @@ class GuidedSearch:
         decisions = self._coder.decisions(strategies)
         if not strategies:
             return Pool(decisions, np.zeros(0))
-        if isinstance(self._simulator, Unsure):
-            return Pool(decisions, *self._simulator.predict_with_spread(space.model, space.cluster, strategies))
-        return Pool(decisions, self._simulator.predict(space.model, space.cluster, strategies))
+        return Pool(decisions, *with_spread(self._simulator, space.model, space.cluster, strategies))
 
     def _perhaps_explored(self, proposal: Proposal, rng: random.Random) -> Proposal:
         """The proposal, or now and then a sampled strategy in its place."""

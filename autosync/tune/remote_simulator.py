@@ -20,10 +20,12 @@ import ray
 from ray.exceptions import RayActorError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from autosync.cost import Informed, Simulator
+from autosync.cost import Informed, Simulator, with_spread
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
 
 __all__ = ["RemoteSimulator"]
+
+FloatArray = npt.NDArray[np.float64]
 
 ENOUGH_SHARE = 0.6
 """A fit on fewer of the records than this is not ranked by when a newer one can be had."""
@@ -45,11 +47,15 @@ class RemoteSimulator:
         self._beside = beside
         self._begun: _Fit | None = None
 
-    def predict(
-        self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy]
-    ) -> npt.NDArray[np.float64]:
+    def predict(self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy]) -> FloatArray:
         """Log step seconds (n,). Raises `SpecError` when a strategy does not fit the model and the cluster."""
         return self._known.predict(model, cluster, strategies)
+
+    def predict_with_spread(
+        self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy]
+    ) -> tuple[FloatArray, FloatArray | None]:
+        """As `predict`, and how sure the fitted simulator is, if it says so."""
+        return with_spread(self._known, model, cluster, strategies)
 
     def fit(self, records: Sequence[RuntimeRecord], weights: Sequence[float] | None = None) -> None:
         """Begin to learn from `records`; predict by what the call before has begun, if that is enough."""

@@ -80,3 +80,31 @@ def test_both_learn_from_the_same_records_with_the_same_weights() -> None:
     made.fit(records)
     made.fit(records, [1.0, 0.5, 0.5])
     assert draft.fitted == best.fitted == [(3, None), (3, [1.0, 0.5, 0.5])]
+
+
+@dataclass
+class UnsureTable(Table):
+    """Says that it may be off by its number, over a hundred."""
+
+    def predict_with_spread(
+        self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        found = self.predict(model, cluster, strategies)
+        return found, np.abs(found) / 100
+
+
+def test_it_is_as_sure_as_the_best_is_and_of_drafts_as_where_that_is_least_sure() -> None:
+    made = Drafted(Table(1.0), UnsureTable(-1.0), verified=10)
+    found, spread = made.predict_with_spread(MODEL, CLUSTER, STRATEGIES)
+    assert found.tolist() == predicted(made)
+    assert spread is not None
+    assert spread.tolist() == pytest.approx([number / 100 for number in range(10)] + [0.09] * 30)
+    _, of_few = made.predict_with_spread(MODEL, CLUSTER, STRATEGIES[:3])
+    assert of_few is not None
+    assert of_few.tolist() == pytest.approx([0.0, 0.01, 0.02])
+
+
+@pytest.mark.parametrize("count", [5, 40])
+def test_of_a_best_that_does_not_say_how_sure_it_is_nothing_is_said(count: int) -> None:
+    made = Drafted(UnsureTable(1.0), Table(-1.0), verified=10)
+    assert made.predict_with_spread(MODEL, CLUSTER, STRATEGIES[:count])[1] is None

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from autosync.cost import AnalyticSimulator, Coefficients, Informed, weight_of
+from autosync.simulator import LearnedSimulator
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
 from tests import cases
 from tests.contracts.test_simulator_contract import CLUSTER, MODEL, record
@@ -93,3 +94,11 @@ def test_without_other_records_any_simulator_will_do() -> None:
     plain.fit(records(5, seed=5))
     Informed(wrapped, [], MODEL, CLUSTER).fit(records(5, seed=5))
     assert wrapped == plain
+
+
+def test_it_is_as_sure_as_the_simulator_within() -> None:
+    others = sampled(MODEL, CLUSTER, 5)
+    assert informed([]).predict_with_spread(MODEL, CLUSTER, others)[1] is None
+    learned = LearnedSimulator(AnalyticSimulator())
+    found = Informed(learned, [], MODEL, CLUSTER).predict_with_spread(MODEL, CLUSTER, others)
+    np.testing.assert_array_equal(found, learned.predict_with_spread(MODEL, CLUSTER, others))

@@ -57,6 +57,12 @@ class Noting:
         del model, cluster, strategies
         return np.array([self.count, self.process, self.policy], dtype=np.float64)
 
+    def predict_with_spread(
+        self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        found = self.predict(model, cluster, strategies)
+        return found, np.full(len(found), 1.0 / (1 + self.count))
+
     def fit(self, records: Sequence[RuntimeRecord]) -> None:
         time.sleep(self.fit_seconds)
         self.count, self.process, self.policy = len(records), os.getpid(), os.sched_getscheduler(0)
@@ -82,6 +88,9 @@ def test_predictions_come_from_the_fit_that_the_call_before_began(beside: bool) 
 def test_a_fit_that_knows_too_few_of_the_records_is_not_used() -> None:
     made = remote()
     assert [known_after(made, count) for count in (0, 13, 17, 40)] == [0, 13, 13, 40]
+    _, spread = made.predict_with_spread(MODEL, CLUSTER, STRATEGIES)
+    assert spread is not None
+    assert spread[0] == 1 / 41, "how sure it is, is of the same fit"
 
 
 def test_one_that_goes_on_from_saved_records_predicts_as_if_never_stopped() -> None:
