@@ -85,8 +85,8 @@ def live_targets_table(rows: Rows, ours: str = "guided") -> Table:
             ("never slower than it beyond the noise", "no" if slower else "yes", f"{len(slower)} of {len(own)} runs"),
         ]
     about = (
-        "Geometric means over seeds of lossless strategies, re-measured; where an interval of a seed reaches down to 1, no "
-        "gain is counted. Controls are not among the cells."
+        "Geometric means over seeds of lossless strategies, re-measured; where an interval of a seed reaches to 1, "
+        "no gain is counted. Controls are not among the cells."
     )
     return Table("live_targets", "Targets, live", about, ("target", "reached", "measured"), table)
 

@@ -11,6 +11,7 @@ import statistics
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +26,7 @@ __all__ = ["Examples", "Targets", "data_digest", "examples_of", "family_counts",
 
 FloatArray = npt.NDArray[np.float64]
 
+SURE = 2.0
 LEAST_ERROR = 0.01
 """Between two trials of one strategy, log medians differ by this much even if each trial's steps agree."""
 ERROR_OF_ONE_STEP = 0.05
@@ -48,6 +50,18 @@ class Targets:
 
     def __len__(self) -> int:
         return len(self.base)
+
+    @cached_property
+    def told_apart(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Pairs of one family whose measured times differ by more than `SURE` standard errors of the difference.
+
+        Positions of the faster and of the slower record, int64 (p,) each.
+        """
+        difference = self.measured[None, :] - self.measured[:, None]
+        error = (self.errors[None, :] ** 2 + self.errors[:, None] ** 2).sqrt()
+        same_family = self.families[None, :] == self.families[:, None]
+        faster, slower = torch.nonzero(same_family & (difference > SURE * error), as_tuple=True)
+        return faster, slower
 
     def take(self, places: Sequence[int]) -> Targets:
         chosen = torch.as_tensor(places, dtype=torch.int64)

@@ -21,32 +21,21 @@ __all__ = [
     "pair_weights",
     "ranking_loss",
     "regression_loss",
-    "told_apart",
 ]
 
 TEMPERATURE = 0.05
 """Log seconds (about 5 %) over which a wrong order stops being a near miss."""
 ERROR = 0.05
 OUTLIER = 3.0
-SURE = 2.0
 LEAST_WEIGHT = 1e-9
 
 Pairs = tuple[torch.Tensor, torch.Tensor]
 """Positions of the faster and of the slower record, int64 (p,) each."""
 
 
-def told_apart(targets: Targets) -> Pairs:
-    """Pairs of one family whose measured times differ by more than `SURE` standard errors of the difference."""
-    difference = targets.measured[None, :] - targets.measured[:, None]
-    error = (targets.errors[None, :] ** 2 + targets.errors[:, None] ** 2).sqrt()
-    same_family = targets.families[None, :] == targets.families[:, None]
-    faster, slower = torch.nonzero(same_family & (difference > SURE * error), as_tuple=True)
-    return faster, slower
-
-
 def chosen_pairs(targets: Targets, most: int, generator: torch.Generator) -> Pairs:
     """The pairs to rank, at most so many of them."""
-    faster, slower = told_apart(targets)
+    faster, slower = targets.told_apart
     if len(faster) > most:
         chosen = torch.randperm(len(faster), generator=generator)[:most]
         faster, slower = faster[chosen], slower[chosen]

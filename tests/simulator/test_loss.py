@@ -16,7 +16,6 @@ from autosync.simulator.loss import (
     pair_weights,
     ranking_loss,
     regression_loss,
-    told_apart,
 )
 
 
@@ -30,7 +29,7 @@ def examples(
 
 
 def pairs_of(given: Targets) -> set[tuple[int, int]]:
-    faster, slower = told_apart(given)
+    faster, slower = given.told_apart
     return set(zip(faster.tolist(), slower.tolist(), strict=True))
 
 
