@@ -8,6 +8,8 @@ from autosync.cost.drafted import Drafted
 from autosync.cost.families import positions_by_family
 from autosync.cost.features import FEATURES, FEATURES_VERSION, feature_table, features_and_seconds
 from autosync.cost.informed import Informed, weight_of
+from autosync.cost.leveling import drifts_in_cell
+from autosync.cost.occasions import drifts_of, occasions_of
 from autosync.cost.protocol import Restorable, Simulator, Unsure, with_spread
 from autosync.cost.replay import Replay, ReplayCoefficients, StepFigures, VariableFigures, side_by_side
 from autosync.cost.traffic import Traffic, traffic
@@ -32,9 +34,12 @@ __all__ = [
     "VariableFigures",
     "bottleneck",
     "breakdown",
+    "drifts_in_cell",
+    "drifts_of",
     "feature_table",
     "features_and_seconds",
     "heaviest",
+    "occasions_of",
     "positions_by_family",
     "side_by_side",
     "timed_and_weighed",

@@ -1,7 +1,7 @@
 """Records as examples: inputs, what the base simulator says, what was measured, how sure that is.
 
-Notation: n records. A record's family is its model and cluster; only records of one family are ranked against each
-other.
+Notation: n records. A record's family is its model and cluster; only records of one family that were timed on one
+occasion are ranked against each other.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from autosync.cost import positions_by_family
+from autosync.cost import drifts_of, occasions_of, positions_by_family
 from autosync.simulator.inputs import Inputs
 from autosync.simulator.view import View
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord
@@ -36,15 +36,16 @@ MEDIAN_OVER_MEAN_ERROR = 1.2533
 
 @dataclass(frozen=True, eq=False)
 class Targets:
-    """`base`, `measured`, `errors` (standard errors) in log seconds, `weights`, float64 (n,); `families` int64 (n,).
+    """`base`, `measured`, `errors` (standard errors) in log seconds, `weights`, float64 (n,).
 
-    `strategies` int64 (n,) numbers what was timed: records of one strategy in one family share a number.
+    `measured` is less what the machine drifted by on each occasion. `occasions` int64 (n,) numbers these, each of one
+    family. `strategies` int64 (n,) numbers what was timed: records of one strategy in one family share a number.
     """
 
     base: torch.Tensor
     measured: torch.Tensor
     errors: torch.Tensor
-    families: torch.Tensor
+    occasions: torch.Tensor
     strategies: torch.Tensor
     weights: torch.Tensor
 
@@ -53,14 +54,14 @@ class Targets:
 
     @cached_property
     def told_apart(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Pairs of one family whose measured times differ by more than `SURE` standard errors of the difference.
+        """Pairs of one occasion whose measured times differ by more than `SURE` standard errors of the difference.
 
         Positions of the faster and of the slower record, int64 (p,) each.
         """
         difference = self.measured[None, :] - self.measured[:, None]
         error = (self.errors[None, :] ** 2 + self.errors[:, None] ** 2).sqrt()
-        same_family = self.families[None, :] == self.families[:, None]
-        faster, slower = torch.nonzero(same_family & (difference > SURE * error), as_tuple=True)
+        together = self.occasions[None, :] == self.occasions[:, None]
+        faster, slower = torch.nonzero(together & (difference > SURE * error), as_tuple=True)
         return faster, slower
 
     def take(self, places: Sequence[int]) -> Targets:
@@ -87,30 +88,33 @@ def examples_of(records: Sequence[RuntimeRecord], view: View, weights: FloatArra
 
     `weights` are float64 (n,), 1 each unless given.
     """
-    numbers = np.empty((2, len(records)), dtype=np.int64)
+    weights = np.ones(len(records)) if weights is None else weights
+    numbers = np.empty(len(records), dtype=np.int64)
+    measured = np.log(np.array([record.median_seconds for record in records], dtype=np.float64))
+    occasions = occasions_of(records)
     encoded: list[Inputs] = []
     predicted: list[np.ndarray] = []
     known = 0
-    for family, ((model, cluster), positions) in enumerate(positions_by_family(records).items()):
+    for (model, cluster), positions in positions_by_family(records).items():
         first: dict[str, int] = {}
         for position in positions:
-            number = first.setdefault(records[position].strategy.digest, len(first))
-            numbers[:, position] = family, known + number
+            numbers[position] = known + first.setdefault(records[position].strategy.digest, len(first))
         by_digest = {records[position].strategy.digest: records[position].strategy for position in reversed(positions)}
         inputs, base = view.of(model, cluster, [by_digest[digest] for digest in first])
         encoded.append(inputs)
         predicted.append(base)
+        over = measured[positions] - base[numbers[positions] - known]
+        measured[positions] -= drifts_of(over, occasions[positions], weights[positions])
         known += len(first)
-    families, strategies = torch.from_numpy(numbers)
     targets = Targets(
-        torch.from_numpy(np.concatenate(predicted))[strategies],
-        torch.tensor([np.log(record.median_seconds or np.nan) for record in records], dtype=torch.float64),
+        torch.from_numpy(np.concatenate(predicted)[numbers]),
+        torch.from_numpy(measured),
         torch.tensor([_standard_error(record.step_seconds) for record in records], dtype=torch.float64),
-        families,
-        strategies,
-        torch.ones(len(records), dtype=torch.float64) if weights is None else torch.from_numpy(weights),
+        torch.from_numpy(occasions),
+        torch.from_numpy(numbers),
+        torch.from_numpy(weights),
     )
-    return Examples(_joined(encoded).take(strategies.tolist()), targets)
+    return Examples(_joined(encoded).take(numbers.tolist()), targets)
 
 
 def family_key(model: ModelSpec, cluster: ClusterSpec) -> str:

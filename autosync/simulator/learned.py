@@ -106,14 +106,16 @@ class LearnedSimulator:
         if not timed:
             return
         view, earlier = self._view, self._start.ensemble
-        examples = examples_of(timed, view, heavy)
-        judged = examples_of(judges, view) if judges else None
+        # Together, since they tell of the same occasions.
+        both = examples_of([*timed, *judges], view, np.concatenate([heavy, np.ones(len(judges))]))
+        examples = both.take(range(len(timed)))
+        judged = both.take(range(len(timed), len(both))) if judges else None
         teaching = Teaching(self._network, self.settings, examples, judged, earlier)
         ensemble, held = taught(teaching, torch.Generator().manual_seed(self.seed))
         level = None
         if earlier is None:
             targets = examples.targets
-            level = family_error((targets.measured - targets.base).numpy(), targets.families.numpy())
+            level = family_error((targets.measured - targets.base).numpy(), targets.occasions.numpy())
         before = self._start.spread if earlier else None
         self._known = _Knowledge(
             ensemble,

@@ -69,7 +69,8 @@ def calibrated_spread(
     return Spread(error, scale, known.family_error if level is None else level, counts)
 
 
-def family_error(residuals: FloatArray, families: npt.NDArray[np.int64]) -> float:
-    """How far a family's level may be off: from the means of the base's errors (n,) in each, and the prior as one."""
-    means = [float(residuals[families == each].mean()) for each in np.unique(families)]
+def family_error(residuals: FloatArray, occasions: npt.NDArray[np.int64]) -> float:
+    """How far a family's level may be off: from the means of the base's errors (n,) on each occasion, and the prior as
+    one more."""
+    means = [float(residuals[occasions == each].mean()) for each in np.unique(occasions)]
     return float(((Spread.family_error**2 + np.square(means).sum()) / (1 + len(means))) ** 0.5)

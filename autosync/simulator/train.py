@@ -21,8 +21,8 @@ CHECKS = 12
 """So many times in training is the loss on held-out records looked at."""
 FEWEST_HELD = 6
 """Fewer held-out records cannot say when to stop."""
-FAMILY_SHARE = 16
-"""So many records of a family at a time are in a batch, as far as there are: only those are ranked."""
+TOGETHER = 16
+"""So many records of an occasion at a time are in a batch, as far as there are: only those are ranked."""
 
 
 @contextmanager
@@ -106,16 +106,16 @@ def _prior(
 
 
 def batches(lesson: Lesson) -> Iterator[Sequence[int]]:
-    """Places of records, pass after pass; a batch is made of runs of one family."""
-    families, batch = lesson.taught.targets.families, lesson.settings.batch
-    count = len(families)
+    """Places of records, pass after pass; a batch is made of runs of one occasion."""
+    occasions, batch = lesson.taught.targets.occasions, lesson.settings.batch
+    count = len(occasions)
     while count <= batch:
         yield range(count)
     while True:
         order = torch.randperm(count, generator=lesson.generator)
         runs = []
-        for family in torch.unique(families).tolist():
-            runs += list(order[families[order] == family].split(FAMILY_SHARE))
+        for occasion in torch.unique(occasions).tolist():
+            runs += list(order[occasions[order] == occasion].split(TOGETHER))
         mixed = torch.cat([runs[place] for place in torch.randperm(len(runs), generator=lesson.generator).tolist()])
         for places in mixed.split(batch):
             yield places.tolist()

@@ -43,11 +43,25 @@ def test_a_strategy_timed_three_times_is_encoded_once() -> None:
     assert torch.equal(found.inputs.pooled[:4], found.inputs.pooled[8:])
 
 
+def test_what_the_machine_drifted_by_between_occasions_is_taken_off_and_never_ranked() -> None:
+    early = [replace(each, total_seconds=5.0) for each in records(30, noise=0.0)]
+    late = [
+        replace(each, started_at=7200.0, step_seconds=tuple(1.2 * one for one in each.step_seconds)) for each in early
+    ]
+    found = examples_of([*early, *late], View(AnalyticSimulator(), Detail.POOLED, Ablation())).targets
+    assert found.occasions.tolist() == [0] * 30 + [1] * 30
+    between = (found.measured[30:] - found.measured[:30]).numpy()
+    np.testing.assert_allclose(between, 0.0, atol=0.02)
+    faster, slower = found.told_apart
+    assert len(faster)
+    assert torch.equal(found.occasions[faster], found.occasions[slower])
+
+
 def test_families_are_told_apart_and_strategies_of_two_families_are_two() -> None:
     one, other = records(2), records(2, cluster=cases.rack_cluster())
     mixed = [one[0], other[0], one[1], other[1]]
     found = examples_of(mixed, View(AnalyticSimulator(), Detail.POOLED, Ablation()))
-    assert found.targets.families.tolist() == [0, 1, 0, 1]
+    assert found.targets.occasions.tolist() == [0, 1, 0, 1]
     assert len(set(found.targets.strategies.tolist())) == 4
     assert list(family_counts(mixed).values()) == [2, 2]
     alone = examples_of(other, View(AnalyticSimulator(), Detail.POOLED, Ablation()))

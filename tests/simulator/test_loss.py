@@ -20,12 +20,12 @@ from autosync.simulator.loss import (
 
 
 def examples(
-    measured: list[float], errors: list[float], families: list[int], weights: list[float] | None = None
+    measured: list[float], errors: list[float], occasions: list[int], weights: list[float] | None = None
 ) -> Targets:
     log_seconds, deviations = (torch.tensor(each, dtype=torch.float64) for each in (measured, errors))
     heavy = torch.tensor(weights or [1.0] * len(measured), dtype=torch.float64)
     base, numbers = torch.zeros_like(log_seconds), torch.arange(len(measured))
-    return Targets(base, log_seconds, deviations, torch.tensor(families), numbers, heavy)
+    return Targets(base, log_seconds, deviations, torch.tensor(occasions), numbers, heavy)
 
 
 def pairs_of(given: Targets) -> set[tuple[int, int]]:
@@ -42,7 +42,7 @@ def test_records_within_their_noise_are_not_ranked() -> None:
     assert pairs_of(examples([0.0, 0.2], [0.01, 0.5], [0, 0])) == set()
 
 
-def test_records_of_two_families_are_not_ranked_against_each_other() -> None:
+def test_records_of_two_occasions_are_not_ranked_against_each_other() -> None:
     assert pairs_of(examples([0.0, 1.0, 2.0], [0.01] * 3, [0, 1, 0])) == {(0, 2)}
 
 

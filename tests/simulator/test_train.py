@@ -16,11 +16,11 @@ from autosync.simulator.settings import TrainingSettings
 from autosync.simulator.train import FEWEST_HELD, Lesson, batches, train
 
 
-def examples(count: int, measured: float, families: int = 1, weight: float = 1.0) -> Examples:
+def examples(count: int, measured: float, occasions: int = 1, weight: float = 1.0) -> Examples:
     """Records alike, that take `measured` log seconds where the base says 0."""
     zeros = torch.zeros(count, dtype=torch.float64)
     numbers = torch.arange(count)
-    targets = Targets(zeros, zeros + measured, zeros + 0.01, numbers % families, numbers, zeros + weight)
+    targets = Targets(zeros, zeros + measured, zeros + 0.01, numbers % occasions, numbers, zeros + weight)
     return Examples(Inputs(torch.zeros(count, len(POOLED_INPUTS), dtype=torch.float64)), targets)
 
 
@@ -55,15 +55,15 @@ def test_light_records_move_a_network_less_than_as_many_heavy_ones() -> None:
     assert 0 < light < 0.9 * heavy
 
 
-def test_a_pass_takes_every_record_once_in_runs_of_one_family() -> None:
-    taught = examples(128, measured=0.0, families=4)
+def test_a_pass_takes_every_record_once_in_runs_of_one_occasion() -> None:
+    taught = examples(128, measured=0.0, occasions=4)
     lesson = Lesson(taught, taught, TrainingSettings(batch=32), torch.Generator().manual_seed(0))
     found = list(islice(batches(lesson), 4))
     assert Counter(place for batch in found for place in batch) == Counter(range(128))
     for batch in found:
-        families = taught.targets.families[list(batch)].tolist()
-        assert max(Counter(families).values()) >= 16
-        assert len(set(families)) <= 2
+        occasions = taught.targets.occasions[list(batch)].tolist()
+        assert max(Counter(occasions).values()) >= 16
+        assert len(set(occasions)) <= 2
 
 
 def test_a_batch_as_large_as_the_records_takes_all_of_them() -> None:

@@ -1,9 +1,10 @@
 """Fitting a replay's coefficients to measured step times: few, physical, and never one of them for a strategy.
 
 What is sought maximizes a posterior. Residuals are of the logarithms of step seconds, so that errors are relative; each
-has the replay's own error and that of its record's median, and records of one model and cluster share an error, too: a
-machine that was busy all the while must not bend the coefficients that rank strategies. Records far off count by
-Cauchy's loss, so that outliers weigh little. Coefficients are held near the prior by a ridge over their logarithms.
+has the replay's own error and that of its record's median, and records of one model, cluster and occasion share an
+error, too: a machine that was busy all the while must not bend the coefficients that rank strategies. Records far off
+count by Cauchy's loss, so that outliers weigh little. Coefficients are held near the prior by a ridge over their
+logarithms.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ FloatArray = npt.NDArray[np.float64]
 ERROR = 0.08
 """Relative error expected of a replay; `OUTLIER` times that is far off."""
 FAMILY_ERROR = 0.1
-"""Relative error expected of all replays of one model on one cluster together."""
+"""Relative error expected of all replays of one model on one cluster on one occasion together."""
 OUTLIER = 3.0
 ROUNDS = 12
 CARRIED = 3
@@ -41,8 +42,8 @@ ENOUGH = 1e-3
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """Steps of one model on one cluster, the logarithms of their measured seconds, the errors of these, and how much
-    each counts, (n,)."""
+    """Steps of one model on one cluster, timed on one occasion, the logarithms of their measured seconds, the errors of
+    these, and how much each counts, (n,)."""
 
     steps: Sequence[Step]
     log_seconds: FloatArray

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autosync.cost.families import positions_by_family
+from autosync.cost.occasions import occasions_of
 from autosync.cost.replay.calibration import Family, calibrated
 from autosync.cost.replay.coefficients import ReplayCoefficients
 from autosync.cost.replay.figures import StepFigures, step_figures
@@ -71,17 +72,15 @@ class Replay:
         timed, heavy = timed_and_weighed(records, weights)
         places = heaviest(heavy, MOST_RECORDS)
         timed, heavy = [timed[place] for place in places], heavy[places]
-        families = []
+        log_seconds = np.log(np.array([record.median_seconds for record in timed], dtype=np.float64))
+        errors = np.array([_error_of_median(record.step_seconds) for record in timed])
+        occasions, families = occasions_of(timed), []
         for (model, cluster), positions in positions_by_family(timed).items():
-            chosen = [timed[position] for position in positions]
-            families.append(
-                Family(
-                    list(self._steps(model, cluster, [record.strategy for record in chosen])),
-                    np.log(np.array([record.median_seconds for record in chosen], dtype=np.float64)),
-                    np.array([_error_of_median(record.step_seconds) for record in chosen]),
-                    heavy[positions],
-                )
-            )
+            steps = list(self._steps(model, cluster, [timed[position].strategy for position in positions]))
+            for occasion in np.unique(occasions[positions]):
+                own = np.flatnonzero(occasions[positions] == occasion)
+                at = np.array(positions)[own]
+                families.append(Family([steps[place] for place in own], log_seconds[at], errors[at], heavy[at]))
         self.coefficients = calibrated(families, self.prior)
 
     def state(self) -> dict[str, Any]:

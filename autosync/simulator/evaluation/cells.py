@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from autosync.cost import drifts_in_cell
 from autosync.errors import AutosyncError
 from autosync.simulator.evaluation.noise import deviation_of_repeats, deviation_of_steps
 from autosync.spec import ClusterSpec, RuntimeRecord
@@ -33,10 +34,14 @@ class EvaluationError(AutosyncError, RuntimeError):
 
 @dataclass(frozen=True, eq=False)
 class Measurement:
-    """A strategy's `trials` in a cell, in order of their start, and the part it belongs to: train, validation, test."""
+    """A strategy's `trials` in a cell, in order of their start, and the part it belongs to: train, validation, test.
+
+    `drifts` are how far, in log seconds, the machine drifted on each trial's occasion; 0 unless given.
+    """
 
     trials: tuple[RuntimeRecord, ...]
     part: str
+    drifts: tuple[float, ...] = ()
 
     @property
     def digest(self) -> str:
@@ -44,8 +49,14 @@ class Measurement:
 
     @cached_property
     def seconds(self) -> float:
-        """Median of the trials' medians."""
-        return statistics.median(_median(trial) for trial in self.trials)
+        """Median of the trials' medians, less their drifts."""
+        return math.exp(statistics.median(self.log_seconds))
+
+    @cached_property
+    def log_seconds(self) -> tuple[float, ...]:
+        """Of each trial's median, less its drift."""
+        drifts = self.drifts or (0.0,) * len(self.trials)
+        return tuple(math.log(_median(trial)) - drift for trial, drift in zip(self.trials, drifts, strict=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,9 +86,9 @@ class Cell:
 
     @property
     def repeats(self) -> tuple[FloatArray, FloatArray]:
-        """Log seconds of the first and of the second trial of each strategy timed twice, (r,) each."""
-        twice = [each.trials for each in self.measurements if len(each.trials) > 1]
-        first, second = ([math.log(_median(trials[which])) for trials in twice] for which in (0, 1))
+        """Log seconds of the first and of the second trial of each strategy timed twice, less drifts, (r,) each."""
+        twice = [each.log_seconds for each in self.measurements if len(each.trials) > 1]
+        first, second = ([found[which] for found in twice] for which in (0, 1))
         return np.array(first), np.array(second)
 
     def errors(self, measurements: Sequence[Measurement]) -> FloatArray:
@@ -123,7 +134,13 @@ def _cell(model: str, cluster: str, records: Sequence[RuntimeRecord], part_of: C
     by_strategy: dict[str, list[RuntimeRecord]] = {}
     for record in sorted(records, key=lambda record: record.started_at):
         by_strategy.setdefault(record.strategy.digest, []).append(record)
-    measurements = [Measurement(tuple(trials), part_of(digest)) for digest, trials in sorted(by_strategy.items())]
+    # What is tested does not tell how far the machine drifted, so that no prediction is judged by itself.
+    tells = [part_of(record.strategy.digest) != "test" for record in records]
+    drift_of = dict(zip(map(identity_of, records), drifts_in_cell(records, tells).tolist(), strict=True))
+    measurements = [
+        Measurement(tuple(trials), part_of(digest), tuple(drift_of[identity_of(trial)] for trial in trials))
+        for digest, trials in sorted(by_strategy.items())
+    ]
     return Cell(model, cluster, tuple(measurements), math.nan)
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
+from autosync.cost import drifts_in_cell
 from autosync.dataset import RecordStore
 from autosync.engine.zoo import default_space
 from autosync.errors import DatasetError
@@ -32,7 +33,8 @@ ENOUGH_REPEATS = 12
 class Cell:
     """The pool: each strategy by its canonical form, with its records in order of their start.
 
-    `deviation` is that of log seconds between trials of one strategy.
+    Steps are as if the machine had not drifted between occasions: a search would have timed all on one. `deviation` is
+    that of log seconds between trials of one strategy.
     """
 
     name: str
@@ -133,11 +135,22 @@ def _cell(name: str, records: Sequence[RuntimeRecord]) -> Cell:
     model, cluster = records[0].model, records[0].cluster
     space = load_space(default_space(model.name)).bind(model, cluster)
     trials: dict[Strategy, list[RuntimeRecord]] = {}
-    for record in records:
+    for record in _leveled(records):
         trials.setdefault(space.canonical(record.strategy), []).append(record)
     # By digest: in the order of time, strategies bred from good ones would come last.
     ordered = sorted(trials.items(), key=lambda each: each[0].digest)
     return Cell(name, space, {strategy: tuple(own) for strategy, own in ordered}, math.nan)
+
+
+def _leveled(records: Sequence[RuntimeRecord]) -> list[RuntimeRecord]:
+    """The records with steps less what the machine drifted by on their occasion."""
+    drifts = drifts_in_cell(records, [True] * len(records)).tolist()
+    return [
+        replace(record, step_seconds=tuple(seconds / math.exp(drift) for seconds in record.step_seconds))
+        if drift
+        else record
+        for record, drift in zip(records, drifts, strict=True)
+    ]
 
 
 def _fault(cell: Cell) -> str:

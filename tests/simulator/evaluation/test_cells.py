@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from autosync.simulator.evaluation import EvaluationError, cells_of
+from autosync.spec import RuntimeRecord
 from tests.simulator.evaluation.made_up import CLUSTERS, NOISE, cells, part_of, records_of
 
 
@@ -22,7 +23,7 @@ def test_trials_of_a_strategy_are_one_measurement_of_their_medians_median() -> N
     ]
     (cell,), _ = cells_of([*again, *records_of("mlp", "three", 30, 0)[1:]], part_of)
     measured = next(each for each in cell.measurements if each.digest == first.strategy.digest)
-    assert measured.seconds == 0.2
+    assert measured.seconds == pytest.approx(0.2)
     assert [trial.started_at for trial in measured.trials] == [first.started_at + place for place in (1000, 1001, 1002)]
     first_log, second_log = cell.repeats
     assert (first_log[0], second_log[0]) == pytest.approx((-1.2040, -2.3026), abs=1e-4)
@@ -42,6 +43,27 @@ def test_the_noise_of_a_trial_is_known_from_repeats() -> None:
     once, twice = ([each for each in cell.measurements if len(each.trials) == count] for count in (1, 2))
     assert not once
     assert cell.errors(twice)[0] == pytest.approx(cell.deviation / 2**0.5)
+
+
+def slower(given: RuntimeRecord, factor: float = 1.3) -> RuntimeRecord:
+    """The same trial hours later, with the machine in another mood."""
+    steps = tuple(factor * seconds for seconds in given.step_seconds)
+    return replace(given, started_at=given.started_at + 1e4, step_seconds=steps)
+
+
+def test_what_the_machine_drifted_by_between_occasions_is_no_noise() -> None:
+    there = records_of("mlp", "three", 100, 0)
+    (cell,), _ = cells_of([*there, *map(slower, there)], part_of)
+    assert cell.deviation < 0.02
+    (first, second), *_ = (each.log_seconds for each in cell.tested)
+    assert second == pytest.approx(first, abs=0.03)
+
+
+def test_what_is_tested_does_not_tell_how_far_the_machine_drifted() -> None:
+    there = records_of("mlp", "three", 100, 0)
+    later = [slower(each) for each in there if part_of(each.strategy.digest) == "test"]
+    (cell,), _ = cells_of([*there, *later], part_of)
+    assert {drift for each in cell.measurements for drift in each.drifts} == {0.0}
 
 
 def test_cells_with_few_repeats_have_the_noise_of_all_together() -> None:

@@ -1,0 +1,39 @@
+"""How far the machine drifted while a cell's trials were timed, by a closed form fitted to them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from autosync.cost.analytic import AnalyticSimulator
+from autosync.cost.families import positions_by_family
+from autosync.cost.occasions import drifts_of, occasions_of
+from autosync.spec import RuntimeRecord
+
+__all__ = ["drifts_in_cell"]
+
+FloatArray = npt.NDArray[np.float64]
+
+
+def drifts_in_cell(records: Sequence[RuntimeRecord], tells: Sequence[bool]) -> FloatArray:
+    """Of each record's occasion, in log seconds, (n,): 0 where nothing tells. All are of one model and cluster.
+
+    Those that tell, of those with a step time, are what the closed form is fitted to; the others tell nothing.
+    """
+    occasions = occasions_of(records)
+    known = [place for place, record in enumerate(records) if tells[place] and record.timed]
+    drifts = np.zeros(len(records))
+    if len(set(occasions.tolist())) < 2 or not known:
+        return drifts
+    told = [records[place] for place in known]
+    simulator = AnalyticSimulator()
+    simulator.fit(told)
+    residuals = np.log(np.array([record.median_seconds for record in told], dtype=np.float64))
+    for (model, cluster), places in positions_by_family(told).items():
+        residuals[places] -= simulator.predict(model, cluster, [told[place].strategy for place in places])
+    found = drifts_of(residuals, occasions[known], np.ones(len(known)))
+    for occasion, drift in zip(occasions[known], found, strict=True):
+        drifts[occasions == occasion] = drift
+    return drifts

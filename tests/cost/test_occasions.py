@@ -1,0 +1,50 @@
+"""What was timed in one go, and how far the machine had drifted by then."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from autosync.cost import drifts_of, occasions_of
+from autosync.spec import RuntimeRecord
+from tests import cases
+from tests.simulator.cases import records
+
+HOUR = 3600.0
+
+
+def at(each: RuntimeRecord, started_at: float, run: str = "r") -> RuntimeRecord:
+    return replace(each, started_at=started_at, total_seconds=5.0, run=run)
+
+
+def test_an_occasion_ends_with_a_pause_and_is_of_one_run_model_and_cluster() -> None:
+    one, two, *_ = records(2)
+    moved = records(1, cluster=cases.rack_cluster())[0]
+    given = [at(two, HOUR), at(one, 0.0), at(two, 10.0), at(one, 2 * HOUR), at(one, 12.0, run="s"), at(moved, 11.0)]
+    found = occasions_of(given).tolist()
+    assert found[1] == found[2]
+    assert len(set(found)) == 5
+    assert occasions_of([]).tolist() == []
+
+
+def test_a_few_records_of_an_occasion_drawn_at_random_still_are_of_one() -> None:
+    whole = [at(each, 20.0 * number) for number, each in enumerate(records(40))]
+    assert set(occasions_of(whole[::13]).tolist()) == {0}
+
+
+def test_the_drift_of_an_occasion_is_found_and_shrinks_with_its_records() -> None:
+    rng = np.random.default_rng(0)
+    occasions = np.repeat([0, 1, 2], [40, 40, 2])
+    residuals = np.array([0.1, -0.1, 0.1])[occasions] + rng.normal(0, 0.03, 82)
+    found = drifts_of(residuals, occasions, np.ones(82))
+    assert [len(np.unique(found[occasions == each])) for each in range(3)] == [1, 1, 1]
+    assert found[0] - found[40] == pytest.approx(0.2, abs=0.03)
+    assert 0.02 < found[81] < found[0]
+    light = drifts_of(residuals, occasions, np.where(occasions == 0, 0.01, 1.0))
+    assert abs(light[0]) < 0.5 * found[0]
+
+
+def test_one_occasion_alone_has_no_drift() -> None:
+    assert drifts_of(np.array([0.3, 0.4]), np.array([7, 7]), np.ones(2)).tolist() == [0.0, 0.0]
