@@ -153,8 +153,14 @@ def _variable(device: str, initial: Any, make: Callable[[Any], Any] | None = Non
     """A variable on `device` that holds `initial`, or what `make` makes of it there."""
     import tensorflow as tf
 
+    def made() -> Any:
+        variable = tf.Variable(make(initial) if make else initial, trainable=False)
+        # Making it only queues its first value: a function that reads it too soon finds a tensor of shape [0].
+        tf.raw_ops.VarIsInitializedOp(resource=variable.handle).numpy()
+        return variable
+
     with tf.device(device):
-        return _reached(lambda: tf.Variable(make(initial) if make else initial, trainable=False))
+        return _reached(made)
 
 
 def _reached(work: Callable[[], Any]) -> Any:
