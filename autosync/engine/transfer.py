@@ -155,7 +155,7 @@ def _variable(device: str, initial: Any, make: Callable[[Any], Any] | None = Non
 
     def made() -> Any:
         variable = tf.Variable(make(initial) if make else initial, trainable=False)
-        # Making it only queues its first value: a function that reads it too soon finds a tensor of shape [0].
+        # Making it only queues its first value. A function was seen to get a tensor of shape [0], as an empty one is.
         tf.raw_ops.VarIsInitializedOp(resource=variable.handle).numpy()
         return variable
 

@@ -36,12 +36,12 @@ class EvaluationError(AutosyncError, RuntimeError):
 class Measurement:
     """A strategy's `trials` in a cell, in order of their start, and the part it belongs to: train, validation, test.
 
-    `drifts` are how far, in log seconds, the machine drifted on each trial's occasion; 0 unless given.
+    `drifts` are how far, in log seconds, the machine drifted on each trial's occasion.
     """
 
     trials: tuple[RuntimeRecord, ...]
     part: str
-    drifts: tuple[float, ...] = ()
+    drifts: tuple[float, ...]
 
     @property
     def digest(self) -> str:
@@ -55,8 +55,7 @@ class Measurement:
     @cached_property
     def log_seconds(self) -> tuple[float, ...]:
         """Of each trial's median, less its drift."""
-        drifts = self.drifts or (0.0,) * len(self.trials)
-        return tuple(math.log(_median(trial)) - drift for trial, drift in zip(self.trials, drifts, strict=True))
+        return tuple(math.log(_median(trial)) - drift for trial, drift in zip(self.trials, self.drifts, strict=True))
 
 
 @dataclass(frozen=True, eq=False)
