@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from autosync.engine.loading import load_tensorflow
 from autosync.engine.zoo import ALIASES, MODELS, build_task, resolve_name
 from autosync.spec import ClusterSpec
 from trials.backends.base import Backend
 from trials.discovery import WORKERS_OF_A_SINGLE_NODE, cluster_from_ray_nodes, local_cluster
-from trials.processes import quiet_tensorflow
 
 if TYPE_CHECKING:
     from trials.supervisor import RaySettings
@@ -91,7 +91,7 @@ def model_on(name: str, cluster: ClusterSpec) -> str:
 
 
 def _in_this_process(choice: Choice) -> Opened:
-    quiet_tensorflow()
+    load_tensorflow()
     from autosync.engine.capture import capture
     from autosync.engine.profile import profiled
     from autosync.engine.servers import use_logical_devices

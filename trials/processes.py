@@ -8,6 +8,7 @@ import sys
 import threading
 from typing import Any, final
 
+from autosync.engine.loading import load_tensorflow
 from autosync.spec import ClusterSpec, RuntimeRecord, Strategy
 from trials.clock import Clock
 from trials.environment import Environment
@@ -16,13 +17,7 @@ from trials.request import TrialRequest
 from trials.run import Stage, run_trial
 from trials.training import Training
 
-__all__ = ["ClientProcess", "WorkerProcess", "quiet_tensorflow"]
-
-
-def quiet_tensorflow() -> None:
-    """Keep TensorFlow's C++ log to errors, and Keras on TensorFlow; must come before either is imported."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    os.environ["KERAS_BACKEND"] = "tensorflow"
+__all__ = ["ClientProcess", "WorkerProcess"]
 
 
 @final
@@ -31,7 +26,7 @@ class WorkerProcess:
 
     def __init__(self, address: str, cores: float) -> None:
         """`cores`: how many of its node's it has to count on."""
-        quiet_tensorflow()
+        load_tensorflow()
         from autosync.engine.servers import start_server
 
         self._server, self._address = start_server(address, cores)
@@ -70,8 +65,8 @@ class ClientProcess:
         step has registered with them, about 1 MB a trial, for as long as the connection lasts. That is not free either:
         see `connect`.
         """
-        quiet_tensorflow()
         os.environ["CUDA_VISIBLE_DEVICES"] = ""  # this node's GPUs belong to its worker; TensorFlow would take them all
+        load_tensorflow()
         sys.path[:0] = [path for path in import_paths if path not in sys.path]
         self._captured: Any = None
         self._session: Any = None

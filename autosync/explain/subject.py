@@ -106,12 +106,12 @@ def _count(records: Sequence[RuntimeRecord]) -> str:
 
 def _captured(name: str, strategy: Strategy) -> ModelSpec:
     """The model called `name`, captured in this process."""
+    from autosync.engine.loading import load_tensorflow
     from autosync.engine.zoo import build_task, resolve_name
-    from trials.processes import quiet_tensorflow
 
     on_gpus = any("/gpu:" in replica for replica in strategy.replicas)
     full_name = resolve_name(name, gpus=int(on_gpus))
-    quiet_tensorflow()
+    load_tensorflow()
     task = build_task(full_name)
     from autosync.engine.capture import capture
 

@@ -12,6 +12,7 @@ from typing import Any, final
 import click
 from rich.console import Console
 
+from autosync.engine.loading import load_tensorflow
 from autosync.engine.zoo import build_task
 from autosync.spec import ClusterSpec
 from autosync.train.checkpoints import Checkpoints
@@ -23,7 +24,6 @@ from autosync.train.run_directory import RunDirectory, command_to_go_on
 from autosync.train.trainer import Trainer
 from autosync.train.training_error import TrainingError
 from trials.opening import check_model_name, model_line, model_on
-from trials.processes import quiet_tensorflow
 from trials.summary import model_in_words
 
 __all__ = ["TrainOptions", "train"]
@@ -56,7 +56,7 @@ def train(options: TrainOptions) -> int:
     strategy = read_strategy(options.strategy)
     directory = RunDirectory.open(options.out, options.model, strategy, options.resume)
     checkpoints = directory.checkpoints(options.checkpoint_every)
-    quiet_tensorflow()
+    load_tensorflow()
     with distribute_task(lambda cluster: _task(options.model, cluster), strategy, options.where) as trainer:
         directory.begin(options.model, strategy)
         for line in (*trainer.notes, model_line(options.model, trainer.cluster), *_in_words(trainer)):
