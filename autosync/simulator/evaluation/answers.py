@@ -58,7 +58,8 @@ def unseen_table(findings: Findings) -> Table:
     targets = ", ".join(cell.name for cell in findings.targets)
     about = (
         "Fitted on the cells of other clusters, of other models, or of neither this cluster nor this model; with "
-        "shots, on so many trials of the cell itself, too. First the test strategies of all cells so left out; then "
+        "shots, then adjusted to so many trials of the cell itself, as a search adjusts what it starts with. First the "
+        "test strategies of all cells so left out; then "
         f"those of the target cells, in which every model and every cluster comes once: {targets}."
     )
     shots = [f"{size}-shot {what}" for size in sorted(findings.settings.shots) for what in ("pairwise", "MAPE")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
@@ -19,12 +19,14 @@ from autosync.simulator.evaluation.tasks import Task, tasks_of
 from autosync.spec import RuntimeRecord
 from autosync.spec.codec import digest
 
-__all__ = ["Job", "Prediction", "Result", "carried_out", "jobs_of"]
+__all__ = ["Fits", "Job", "Prediction", "Result", "carried_out", "jobs_of"]
 
 FloatArray = npt.NDArray[np.float64]
 Clock = Callable[[], float]
 DIGITS = 6
 """Of log seconds that are kept: a millionth of a step's time."""
+KEPT = 40
+"""As many simulators as one seed of an experiment fits before it adjusts them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +43,11 @@ class Job:
         kind = "speed" if self.task.experiment == "speed" else "predictions"
         seed = self.task.seed if self.random or kind == "speed" else None
         return digest([kind, self.task.data_digest, self.simulator, self.ablation, seed])
+
+    @cached_property
+    def fit_key(self) -> str:
+        """What jobs have in common whose simulators are the same until they are adjusted."""
+        return digest([self.task.fit_digest, self.simulator, self.ablation, self.task.seed if self.random else None])
 
     @property
     def label(self) -> str:
@@ -110,12 +117,30 @@ def _ablations(experiment: str, builder: Builder) -> tuple[str, ...]:
     return (AS_IT_IS, *known) if known else ()
 
 
-def carried_out(job: Job, builder: Builder, clock: Clock, settings: EvaluationSettings) -> Result:
+@final
+class Fits:
+    """The simulators that were fitted last: many jobs adjust the same one."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, Evaluated] = {}
+
+    def of(self, job: Job, builder: Builder) -> Evaluated:
+        """The job's simulator, fitted here or before, and adjusted if there is something to adjust it to."""
+        fitted = self._kept.pop(job.fit_key, None)
+        if fitted is None or job.task.experiment == "speed":
+            fitted = builder(job.task.seed, job.ablation)
+            fitted.fit(job.task.fit, job.task.validation)
+        self._kept[job.fit_key] = fitted  # the last one used comes last
+        if len(self._kept) > KEPT:
+            del self._kept[next(iter(self._kept))]
+        return fitted.adjusted(job.task.own) if job.task.own else fitted
+
+
+def carried_out(job: Job, builder: Builder, clock: Clock, settings: EvaluationSettings, fits: Fits) -> Result:
     """Fit the job's simulator, and predict what is tested; `clock` gives seconds."""
-    simulator = builder(job.task.seed, job.ablation)
     begin = clock()
-    simulator.fit(job.task.fit, job.task.validation)
-    fitted = Result(job.key, job.label, len(job.task.fit), clock() - begin, {})
+    simulator = fits.of(job, builder)
+    fitted = Result(job.key, job.label, len(job.task.fit) + len(job.task.own), clock() - begin, {})
     if job.task.experiment == "speed":
         return replace(fitted, candidates_per_second=_speed(simulator, job.task.test[0], clock, settings))
     return replace(fitted, predictions={cell.name: _predicted(simulator, cell) for cell in job.task.test})

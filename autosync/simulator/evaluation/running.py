@@ -8,7 +8,7 @@ from typing import final
 
 from autosync.simulator.evaluation.cells import Cell
 from autosync.simulator.evaluation.findings import Findings
-from autosync.simulator.evaluation.jobs import Clock, Job, carried_out, jobs_of
+from autosync.simulator.evaluation.jobs import Clock, Fits, Job, carried_out, jobs_of
 from autosync.simulator.evaluation.journal import Journal
 from autosync.simulator.evaluation.settings import EvaluationSettings
 from autosync.simulator.evaluation.simulators import Builder
@@ -30,9 +30,9 @@ class Evaluation:
         self, experiments: Sequence[str], simulators: Sequence[str], clock: Clock, say: Callable[[str], None]
     ) -> int:
         """Carry out the jobs of these experiments and simulators that have no result yet; how many those were."""
-        jobs = self._missing(experiments, simulators)
+        jobs, fits = self._missing(experiments, simulators), Fits()
         for number, job in enumerate(jobs, 1):
-            result = carried_out(job, self.builders[job.simulator], clock, self.settings)
+            result = carried_out(job, self.builders[job.simulator], clock, self.settings, fits)
             self.journal.append(result)
             say(f"{number} of {len(jobs)}: {job.label}; fitted {result.fit_records} in {result.fit_seconds:.1f} s")
         return len(jobs)

@@ -16,9 +16,9 @@ ABLATIONS = ("shuffled order", "without replay", "without topology")
 class EvaluationSettings:
     """How much is done.
 
-    `shots` are records of the unseen cell that are fitted too; `curve` the records of a cell that are fitted alone;
-    `most_records` bounds what is fitted elsewhere, None is all; `most_targets` the cells that shots and curves are
-    about; `resamples` the bootstrap's.
+    `shots` are records of the unseen cell that a simulator is adjusted to; `curve` the records of a cell that are
+    fitted alone; `most_records` bounds what is fitted elsewhere, None is all; `most_targets` the cells that shots and
+    curves are about; `resamples` the bootstrap's.
     """
 
     seeds: int = 5

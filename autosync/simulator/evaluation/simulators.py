@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from tempfile import TemporaryDirectory
 from typing import Protocol, TypeAlias, final
 
 import numpy as np
@@ -36,6 +37,10 @@ class Evaluated(Protocol):
         """Learn from `records`; `validation` may choose when to stop, and be empty."""
         ...
 
+    def adjusted(self, records: Records) -> Evaluated:
+        """This simulator, adjusted to `records` as a search does that begins with it; itself it stays as it is."""
+        ...
+
     def predict(
         self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy]
     ) -> tuple[FloatArray, FloatArray | None]:
@@ -45,14 +50,21 @@ class Evaluated(Protocol):
 
 @final
 class ClosedForm:
-    """A simulator with coefficients to fit and no opinion on how sure it is."""
+    """A simulator with coefficients to fit and no opinion on how sure it is. It is adjusted by another fit."""
 
-    def __init__(self, simulator: Simulator) -> None:
-        self.simulator = simulator
+    def __init__(self, make: Callable[[], Simulator]) -> None:
+        self._make, self._records = make, tuple[RuntimeRecord, ...]()
+        self.simulator = make()
 
     def fit(self, records: Records, validation: Records) -> None:
         del validation
+        self._records = tuple(records)
         self.simulator.fit(records)
+
+    def adjusted(self, records: Records) -> ClosedForm:
+        again = ClosedForm(self._make)
+        again.fit((*self._records, *records), ())
+        return again
 
     def predict(
         self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy]
@@ -69,6 +81,13 @@ class Learned:
 
     def fit(self, records: Records, validation: Records) -> None:
         self.simulator.fit(records, validation=validation or None)
+
+    def adjusted(self, records: Records) -> Learned:
+        with TemporaryDirectory() as folder:
+            self.simulator.save(folder)
+            again = LearnedSimulator.load(folder)
+        again.fit(records)
+        return Learned(again)
 
     def predict(
         self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy]
@@ -103,7 +122,7 @@ def _learned(network: str) -> Builder:
 
 BUILDERS: Builders = {
     **{network: _learned(network) for network in NETWORKS},
-    "replay": Builder(lambda _seed, _ablation: ClosedForm(Replay())),
-    "analytic": Builder(lambda _seed, _ablation: ClosedForm(AnalyticSimulator())),
+    "replay": Builder(lambda _seed, _ablation: ClosedForm(Replay)),
+    "analytic": Builder(lambda _seed, _ablation: ClosedForm(AnalyticSimulator)),
 }
 """All simulators, in the order of tables' rows."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import final
 
@@ -29,8 +29,9 @@ ALIKE: dict[str, Callable[[Cell, Cell], bool]] = {
 class Task:
     """Fit on `fit`, choose when to stop on `validation`, test on the test strategies of the cells in `test`.
 
-    No strategy that is tested is fitted or validated on, on any cell: parts are by strategy. `size` counts the records
-    that the experiment varies: shots, or points of a learning curve.
+    In between it is adjusted to `own`, if there are any: shots of the cell that is tested. No strategy that is tested
+    is fitted, adjusted to or validated on, on any cell: parts are by strategy. `size` counts the records that the
+    experiment varies: shots, or points of a learning curve.
     """
 
     experiment: str
@@ -40,12 +41,22 @@ class Task:
     validation: Records
     test: tuple[Cell, ...]
     size: int | None = None
+    own: Records = ()
 
     @cached_property
     def data_digest(self) -> str:
         """Of all records that the task's result follows from."""
         tested = tuple(trial for cell in self.test for each in cell.tested for trial in each.trials)
-        return digest([[identity_of(record) for record in part] for part in (self.fit, self.validation, tested)])
+        return _digest_of(self.fit, self.validation, tested, *filter(None, [self.own]))
+
+    @cached_property
+    def fit_digest(self) -> str:
+        """Of the records that a simulator is fitted on before it is adjusted."""
+        return _digest_of(self.fit, self.validation)
+
+
+def _digest_of(*parts: Records) -> str:
+    return digest([[identity_of(record) for record in part] for part in parts])
 
 
 def tasks_of(experiment: str, cells: Sequence[Cell], settings: EvaluationSettings, seed: int) -> Iterator[Task]:
@@ -104,7 +115,7 @@ class _Making:
         yield self._task(experiment, "all cells", self.cells, self.cells)
 
     def unseen(self, experiment: str) -> Iterator[Task]:
-        """Nothing of what is left out at first, then, for each target cell, some records of it."""
+        """Fitted on nothing of what is left out; then, for each target cell, adjusted to some records of it."""
         for name, own in self._left_out(experiment):
             if known := self._known(experiment, own):
                 yield self._task(experiment, name, known, own, 0)
@@ -112,9 +123,8 @@ class _Making:
             known, own_trials = self._known(experiment, [target]), target.trials("train", "validation")
             for shots in self.settings.shots:
                 if known and 0 < shots <= len(own_trials):
-                    base = self._task(experiment, target.name, known, [target])
-                    fit = (*base.fit, *self._drawn(own_trials, shots, target.name))
-                    yield Task(experiment, target.name, self.seed, fit, base.validation, base.test, shots)
+                    base = self._task(experiment, target.name, known, [target], shots)
+                    yield replace(base, own=self._drawn(own_trials, shots, target.name))
 
     def learning_curve(self) -> Iterator[Task]:
         """Of one cell alone, as many records as a search would have timed by then; the fewer are among the more."""

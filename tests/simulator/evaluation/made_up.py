@@ -68,6 +68,10 @@ class Guessing:
     def fit(self, records: Sequence[RuntimeRecord], validation: Sequence[RuntimeRecord]) -> None:
         """There is nothing to learn."""
 
+    def adjusted(self, records: Sequence[RuntimeRecord]) -> Guessing:
+        del records
+        return self
+
     def predict(
         self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy]
     ) -> tuple[Floats, Floats | None]:
@@ -78,7 +82,7 @@ class Guessing:
 
 def _knowing(seed: int, ablation: str) -> ClosedForm | Guessing:
     """The law itself; without the topology, a guess."""
-    return Guessing(seed) if ablation == "without topology" else ClosedForm(truth())
+    return Guessing(seed) if ablation == "without topology" else ClosedForm(truth)
 
 
 BUILDERS = {

@@ -11,12 +11,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from autosync.simulator.evaluation import BUILDERS as KNOWN
 from autosync.simulator.evaluation import EXPERIMENTS, Evaluation, EvaluationSettings, Findings, Journal, Subject
 from autosync.simulator.evaluation.answers import TABLES
 from autosync.simulator.evaluation.details import WORST
+from autosync.simulator.evaluation.simulators import Evaluated
 from autosync.simulator.evaluation.tables import Table
 from autosync.simulator.evaluation.targets import targets
-from tests.simulator.evaluation.made_up import BUILDERS, NOISE, cells
+from autosync.simulator.evaluation.tasks import targets_of
+from tests.simulator.evaluation.made_up import BUILDERS, NOISE, Guessing, cells
 
 CELLS = cells()
 SETTINGS = EvaluationSettings(
@@ -115,6 +118,33 @@ def test_a_simulator_without_randomness_is_fitted_once_for_all_seeds(tmp_path: P
     once = evaluation(tmp_path / "results.jsonl")
     assert once.run(["accuracy"], ["knowing"], lambda: 0.0, lambda _: None) == 1
     assert once.findings().seeds(Subject("accuracy", "knowing")) == 2
+
+
+def test_a_simulator_is_fitted_once_for_all_that_it_is_adjusted_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fitted = list[int]()
+    monkeypatch.setattr(Guessing, "fit", lambda _, *parts: fitted.append(len(parts[0])))
+    done = evaluation(tmp_path / "results.jsonl").run(["unseen-both"], ["guessing"], lambda: 0.0, lambda _: None)
+    assert done == 2 * len(fitted) == 2 * 2 * len(targets_of(CELLS)), "zero shots and ten, for two seeds"
+
+
+@pytest.mark.parametrize("name", ["linear", "replay"])
+def test_what_is_adjusted_stays_as_it_is_and_errs_less_where_it_was_adjusted(name: str) -> None:
+    away, (target,) = [cell for cell in CELLS if cell.cluster == "three"], CELLS[:1]
+    assert target.cluster == "four"
+    fitted = KNOWN[name](0)
+    fitted.fit([record for cell in away for record in cell.trials("train")], ())
+    tested = [each.trials[0] for each in target.tested]
+    strategies, seconds = [each.strategy for each in tested], np.log([each.median_seconds for each in tested])
+
+    def errors(simulator: Evaluated) -> np.ndarray:
+        return np.abs(simulator.predict(tested[0].model, tested[0].cluster, strategies)[0] - seconds)
+
+    before = errors(fitted)
+    adjusted = fitted.adjusted(target.trials("train"))
+    np.testing.assert_array_equal(errors(fitted), before)
+    assert errors(adjusted).mean() < before.mean()
 
 
 def test_more_records_make_results_anew(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ def test_no_tested_strategy_is_fitted_or_validated_on(experiment: str) -> None:
     for task in tasks(experiment):
         tested = {each.digest for cell in task.test for each in cell.tested}
         assert len(tested) >= 5
-        assert not tested & {record.strategy.digest for record in (*task.fit, *task.validation)}
+        assert not tested & {record.strategy.digest for record in (*task.fit, *task.own, *task.validation)}
 
 
 def test_known_cells_are_fitted_and_tested_all_at_once() -> None:
@@ -61,16 +61,15 @@ def test_of_both_unseen_neither_the_model_nor_the_cluster_is_fitted() -> None:
         assert cluster != target.cluster
 
 
-def test_shots_add_so_many_records_of_the_target_cell_and_of_no_other() -> None:
+def test_shots_are_records_of_the_target_cell_for_what_was_fitted_without_any() -> None:
     for experiment in ("unseen-cluster", "unseen-model", "unseen-both"):
+        zero_shot = {task.fit_digest for task in tasks(experiment) if task.size == 0}
         for task in [task for task in tasks(experiment) if task.size == 10]:
             (target,) = task.test
-            own = [
-                each
-                for each in task.fit
-                if (each.model.name, len(each.cluster.nodes)) == (target.model, {"three": 3, "four": 4}[target.cluster])
-            ]
-            assert len(own) == 10
+            nodes = {"three": 3, "four": 4}[target.cluster]
+            own = {(each.model.name, len(each.cluster.nodes)) for each in task.own}
+            assert (len(task.own), own) == (10, {(target.model, nodes)})
+            assert task.fit_digest in zero_shot
 
 
 def test_every_model_and_every_cluster_is_a_target_once() -> None:
