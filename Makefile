@@ -1,10 +1,11 @@
-# `make tune` and `make test` are all one needs; both create the virtual environment when it is missing.
+# `make tune` and `make test` are all one needs; both create the virtual environment when it is missing. `make test-all`
+# adds the tests marked `thorough`: every combination of what is crossed, and what takes minutes.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: tune test clean
+.PHONY: tune test test-all clean
 
 tune: $(INSTALLED)
 	$(BIN)/python -m autosync.tune --model bert --trials 20 --time-budget 200
@@ -14,7 +15,10 @@ test: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -n 3 --durations 20
+	$(BIN)/pytest -n 3 --durations 20 $(MORE)
+
+test-all: MORE := -m 'thorough or not thorough'
+test-all: test
 
 $(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \

@@ -12,6 +12,7 @@ from tests.cases import local_cluster, star_cluster
 from tests.contracts.compressed_training import Run, compressed_reference
 from tests.contracts.parity import Reference, session_on, trained_alike
 from tests.contracts.ways import COMPRESSED
+from tests.cover import crossed
 
 BOUND = 1e-5
 """Largest max|a - b| / max|b| of any variable at the end of a run in float32.
@@ -23,7 +24,8 @@ largest. So that it is compared over eight steps in float32, and over twenty in 
 EXACT = 1e-10
 """The same in float64."""
 
-ONE, THREE, TWO_BY_TWO = local_cluster(1), local_cluster(3), star_cluster(nodes=2, workers=2)
+ONE, THREE = local_cluster(1), local_cluster(3)
+CLUSTERS = {"three": THREE, "two by two": star_cluster(nodes=2, workers=2)}
 
 
 def _started(way: str, run: Run, cluster: ClusterSpec) -> tuple[Step, Reference]:
@@ -33,11 +35,10 @@ def _started(way: str, run: Run, cluster: ClusterSpec) -> tuple[Step, Reference]
     return session.realize(strategy), compressed_reference(run, session.model, strategy)
 
 
-@pytest.mark.parametrize("cluster", [THREE, TWO_BY_TWO], ids=["three", "two by two"])
-@pytest.mark.parametrize("way", COMPRESSED)
+@pytest.mark.parametrize(("way", "cluster"), crossed(COMPRESSED, CLUSTERS))
 def test_twenty_steps_train_like_the_algorithm_in_numpy(way, cluster, tally):
-    run = Run("double", "momentum" if cluster is THREE else "SGD")
-    parity = trained_alike(*_started(way, run, cluster), BOUND)  # the bound of the losses, which are float32
+    run = Run("double", "momentum" if cluster == "three" else "SGD")
+    parity = trained_alike(*_started(way, run, CLUSTERS[cluster]), BOUND)  # the bound of the losses, which are float32
     assert parity.worst_error <= EXACT
     tally(f"{way.split(',')[0]} (float64)", parity.worst_error)
 

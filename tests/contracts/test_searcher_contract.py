@@ -33,6 +33,7 @@ from autosync.spec import RuntimeRecord, Strategy
 from search_spaces.default import SPACE
 from search_spaces.tiny import SPACE as TINY
 from tests.cases import bert_like_model, mlp_model, star_cluster
+from tests.cover import thorough
 from tests.search.laws import rough_simulator, timed, truth
 
 Seeds = list[tuple[str, Strategy]]
@@ -121,9 +122,25 @@ def search(make: Callable[[], Searcher], trials: int, lanes: int = 1, chance: ra
             assert sorted(digests(searcher.pending())) == sorted(digests(under_way))
 
 
-def print_search(name: str) -> None:
+def print_searches() -> None:
     """What the test of another process runs there."""
-    print(json.dumps(search(lambda: SEARCHERS[name](space_of(), SEEDS, 3), 26)))  # noqa: T201
+    found = {name: search(lambda make=make: make(space_of(), SEEDS, 3), 26) for name, make in SEARCHERS.items()}
+    print(json.dumps(found))  # noqa: T201
+
+
+@pytest.fixture(scope="module")
+def of_another_process() -> dict[str, list[str]]:
+    """What each searcher proposes where hashes have another seed."""
+    code = "from tests.contracts.test_searcher_contract import print_searches; print_searches()"
+    other = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
+    there = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"PYTHONHASHSEED": other},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return json.loads(there.stdout)
 
 
 @pytest.fixture(params=SEARCHERS)
@@ -165,21 +182,13 @@ class TestSearcherContract:
         assert first[:DISTINCT_SEEDS] == second[:DISTINCT_SEEDS]
         assert first != second
 
-    def test_another_process_with_another_hash_seed_gives_the_same_proposals(self, make: Maker, name: str):
-        here = search(lambda: make(space_of(), SEEDS, 3), 26)
-        code = f"from tests.contracts.test_searcher_contract import print_search; print_search({name!r})"
-        other = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
-        there = subprocess.run(
-            [sys.executable, "-c", code],
-            env=os.environ | {"PYTHONHASHSEED": other},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert json.loads(there.stdout) == here
+    def test_another_process_with_another_hash_seed_gives_the_same_proposals(
+        self, make: Maker, name: str, of_another_process: dict[str, list[str]]
+    ):
+        assert of_another_process[name] == search(lambda: make(space_of(), SEEDS, 3), 26)
 
     @settings(
-        max_examples=3, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
+        max_examples=2, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
     )
     @given(lanes=st.integers(2, 5), chance=st.randoms(use_true_random=False))
     def test_neither_the_concurrency_nor_the_order_of_answers_changes_a_proposal(
@@ -257,7 +266,7 @@ class TestSearcherContract:
         searcher.tell(timed(other, Proposal(strategy, "other"), truth()))
         assert searcher.state() == before
 
-    @pytest.mark.parametrize("asked", [0, 3, DISTINCT_SEEDS, DISTINCT_SEEDS + 3, DISTINCT_SEEDS + 9])
+    @pytest.mark.parametrize("asked", [3, DISTINCT_SEEDS + 9, *map(thorough, (0, DISTINCT_SEEDS, DISTINCT_SEEDS + 3))])
     def test_saved_and_restored_it_continues_as_if_never_stopped(self, make: Maker, asked: int):
         searcher = make(space_of(), SEEDS, 4)
         run_search(searcher, record_of, asked)

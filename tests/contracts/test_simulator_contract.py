@@ -92,6 +92,8 @@ SIMULATORS = {
     "drafted": Kind(drafted, drafted_again),
     **{f"{network} on replay": on_replay(network) for network in NETWORKS},
 }
+CLOSED = ("closed form", "replay")
+"""What a learned one is until it has learned, which is a test of its own."""
 
 
 def law(strategies: list[Strategy], known: Simulator = CLOSED_FORM) -> np.ndarray:
@@ -133,9 +135,12 @@ def fitted(maker: Maker) -> Simulator:
     return made
 
 
-@pytest.fixture(params=["fresh", "fitted"])
-def simulator(request: pytest.FixtureRequest, maker: Maker) -> Simulator:
-    return fitted(maker) if request.param == "fitted" else maker()
+@pytest.fixture(params=[*SIMULATORS, *(f"{name}, fresh" for name in CLOSED)])
+def simulator(request: pytest.FixtureRequest) -> Simulator:
+    """Each as it is once it has learned, and those that learned models start as before they have."""
+    name, fresh, _ = request.param.partition(", ")
+    maker = SIMULATORS[name].maker
+    return maker() if fresh else fitted(maker)
 
 
 class TestPredictions:

@@ -22,6 +22,7 @@ from tests.contracts.over_servers import CASES
 from tests.contracts.parity import BOUNDS, ROUNDED_BOUNDS, reference, session_on, trained_alike
 from tests.contracts.tasks import MORE_OPTIMIZERS, OPTIMIZERS, OVER_ALL_GRADIENTS, TASKS
 from tests.contracts.ways import ALONE, ROUNDED, random_mixture
+from tests.cover import crossed
 from tests.engine.worker_processes import REPOSITORY, quiet, worker_processes
 
 FOUR_WORKERS = local_cluster(4)
@@ -51,23 +52,20 @@ LIKE_ONE_PROCESS = [name for name in TASKS if name != "normalized"]
 class TestAStrategyTrainsLikeOneProcess:
     """A new way to synchronize joins by one line in `ways.ALONE`, a new kind of variable by one in `tasks.TASKS`."""
 
-    @pytest.mark.parametrize("optimizer", OPTIMIZERS)
-    @pytest.mark.parametrize("way", ALONE)
+    @pytest.mark.parametrize(("way", "optimizer"), crossed(ALONE, OPTIMIZERS))
     def test_with_every_variable_synchronized_in_one_way(self, way, optimizer, tally):
         session = session_on("table", optimizer, FOUR_WORKERS)
         step = session.realize(ALONE[way](session.model, FOUR_WORKERS))
         tally(optimizer, trained_alike(step, reference("table", optimizer, 4), BOUNDS[optimizer]).worst_error)
 
-    @pytest.mark.parametrize("optimizer", OPTIMIZERS)
-    @pytest.mark.parametrize("task", LIKE_ONE_PROCESS)
+    @pytest.mark.parametrize(("task", "optimizer"), crossed(LIKE_ONE_PROCESS, OPTIMIZERS))
     def test_on_every_task_with_a_random_mixture(self, task, optimizer, tally):
         session = session_on(task, optimizer, FOUR_WORKERS)
         seed = random.Random(f"{task} {optimizer}")  # the same in every process
         step = session.realize(random_mixture(session.model, FOUR_WORKERS, seed))
         tally(optimizer, trained_alike(step, reference(task, optimizer, 4), BOUNDS[optimizer]).worst_error)
 
-    @pytest.mark.parametrize("way", EIGHT_WAYS)
-    @pytest.mark.parametrize("cluster", CLUSTERS)
+    @pytest.mark.parametrize(("cluster", "way"), crossed(CLUSTERS, EIGHT_WAYS))
     def test_on_every_kind_of_cluster(self, cluster, way, tally):
         session = session_on("pooled", "momentum", CLUSTERS[cluster])
         step = session.realize(ALONE[way](session.model, CLUSTERS[cluster]))
@@ -87,8 +85,10 @@ class TestAStrategyTrainsLikeOneProcess:
         step = session.realize(ALONE["shards of both kinds"](session.model, FOUR_WORKERS))
         tally(optimizer, trained_alike(step, reference("pooled", optimizer, 4), BOUNDS[optimizer]).worst_error)
 
-    @pytest.mark.parametrize("way", ["servers, first axis cut", "two rings", "shards of both kinds"])
-    @pytest.mark.parametrize("optimizer", OVER_ALL_GRADIENTS)
+    @pytest.mark.parametrize(
+        ("optimizer", "way"),
+        crossed(OVER_ALL_GRADIENTS, ["servers, first axis cut", "two rings", "shards of both kinds"]),
+    )
     def test_with_gradients_clipped_by_their_common_norm_and_losses_scaled(self, optimizer, way, tally):
         session = session_on("pooled", optimizer, FOUR_WORKERS)
         step = session.realize(ALONE[way](session.model, FOUR_WORKERS))

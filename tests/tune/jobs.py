@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 import uuid
+from contextlib import suppress
 from pathlib import Path
 from typing import final
 
@@ -98,7 +99,8 @@ class Job:
     def end(self) -> None:
         """Kill whatever is left of it."""
         for pid in self._processes():
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # it may have gone by itself in between
+                os.kill(pid, signal.SIGKILL)
         self._process.wait()
 
     def _processes(self) -> list[int]:

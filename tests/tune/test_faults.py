@@ -96,6 +96,7 @@ def test_a_node_killed_in_mid_search_is_replaced_by_a_spare_one(start: Start, na
     assert [node.address for node in last.cluster.nodes] == ["10.77.0.1", "10.77.0.3"]
 
 
+@pytest.mark.thorough
 def test_a_node_cut_off_costs_one_trial_and_the_search_waits_for_it(start: Start, name: str, tmp_path: Path) -> None:
     job = start("--trial-time-limit", "15", "--node-wait", "120")
     job.wait_for(f"   2/{TRIALS}")
@@ -110,6 +111,7 @@ def test_a_node_cut_off_costs_one_trial_and_the_search_waits_for_it(start: Start
     assert max(each.total_seconds for each in lost) < 15 + 30 + 15, "limit, grace and the time to ask who is missing"
 
 
+@pytest.mark.thorough
 def test_when_told_to_shrink_the_search_begins_anew_on_the_nodes_left(start: Start, name: str, tmp_path: Path) -> None:
     enough = 9  # for two trials before, and every hand-written strategy anew
     job = start("--on-node-loss", "shrink", "--trials", str(enough))

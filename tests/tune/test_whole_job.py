@@ -158,6 +158,7 @@ def test_ctrl_c_while_workers_start_ends_them(start: Start) -> None:
     assert job.complaint == ""
 
 
+@pytest.mark.thorough  # the back end's contract has the same error
 def test_a_model_function_that_raises_is_one_sentence_with_its_error_and_place(start: Start, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("def model():\n    raise ValueError('no layers today')\n")
     job = start("--model", "mine:model", "--trials", "3", "--out", "runs/one", "--data", "data")
