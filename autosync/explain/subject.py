@@ -108,7 +108,9 @@ def _captured(name: str, strategy: Strategy) -> ModelSpec:
     """The model called `name`, captured in this process."""
     from autosync.engine.loading import load_tensorflow
     from autosync.engine.zoo import build_task, resolve_name
+    from trials.opening import check_model_name
 
+    check_model_name(name)
     on_gpus = any("/gpu:" in replica for replica in strategy.replicas)
     full_name = resolve_name(name, gpus=int(on_gpus))
     load_tensorflow()
