@@ -126,6 +126,7 @@ def test_when_told_to_shrink_the_search_begins_anew_on_the_nodes_left(start: Sta
     assert len(records[-1].cluster.nodes) == 2
 
 
+@pytest.mark.thorough
 def test_after_the_death_of_the_head_the_search_goes_on_on_a_new_cluster(
     start: Start, name: str, tmp_path: Path
 ) -> None:
