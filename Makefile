@@ -15,7 +15,7 @@ test: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -n 4 --durations 20 $(MORE)
+	$(BIN)/pytest -n 3 --durations 20 $(MORE)
 
 test-all: MORE := -m 'thorough or not thorough'
 test-all: test

@@ -37,7 +37,7 @@ Both take about as long as all other tests together, so they are begun first.
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With several processes (`pytest -n 4`) a file's tests stay together, and all those of `TOGETHER` do."""
+    """With several processes (`pytest -n 3`) a file's tests stay together, and all those of `TOGETHER` do."""
     from xdist.scheduler import LoadScopeScheduling
 
     class Together(LoadScopeScheduling):
