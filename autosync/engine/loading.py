@@ -16,7 +16,8 @@ def load_tensorflow() -> None:
     """Import TensorFlow, whose C++ log then keeps to errors and whose Keras to TensorFlow.
 
     A process that does without `UNUSED` has it in 3.9 s of processor in place of 6.2 (this project's two cores), and
-    every worker and client of a search is one. A model's own import of them works as ever.
+    every worker and client of a search is one. A model's own import of them works as ever; the classes of
+    `keras.wrappers` say there that scikit-learn is not installed.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     os.environ["KERAS_BACKEND"] = "tensorflow"
