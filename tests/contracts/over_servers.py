@@ -24,6 +24,8 @@ __all__ = ["CASES"]
 CASES = (
     ("table", "SGD", "rings, sparse on servers"),
     ("pooled", "momentum", "shards of both kinds"),
+    ("two inputs", "Adam", "servers, first axis cut"),
+    ("convolution", "momentum", "two rings"),
     ("recurrent", "Adam", "one server, local copies"),
     ("pooled", "Adam", "random mixture"),
     ("recurrent", "momentum", "a collective a variable"),
@@ -31,8 +33,10 @@ CASES = (
     ("dense", "momentum", "top-k, own"),
     ("dense", "SGD", "top-k, star, tree"),
     ("dense", "momentum", "top-k, var, ring, last axis cut"),
+    ("dense", "SGD", "PowerSGD, ring"),
     ("dense", "momentum", "PowerSGD, servers"),
     ("dense", "SGD", "PowerSGD, collective"),
+    ("dense", "SGD", "top-k, star, collective"),
 )
 """(task, optimizer, way to synchronize), on two nodes of two workers."""
 

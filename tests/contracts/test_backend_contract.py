@@ -221,12 +221,18 @@ class TestRay:
         assert left_of(pids) == set()
         assert places_held() == before
 
-    def test_a_client_killed_in_mid_trial_is_named_and_the_next_trial_runs_on_new_processes(
-        self, set_of_workers: RayBackend
+    @pytest.mark.parametrize(
+        ("role", "told"),
+        [
+            pytest.param("worker-1", "Worker 1 on node0 has died. (", marks=pytest.mark.thorough),
+            ("client", "The client process died during the trial."),
+        ],
+    )
+    def test_a_process_killed_in_mid_trial_is_named_and_the_next_trial_runs_on_new_ones(
+        self, set_of_workers: RayBackend, role: str, told: str
     ) -> None:
-        record, pids = interrupted(set_of_workers, "client", signal.SIGKILL, ENDLESS)
-        assert record.outcome == "lost"
-        assert record.reason.startswith("The client process died during the trial.")
+        record, pids = interrupted(set_of_workers, role, signal.SIGKILL, ENDLESS)
+        assert (record.outcome, record.reason[: len(told)]) == ("lost", told)
         assert record.total_seconds > 0
         assert_it_still_works(set_of_workers)
         assert left_of(pids) == set()
@@ -249,6 +255,7 @@ class TestRay:
             os.kill(set_of_workers.pids()["worker-1"], signal.SIGKILL)
             record = set_of_workers.run(wanted(set_of_workers))
             assert (record.outcome, record.reason.partition(". ")[0]) == ("lost", "Worker 1 on node0 has died")
+        assert_it_still_works(set_of_workers)
 
     def test_a_worker_killed_while_others_wait_in_a_collective_is_named_and_all_kinds_of_trials_run_next(
         self, set_of_workers: RayBackend

@@ -188,7 +188,7 @@ class TestSearcherContract:
         assert of_another_process[name] == search(lambda: make(space_of(), SEEDS, 3), 26)
 
     @settings(
-        max_examples=2, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
+        max_examples=3, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
     )
     @given(lanes=st.integers(2, 5), chance=st.randoms(use_true_random=False))
     def test_neither_the_concurrency_nor_the_order_of_answers_changes_a_proposal(

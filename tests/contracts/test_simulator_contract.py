@@ -141,7 +141,9 @@ def fitted(maker: Maker) -> Simulator:
     return made
 
 
-@pytest.fixture(params=[*kinds(), *(f"{name}, fresh" for name in CLOSED)])
+@pytest.fixture(
+    params=[*kinds(), *(f"{name}, fresh" if name in CLOSED else thorough(f"{name}, fresh") for name in SIMULATORS)]
+)
 def simulator(request: pytest.FixtureRequest) -> Simulator:
     """Each as it is once it has learned, and those that learned models start as before they have."""
     name, fresh, _ = request.param.partition(", ")
