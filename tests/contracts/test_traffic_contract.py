@@ -32,7 +32,7 @@ from tests.bench.peers.links import carried, star
 from tests.trials.emulate.clusters import needs_root
 from trials.emulate import Emulated, emulated
 
-pytestmark = [pytest.mark.timeout(240), needs_root]
+pytestmark = needs_root
 
 STEPS = 4
 TOP_K = TopK(0.1)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-import pytest
-
 from autosync.dataset import COLUMNS, RecordStore, ray_dataset, read_rows, records_with_ids
 from autosync.dataset.files import TEMPORARY_PREFIX, TEMPORARY_SUFFIX
 from autosync.dataset.rows import record_id
@@ -15,7 +13,6 @@ from tests.dataset.examples import example_record, failed_record
 OLD = Path(__file__).parents[1] / "data" / "records_v1.parquet"
 
 
-@pytest.mark.timeout(240)
 def test_ray_data_reads_merged_and_single_files_beside_temporary_ones(tmp_path: Path):
     import ray
 

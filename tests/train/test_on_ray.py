@@ -15,8 +15,6 @@ import autosync
 from autosync.train import RayBatches, Sharded, Trainer, TrainingError
 from tests.train.models import LOSS, batches, classifier, mixture
 
-pytestmark = pytest.mark.timeout(300)
-
 SIZES = (12, 7, 2)
 
 

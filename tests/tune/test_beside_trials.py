@@ -27,8 +27,6 @@ from tests import cases
 from tests.tune.pretend import CLUSTER, MODEL, PretendBackend, options
 from tests.tune.records import found, record
 
-pytestmark = pytest.mark.timeout(240)
-
 
 @pytest.fixture(scope="module", autouse=True)
 def one_ray() -> Iterator[None]:

@@ -7,15 +7,13 @@ import shlex
 from itertools import pairwise
 from pathlib import Path
 
-import pytest
-
 from autosync.dataset import RecordStore
 from autosync.spec import ClusterSpec, RuntimeRecord
 from tests.trials.emulate.clusters import needs_root
 from tests.tune.jobs import Job, ended
 from trials.emulate.network import NETNS
 
-pytestmark = [pytest.mark.timeout(280), needs_root]
+pytestmark = needs_root
 
 TRIALS = 12
 # Tune starts an actor for a second trial, which takes seconds, but gives it the first trial's if that ends before.

@@ -15,7 +15,7 @@ from tests.trials.emulate.clusters import needs_root
 from tests.tune.jobs import Job, ended
 from trials.emulate import Emulated, down, find, kill_node, parse_emulation, restart_node, set_link, up
 
-pytestmark = [pytest.mark.timeout(280), needs_root]
+pytestmark = needs_root
 
 TRIALS = 6
 COMMAND = (

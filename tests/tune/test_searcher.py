@@ -218,7 +218,6 @@ def small_ray() -> Iterator[None]:
     ray.shutdown()
 
 
-@pytest.mark.timeout(200)
 @pytest.mark.usefixtures("small_ray")
 def test_a_search_under_tune_is_the_search_without_it_and_tune_shows_its_results(tmp_path: Path) -> None:
     plain = campaign("guided", Limits(trials=20))

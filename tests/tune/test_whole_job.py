@@ -25,8 +25,6 @@ from tests.report.pages import seen
 from tests.tune.jobs import Job, ended
 from tests.tune.test_scalars import scalars_in
 
-pytestmark = pytest.mark.timeout(200)
-
 TRIALS, ROUNDS = 7, 2
 SMALL = ("--model", "mlp", "--workers", "2", "--steps", "5", "--warmup", "2", "--rounds", str(ROUNDS))
 COMMAND = (*SMALL, "--trials", str(TRIALS), "--out", "runs/one", "--data", "data", "--simulator", "analytic")

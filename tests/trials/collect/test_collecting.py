@@ -15,7 +15,7 @@ from tests.tune.jobs import Job, ended
 from trials.collect.folder import Folder
 from trials.emulate import down
 
-pytestmark = [pytest.mark.timeout(290), needs_root]
+pytestmark = needs_root
 
 PLAN = """
 name: small
