@@ -46,6 +46,9 @@ def start_ray(start: RayStart) -> str:
     os.environ.setdefault("RAY_TRAIN_V2_ENABLED", "0")
     # Ray has its workers give way to every other process: beside a busy one they get a thirtieth of its share.
     os.environ.setdefault("RAY_worker_niceness", "0")
+    # A Ray that is started here would begin with a worker for each slot, more than are ever wanted.
+    for name in ("RAY_enable_worker_prestart", "RAY_prestart_worker_first_driver"):
+        os.environ.setdefault(name, "0")
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": True}
     if start.working_dir is not None:
         quiet["runtime_env"] = {"working_dir": str(start.working_dir), "excludes": NOT_SHIPPED}
