@@ -16,6 +16,7 @@ from autosync.spec import ClusterSpec
 from trials.discovery import WORKERS_OF_A_SINGLE_NODE
 from trials.interruption import ctrl_c_is_ignored
 from trials.labels import CORES_RESOURCE
+from trials.ray_settings import RAY_SETTINGS
 from trials.reasons import reason_of
 
 __all__ = ["RayStart", "cpus_per_worker", "start_ray"]
@@ -42,13 +43,8 @@ class RayStart:
 
 def start_ray(start: RayStart) -> str:
     """Connect this process to Ray; what was done, in a sentence. Raises `ClusterError` when no cluster answers."""
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    os.environ.setdefault("RAY_TRAIN_V2_ENABLED", "0")
-    # Ray has its workers give way to every other process: beside a busy one they get a thirtieth of its share.
-    os.environ.setdefault("RAY_worker_niceness", "0")
-    # A Ray that is started here would begin with a worker for each slot, more than are ever wanted.
-    for name in ("RAY_enable_worker_prestart", "RAY_prestart_worker_first_driver"):
-        os.environ.setdefault(name, "0")
+    for name, value in {**RAY_SETTINGS, "RAY_TRAIN_V2_ENABLED": "0"}.items():
+        os.environ.setdefault(name, value)
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": True}
     if start.working_dir is not None:
         quiet["runtime_env"] = {"working_dir": str(start.working_dir), "excludes": NOT_SHIPPED}

@@ -18,6 +18,7 @@ from autosync.errors import ClusterError
 from autosync.spec import Node
 from trials.emulate.hosts import HEAD_PORT, Host, start_inside
 from trials.labels import CORES_LABEL, CORES_RESOURCE, MACHINE_CORES_LABEL, MACHINE_LABEL, RACK_LABEL
+from trials.ray_settings import RAY_SETTINGS
 
 __all__ = ["CORES_LABEL", "DASHBOARD_PORT", "join_rays", "ray_nodes_of", "start_arguments", "start_head"]
 
@@ -102,10 +103,7 @@ def _start(host: Host, node: Node, rack: str | None) -> subprocess.Popen[Any]:
     environment = {name: value for name, value in os.environ.items() if not re.match("RAY_[A-Z]", name)}
     # What Ray and its workers leave behind lies in the host's own folders, which go with it.
     environment |= {"HOME": str(host.folder / "home"), "TMPDIR": str(host.folder / "tmp")}
-    environment["RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"] = "0"
-    # Four slots a node would otherwise be filled with idle Python processes as soon as a driver comes.
-    environment |= {"RAY_enable_worker_prestart": "0", "RAY_prestart_worker_first_driver": "0"}
-    environment.setdefault("RAY_worker_niceness", "0")  # else trials give way to every other process here
+    environment = RAY_SETTINGS | environment
     with _log(host).open("wb") as log:
         return start_inside(
             host, start_arguments(host, node, rack), env=environment,
