@@ -4,6 +4,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+# Tests share the processors already; threads of linear algebra would wait for each other.
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .PHONY: tune test test-all clean
 
@@ -15,7 +17,7 @@ test: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -n 3 --durations 20 $(MORE)
+	$(ONE_THREAD) $(BIN)/pytest -n 3 --durations 20 $(MORE)
 
 test-all: MORE := -m 'thorough or not thorough'
 test-all: test

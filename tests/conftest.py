@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.contracts.tables import pytest_terminal_summary
+from trials.ray_settings import RAY_SETTINGS
 
 __all__ = ["pytest_terminal_summary"]
 """Here, since the process that prints reads this file only when others run the tests."""
@@ -55,7 +57,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_configure() -> None:
-    """A shell that starts tests in the background has Ctrl-C ignored, which the programs under test would inherit."""
+    """A shell that starts tests in the background has Ctrl-C ignored, which the programs under test would inherit.
+
+    And every Ray that a test starts is set as a search's own: else its workers give way to all other tests.
+    """
+    for name, value in RAY_SETTINGS.items():
+        os.environ.setdefault(name, value)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -50,8 +50,12 @@ PasswordAuthentication no
 KbdInteractiveAuthentication no
 """
 
-SHORT_PATIENCE = "\nexport RAY_gcs_rpc_server_reconnect_timeout_s=8\n"
-"""Ray's own minute for noticing that the head is gone would be the longest step of all."""
+SET_FOR_TESTS = """
+export RAY_gcs_rpc_server_reconnect_timeout_s=8
+export RAY_enable_worker_prestart=0 RAY_prestart_worker_first_driver=0
+"""
+"""Ray's own minute for noticing that the head is gone would be the longest step of all; idle workers would be started
+for each processor of each machine, which are all the same two."""
 
 PIP_CONFIG = """
 [global]
@@ -117,7 +121,7 @@ def open_to(host: Host, public_key: str) -> None:
     for name in (".bashrc", ".profile"):
         skeleton = Path("/etc/skel") / name
         text = skeleton.read_text(encoding="utf-8") if skeleton.exists() else ""
-        (home / name).write_text(text + SHORT_PATIENCE * (name == ".bashrc"), encoding="utf-8")
+        (home / name).write_text(text + SET_FOR_TESTS * (name == ".bashrc"), encoding="utf-8")
     (home / ".config" / "pip").mkdir(parents=True)
     (home / ".config" / "pip" / "pip.conf").write_text(PIP_CONFIG, encoding="ascii")
     _make_environment(home / BROUGHT.name / ".venv")
