@@ -4,8 +4,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
-# What is imported is compiled then; most of what is installed never is.
-PIP := --quiet --no-compile --constraint constraints.txt
+# Images often set it; then each of the many processes would compile this project's source for itself.
+unexport PYTHONDONTWRITEBYTECODE
 # Tests share the processors already; threads of linear algebra would wait for each other.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
@@ -29,8 +29,8 @@ $(INSTALLED): pyproject.toml constraints.txt
 	    { echo "autosync needs Python 3.10 or newer; set PYTHON=/path/to/python3."; exit 1; }
 	@$(BIN)/python -m pip --version > /dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV) || \
 	    { echo "A virtual environment could not be made; on Debian: apt install python3-venv."; exit 1; }
-	$(BIN)/python -m pip install $(PIP) torch
-	$(BIN)/python -m pip install $(PIP) --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $@
 
 clean:
