@@ -25,6 +25,7 @@ from autosync.space import SearchSpace
 from autosync.spec import AllReduce, ClusterSpec, RuntimeRecord, Strategy, TimingProtocol, VariableStrategy
 from search_spaces.default import SPACE
 from tests import cases
+from tests.cover import thorough
 from tests.search.laws import rough_simulator
 from trials.backends.base import Backend
 from trials.backends.local import LocalBackend
@@ -283,6 +284,7 @@ class TestRay:
         assert left_of(pids) == set()
         assert_it_still_works(set_of_workers)
 
+    @pytest.mark.thorough  # as the function that raises
     def test_an_unknown_model_is_an_error_with_the_names_there_are(self, ray_cluster: ClusterSpec) -> None:
         before = places_held()
         with pytest.raises(ModelError, match=r"No model is called 'nosuch'. Known: bert, bert-base,"):
@@ -352,7 +354,7 @@ SEARCHERS: dict[str, Callable[[SearchSpace, Any], Searcher]] = {
 }
 
 
-@pytest.mark.parametrize("searcher", SEARCHERS)
+@pytest.mark.parametrize("searcher", [thorough("evolution"), "guided"])
 def test_a_search_is_the_same_on_every_backend_with_a_made_up_clock(searcher: str, set_of_workers: RayBackend) -> None:
     """Strategies, step times to the last bit, losses: nothing depends on what ran the trials, or before them."""
     local = in_this_process()

@@ -22,7 +22,7 @@ from tests.contracts.over_servers import CASES
 from tests.contracts.parity import BOUNDS, ROUNDED_BOUNDS, reference, session_on, trained_alike
 from tests.contracts.tasks import MORE_OPTIMIZERS, OPTIMIZERS, OVER_ALL_GRADIENTS, TASKS
 from tests.contracts.ways import ALONE, ROUNDED, random_mixture
-from tests.cover import crossed
+from tests.cover import crossed, thorough
 from tests.engine.worker_processes import REPOSITORY, quiet, worker_processes
 
 FOUR_WORKERS = local_cluster(4)
@@ -72,7 +72,7 @@ class TestAStrategyTrainsLikeOneProcess:
         expected = reference("pooled", "momentum", len(step.strategy.replicas))
         tally("momentum", trained_alike(step, expected, BOUNDS["momentum"]).worst_error)
 
-    @pytest.mark.parametrize("seed", range(12))
+    @pytest.mark.parametrize("seed", [*range(6), *map(thorough, range(6, 12))])
     def test_with_random_mixtures_on_two_nodes(self, seed, tally):
         task, optimizer = ("pooled", "table", "recurrent")[seed % 3], tuple(OPTIMIZERS)[seed // 3 % 3]
         session = session_on(task, optimizer, TWO_BY_TWO)

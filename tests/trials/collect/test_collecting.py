@@ -95,6 +95,7 @@ def test_a_collection_killed_or_interrupted_goes_on_where_it_was_and_ends_with_n
     assert remains(folder.emulated_name) == []
 
 
+@pytest.mark.thorough  # it takes a cluster of its own
 def test_a_time_budget_ends_a_collection_between_trials(folder: Folder) -> None:
     printed = ended(collect(folder, "--time-budget", "1"), 0)
     assert f"{SLOTS} of {SLOTS} are left." in printed
