@@ -13,7 +13,7 @@ from autosync.cost.exchange import Quantities
 from autosync.cost.tables import CostTables, VariableTable
 from autosync.spec import AllReduce, Strategy, Synchronizer, VariableStrategy
 
-__all__ = ["ALONE", "BUCKET", "NOT_PLAIN", "PARCEL", "DecisionRows", "Rows", "channel_of"]
+__all__ = ["ALONE", "BUCKET", "ENCODED", "MIXED", "PARCEL", "DecisionRows", "Rows", "channel_of"]
 
 IntArray = npt.NDArray[np.intp]
 FloatArray = npt.NDArray[np.float64]
@@ -21,8 +21,9 @@ FloatArray = npt.NDArray[np.float64]
 BUCKET, PARCEL, ALONE = range(3)
 """How a shard travels: in an all-reduced bucket, in a server's parcel, by itself."""
 
-NOT_PLAIN = -1
-"""In place of the number of a decision that encodes gradients: what that sends takes more than a row to say."""
+ENCODED, MIXED = 0, -1
+"""In place of the number of a decision that encodes gradients, of all its shards or of some: what that sends takes more
+than a row to say. As a number, `ENCODED` is a decision's without any row."""
 
 MOST_DECISIONS, MOST_OBJECTS = 50_000, 400_000
 """When there are more than so many, all are worked out anew, to bound memory."""
@@ -65,25 +66,30 @@ class DecisionRows:
         self._forget()
 
     def numbers_of(self, strategies: Sequence[Strategy]) -> IntArray:
-        """The number of each decision, or `NOT_PLAIN`, int (n, variables).
+        """The number of each decision, or `ENCODED` or `MIXED`, int (n, variables).
 
         Raises `KeyError` for a server or variable that there is not, `ValueError` for other misfits.
         """
         if len(self._numbers) > MOST_DECISIONS or len(self._kept) > MOST_OBJECTS:
             self._forget()
         known, count = self._known.get, len(self._tables.variables)
-        found: list[list[int]] = []
+        found: list[list[int | None]] = []
         for strategy in strategies:
             if len(strategy.variables) != count:
                 raise ValueError("it does not decide every variable once")
             # Most decisions are the very objects that were met before, which is told faster than that they are equal.
             row = [known(id(each)) for each in strategy.variables]
-            found.append([self._number(strategy.variables[at]) if one is None else one for at, one in enumerate(row)])
+            if None in row:
+                row = [self._number(strategy.variables[at]) if one is None else one for at, one in enumerate(row)]
+            found.append(row)
         self._take_up_new()
         return np.array(found, dtype=np.intp).reshape(-1, count)
 
     def rows_of(self, numbers: IntArray) -> tuple[IntArray, Rows]:
-        """The rows of n strategies whose decisions are `numbers` (n, variables): whose each is (rows,), and they."""
+        """The rows of n strategies whose decisions are `numbers` (n, variables): whose each is (rows,), and they.
+
+        None is `MIXED`.
+        """
         counts = self._counts[numbers]
         each = counts.ravel()
         before = np.cumsum(each) - each
@@ -100,7 +106,7 @@ class DecisionRows:
         self._known: dict[int, int] = {}
         self._known_shards: dict[int, int] = {}
         self._kept: list[object] = []
-        self._starts, self._counts = np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp)
+        self._starts, self._counts = np.zeros(1, dtype=np.intp), np.zeros(1, dtype=np.intp)  # of ENCODED
         self._ints = np.zeros((0, len(Rows._fields) - 1), dtype=np.intp)
         self._quantities: FloatArray = np.zeros((0, len(Quantities._fields)))
         self._new: list[tuple[list[tuple[int, ...]], FloatArray]] = []
@@ -112,8 +118,9 @@ class DecisionRows:
         key = (decided.variable, decided.partition, *shards)
         number = self._numbers.get(key)
         if number is None:
-            number = NOT_PLAIN
-            if all(shard.compressor is None for shard in decided.shards):
+            encoded = [shard.compressor is not None for shard in decided.shards]
+            number = ENCODED if all(encoded) else MIXED
+            if not any(encoded):
                 self._new.append(self._rows(decided, shards))
                 number = len(self._counts) + len(self._new) - 1
             self._numbers[key] = number

@@ -1,7 +1,8 @@
-"""One strategy as uses of channels at points of the backward pass, whatever its gradients are encoded with."""
+"""Decisions of one strategy as uses of channels at points of the backward pass, however gradients are encoded."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -13,7 +14,6 @@ from autosync.cost.tables import CostTables, VariableTable
 from autosync.spec import (
     AllReduce,
     ParameterServer,
-    Strategy,
     VariableStrategy,
     is_summed_as_it_is,
     parcels,
@@ -28,7 +28,7 @@ CHUNKED = ("ring", "halving_doubling", "collective")
 
 @dataclass
 class Entries:
-    """What a strategy uses: entry i is `quantities[i]` of channel `channels[i]` at phase `phases[i]`, and stands for
+    """What decisions use: entry i is `quantities[i]` of channel `channels[i]` at phase `phases[i]`, and stands for
     `shards[i]` shards that count for that channel.
 
     `numbers` gives channels their numbers; strategies costed together share it.
@@ -117,15 +117,16 @@ def _add_parcels(entries: Entries, tables: CostTables, server: ParameterServer, 
             entries.shards.append(1)
 
 
-def entries_of(tables: CostTables, strategy: Strategy, numbers: dict[Channel, int]) -> Entries:
-    """Raises `KeyError`, `IndexError` or `ValueError` when the strategy does not fit."""
-    if len(strategy.variables) != len(tables.variables):
-        raise ValueError("it does not decide every variable once")
+def entries_of(tables: CostTables, decisions: Sequence[VariableStrategy], numbers: dict[Channel, int]) -> Entries:
+    """Of a strategy's decisions, all of them or those that nothing travels with that others decide.
+
+    Raises `KeyError`, `IndexError` or `ValueError` when they do not fit.
+    """
     entries = Entries(numbers)
     phases, channels, weights, counts = entries.phases, entries.channels, entries.quantities, entries.shards
     buckets: dict[int, _Bucket] = {}
     to_servers: dict[tuple[ParameterServer, str], list[_Served]] = {}
-    for each in strategy.variables:
+    for each in decisions:
         table = tables.variables[each.variable]
         sparse = table.variable.sparse
         for index, (shard, quantities) in enumerate(zip(each.shards, table.shards(each.partition), strict=True)):

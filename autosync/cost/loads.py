@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from autosync.cost.channels import Channel
-from autosync.cost.decision_rows import NOT_PLAIN, DecisionRows
+from autosync.cost.decision_rows import ENCODED, MIXED, DecisionRows
 from autosync.cost.entries import Entries, entries_of
 from autosync.cost.tables import PHASES, CostTables, Matrices, cost_tables
 from autosync.cost.uses import Uses, uses_of_entries, uses_of_rows
 from autosync.errors import SpecError
-from autosync.spec import ClusterSpec, ModelSpec, Strategy, check_strategy
+from autosync.spec import ClusterSpec, ModelSpec, Strategy, VariableStrategy, check_strategy
 
 __all__ = ["Loads", "Used", "channel_loads", "loads_by_replicas"]
 
@@ -114,7 +114,11 @@ def _loaded(quantities: FloatArray, matrix: FloatArray) -> FloatArray:
 
 
 def _from_each_phase_on(by_phase: FloatArray) -> FloatArray:
-    return np.asarray(np.cumsum(by_phase[:, ::-1], axis=1)[:, ::-1])
+    """`np.cumsum` along axis 1 from its end on, in a third of its time."""
+    summed: FloatArray = by_phase.copy()
+    for phase in reversed(range(summed.shape[1] - 1)):
+        summed[:, phase] += summed[:, phase + 1]
+    return summed
 
 
 def _check_replicas(model: ModelSpec, cluster: ClusterSpec, strategy: Strategy) -> None:
@@ -148,21 +152,28 @@ def _used(tables: CostTables, model: ModelSpec, strategies: Sequence[Strategy]) 
 def _uses(tables: CostTables, model: ModelSpec, strategies: Sequence[Strategy]) -> tuple[list[Channel], Uses]:
     """What all strategies use, and the channels by their numbers.
 
-    Those that encode gradients are gone through one by one; so are all where one does not fit, to say which.
+    Decisions that encode gradients are gone through one by one: a bucket or parcel is encoded as a whole, so they share
+    none with the others. Strategies in which one encodes some of its shards are gone through whole; so are all where
+    one does not fit, to say which.
     """
-    decisions, one_by_one = _decision_rows(tables), np.ones(len(strategies), dtype=np.bool_)
+    decisions, whole = _decision_rows(tables), np.ones(len(strategies), dtype=np.bool_)
     try:
         numbers = decisions.numbers_of(strategies)
-        one_by_one = (numbers == NOT_PLAIN).any(axis=1)
+        whole = (numbers == MIXED).any(axis=1)
     except (KeyError, IndexError, ValueError):
         numbers = np.zeros((len(strategies), 0), dtype=np.intp)
     channels = {channel: number for number, channel in enumerate(decisions.channels)}
-    slow, fast = np.flatnonzero(one_by_one).tolist(), np.flatnonzero(~one_by_one)
-    entries = [_entries(tables, model, strategies[place], channels) for place in slow]
-    parts = [uses_of_entries(entries, slow)] if slow else []
+    fast = np.flatnonzero(~whole)
+    chosen = {place: strategies[place].variables for place in np.flatnonzero(whole).tolist()}
+    for place in np.flatnonzero(~whole & (numbers == ENCODED).any(axis=1)).tolist():
+        decided = strategies[place].variables
+        chosen[place] = tuple(decided[at] for at in np.flatnonzero(numbers[place] == ENCODED).tolist())
+    entries = [_entries(tables, model, strategies[place], each, channels) for place, each in chosen.items()]
+    parts = [uses_of_entries(entries, list(chosen))] if chosen else []
     if len(fast):
         owners, rows = decisions.rows_of(numbers[fast])
-        parts.append(uses_of_rows(tables, decisions.channels, fast[owners], rows))
+        if len(owners):
+            parts.append(uses_of_rows(tables, decisions.channels, fast[owners], rows))
     return list(channels), Uses.joined(parts)
 
 
@@ -172,10 +183,18 @@ def _decision_rows(tables: CostTables) -> DecisionRows:
     return DecisionRows(tables)
 
 
-def _entries(tables: CostTables, model: ModelSpec, strategy: Strategy, numbers: dict[Channel, int]) -> Entries:
+def _entries(
+    tables: CostTables,
+    model: ModelSpec,
+    strategy: Strategy,
+    decisions: Sequence[VariableStrategy],
+    numbers: dict[Channel, int],
+) -> Entries:
     known = len(numbers)
     try:
-        found = entries_of(tables, strategy, numbers)
+        if len(strategy.variables) != len(tables.variables):
+            raise ValueError("it does not decide every variable once")
+        found = entries_of(tables, decisions, numbers)
         for channel in list(numbers)[known:]:
             tables.projected(channel)
     except (KeyError, IndexError, ValueError) as error:

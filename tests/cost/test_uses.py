@@ -11,16 +11,27 @@ import pytest
 
 from autosync.cost import AnalyticSimulator
 from autosync.cost import decision_rows as decision_rows_module
+from autosync.cost import loads as loads_module
 from autosync.cost.channels import Channel
-from autosync.cost.decision_rows import NOT_PLAIN, DecisionRows
+from autosync.cost.decision_rows import ENCODED, MIXED, DecisionRows
 from autosync.cost.entries import entries_of
 from autosync.cost.tables import cost_tables
 from autosync.cost.uses import Uses, uses_of_entries, uses_of_rows
 from autosync.errors import SpecError
-from autosync.spec import ClusterSpec, ModelSpec, Strategy
+from autosync.spec import (
+    AllReduce,
+    Cast,
+    ClusterSpec,
+    ModelSpec,
+    ParameterServer,
+    Partition,
+    Strategy,
+    VariableStrategy,
+)
 from search_spaces.default import SPACE
 from tests import cases
 from tests.space.samples import sampled
+from tests.space.wide import factored_model
 
 MODELS = (cases.bert_like_model(), cases.ncf_like_model(), cases.mixed_precision_model(), cases.scalar_model())
 CLUSTERS = (cases.star_cluster(), cases.uneven_cluster(), cases.gpu_cluster())
@@ -33,6 +44,24 @@ def plain(model: ModelSpec, cluster: ClusterSpec, count: int, seed: int = 0) -> 
     space, rng = SPACE.bind(model, cluster), random.Random(seed)
     drawn = [space.sample(rng) for _ in range(count // 2)]
     return drawn + [space.mutate(rng.choice(drawn), rng) for _ in range(count - len(drawn))]
+
+
+def half_encoded(model: ModelSpec, cluster: ClusterSpec) -> list[Strategy]:
+    """Two strategies of one variable cut in two, of whose parts one is encoded."""
+    strategy, device = plain(model, cluster, 2)[0], str(cluster.server_devices[0])
+    cut = next(at for at, each in enumerate(model.variables) if not each.sparse and each.shape[:1] > (1,))
+    others = (AllReduce(10**6), ParameterServer(device))
+    return [
+        replace(strategy, variables=(*strategy.variables[:cut], decided, *strategy.variables[cut + 1 :]))
+        for other in others
+        for decided in [
+            VariableStrategy(
+                model.variables[cut].name,
+                (ParameterServer(device, compressor=Cast("bf16")), other),
+                Partition(0, 2),
+            )
+        ]
+    ]
 
 
 def summed(uses: Uses, channels: list[Channel]) -> Summed:
@@ -56,7 +85,7 @@ def summed(uses: Uses, channels: list[Channel]) -> Summed:
 def test_together_they_use_what_they_use_one_by_one(model: ModelSpec, cluster: ClusterSpec) -> None:
     strategies = plain(model, cluster, 40)
     tables, numbers = cost_tables(model, cluster, strategies[0].replicas), dict[Channel, int]()
-    one_by_one = uses_of_entries([entries_of(tables, each, numbers) for each in strategies], range(40))
+    one_by_one = uses_of_entries([entries_of(tables, each.variables, numbers) for each in strategies], range(40))
     decisions = DecisionRows(tables)
     owners, rows = decisions.rows_of(decisions.numbers_of(strategies))
     together = uses_of_rows(tables, decisions.channels, owners, rows)
@@ -68,17 +97,31 @@ def test_together_they_use_what_they_use_one_by_one(model: ModelSpec, cluster: C
 
 def test_equal_decisions_have_one_number_and_those_that_encode_gradients_have_none() -> None:
     model, cluster = MODELS[0], CLUSTERS[0]
-    strategies = sampled(model, cluster, 20)
+    strategies = [*sampled(model, cluster, 20), *half_encoded(model, cluster)]
     decisions = DecisionRows(cost_tables(model, cluster, strategies[0].replicas))
     numbers = decisions.numbers_of(strategies)
     copies = [Strategy.from_json(each.to_json()) for each in strategies]
     np.testing.assert_array_equal(decisions.numbers_of(copies), numbers)
-    encoded = [[any(shard.compressor for shard in one.shards) for one in each.variables] for each in strategies]
-    np.testing.assert_array_equal(numbers == NOT_PLAIN, encoded)
-    assert (numbers == NOT_PLAIN).any()
+    shards = [[[shard.compressor is not None for shard in one.shards] for one in each.variables] for each in strategies]
+    expected = [[ENCODED if all(each) else MIXED if any(each) else 1 for each in one] for one in shards]
+    np.testing.assert_array_equal(np.minimum(numbers, 1), expected)
+    assert {ENCODED, MIXED} <= {*numbers.ravel().tolist()}
     different = {(each.variables[2], int(number)) for each, number in zip(strategies, numbers[:, 2], strict=True)}
-    kept = {pair for pair in different if pair[1] != NOT_PLAIN}
+    kept = {pair for pair in different if pair[1] not in (ENCODED, MIXED)}
     assert len({number for _, number in kept}) == len(kept)
+
+
+def test_decisions_that_encode_and_others_add_up_to_the_whole_strategy() -> None:
+    """Also where nothing but encoded decisions is left, and where none is."""
+    model, cluster = factored_model(MODELS[0]), CLUSTERS[0]
+    strategies = [*sampled(model, cluster, 60), *plain(model, cluster, 8), *half_encoded(model, cluster)]
+    tables, numbers = cost_tables(model, cluster, strategies[0].replicas), dict[Channel, int]()
+    one_by_one = uses_of_entries([entries_of(tables, each.variables, numbers) for each in strategies], range(70))
+    channels, together = loads_module._uses(tables, model, strategies)
+    expected, found = summed(one_by_one, list(numbers)), summed(together, channels)
+    assert found.keys() == expected.keys()
+    for key, value in expected.items():
+        np.testing.assert_allclose(found[key], value, rtol=1e-12)
 
 
 def test_decisions_that_are_forgotten_are_worked_out_anew(monkeypatch: pytest.MonkeyPatch) -> None:
