@@ -11,7 +11,7 @@ import numpy as np
 from autosync.anatomy import ARCHITECTURES, architecture_of, summary_of
 from autosync.simulator.evaluation import ar_topk
 from autosync.simulator.evaluation.findings import Findings, Point, Subject
-from autosync.simulator.evaluation.metrics import pairwise_accuracy
+from autosync.simulator.evaluation.metrics import pairwise_accuracy, told_apart
 from autosync.simulator.evaluation.noise import second_look
 from autosync.simulator.evaluation.tables import NOTHING, Table, percent
 
@@ -43,13 +43,18 @@ def by_cell_table(findings: Findings) -> Table:
     known = [name for name in findings.simulators if findings.forecasts(Subject("accuracy", name))]
     rows = []
     for cell in findings.cells:
-        row = [cell.name]
+        row, apart = [cell.name], 0
         for name in known:
             by_seed = findings.forecasts(Subject("accuracy", name))[cell.name]
+            apart = np.count_nonzero(told_apart(by_seed[0])) // 2  # of times alone: the same for all
             row.append(f"{np.mean([pairwise_accuracy(each) for each in by_seed]):.3f}")
-        rows.append(tuple(row))
-    about = "Pairwise accuracy on each cell's test strategies, mean over seeds."
-    return Table("accuracy_by_cell", "By cell", about, ("model@cluster", *known), rows if known else [])
+        rows.append((*row, str(apart)))
+    about = (
+        "Pairwise accuracy on each cell's test strategies, mean over seeds. *Pairs*: so many differ beyond the noise; "
+        "where those are few, accuracy says little, and yet all means over cells count every cell alike."
+    )
+    header = ("model@cluster", *known, "pairs")
+    return Table("accuracy_by_cell", "By cell", about, header, rows if known else [])
 
 
 def worst_table(findings: Findings) -> Table:
