@@ -27,7 +27,7 @@ class EvaluationSettings:
     most_records: int | None = None
     most_targets: int | None = None
     speed_records: int = 200
-    speed_candidates: int = 2000
+    speed_candidates: int = 10_000
     resamples: int = 500
 
 

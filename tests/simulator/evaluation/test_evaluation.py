@@ -15,6 +15,7 @@ from autosync.simulator.evaluation import BUILDERS as KNOWN
 from autosync.simulator.evaluation import EXPERIMENTS, Evaluation, EvaluationSettings, Findings, Journal, Subject
 from autosync.simulator.evaluation.answers import TABLES
 from autosync.simulator.evaluation.details import WORST
+from autosync.simulator.evaluation.jobs import jobs_of
 from autosync.simulator.evaluation.simulators import Evaluated
 from autosync.simulator.evaluation.tables import Table
 from autosync.simulator.evaluation.targets import targets
@@ -191,6 +192,17 @@ def test_strategies_are_told_apart_by_architecture(findings: Findings) -> None:
 def test_speed_is_seconds_to_fit_and_candidates_a_second(findings: Findings) -> None:
     rows = {row[0]: row for row in table(findings, "speed").rows}
     assert rows["guessing"] == ("guessing", "20", "0.50", "100", "2")
+
+
+def test_what_a_search_has_is_asked_for_its_speed_alone(tmp_path: Path) -> None:
+    drafted = {"drafted linear": KNOWN["drafted linear"]}
+    asked = {each: [job.simulator for job in jobs_of(each, CELLS, SETTINGS, drafted)] for each in EXPERIMENTS}
+    assert {each for each, names in asked.items() if names} == {"speed"}
+    clock = ticking()
+    whole = Evaluation(CELLS, SETTINGS, drafted, Journal(tmp_path / "results.jsonl"))
+    whole.run(["speed"], list(drafted), lambda: next(clock), lambda _: None)
+    (row,) = table(whole.findings(), "speed").rows
+    assert row == ("drafted linear", "20", "0.50", "100", "2")
 
 
 def test_targets_are_held_against_what_was_found(findings: Findings) -> None:
