@@ -37,6 +37,8 @@ RC: Mapping[str, Any] = {
 # Okabe and Ito's colours, which people with any kind of colour vision tell apart; markers say the same again.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7f7f7f")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+LEGEND_INCHES = 2.6
+"""For the widest of a legend's entries."""
 SECOND_TRIAL = "a second trial as the prediction"
 
 
@@ -245,4 +247,5 @@ def _axis_label(name: str) -> str:
 def _legend_below(figure: Figure, axis: Axes) -> None:
     handles, labels = axis.get_legend_handles_labels()
     if handles:
-        figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 5), fontsize=9)
+        fitting = max(1, int(figure.get_figwidth() / LEGEND_INCHES))
+        figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), fitting), fontsize=9)
