@@ -114,7 +114,7 @@ def _loaded(quantities: FloatArray, matrix: FloatArray) -> FloatArray:
 
 
 def _from_each_phase_on(by_phase: FloatArray) -> FloatArray:
-    """`np.cumsum` along axis 1 from its end on, in a third of its time."""
+    """Summed up along axis 1 from its end on: phase by phase, since `np.cumsum` is slow along any axis but the last."""
     summed: FloatArray = by_phase.copy()
     for phase in reversed(range(summed.shape[1] - 1)):
         summed[:, phase] += summed[:, phase + 1]

@@ -112,7 +112,6 @@ def test_equal_decisions_have_one_number_and_those_that_encode_gradients_have_no
 
 
 def test_decisions_that_encode_and_others_add_up_to_the_whole_strategy() -> None:
-    """Also where nothing but encoded decisions is left, and where none is."""
     model, cluster = factored_model(MODELS[0]), CLUSTERS[0]
     strategies = [*sampled(model, cluster, 60), *plain(model, cluster, 8), *half_encoded(model, cluster)]
     tables, numbers = cost_tables(model, cluster, strategies[0].replicas), dict[Channel, int]()
