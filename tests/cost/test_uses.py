@@ -50,18 +50,12 @@ def half_encoded(model: ModelSpec, cluster: ClusterSpec) -> list[Strategy]:
     """Two strategies of one variable cut in two, of whose parts one is encoded."""
     strategy, device = plain(model, cluster, 2)[0], str(cluster.server_devices[0])
     cut = next(at for at, each in enumerate(model.variables) if not each.sparse and each.shape[:1] > (1,))
-    others = (AllReduce(10**6), ParameterServer(device))
-    return [
-        replace(strategy, variables=(*strategy.variables[:cut], decided, *strategy.variables[cut + 1 :]))
-        for other in others
-        for decided in [
-            VariableStrategy(
-                model.variables[cut].name,
-                (ParameterServer(device, compressor=Cast("bf16")), other),
-                Partition(0, 2),
-            )
-        ]
-    ]
+    found = []
+    for other in (AllReduce(10**6), ParameterServer(device)):
+        shards = (ParameterServer(device, compressor=Cast("bf16")), other)
+        decided = VariableStrategy(model.variables[cut].name, shards, Partition(0, 2))
+        found.append(replace(strategy, variables=(*strategy.variables[:cut], decided, *strategy.variables[cut + 1 :])))
+    return found
 
 
 def summed(uses: Uses, channels: list[Channel]) -> Summed:

@@ -32,8 +32,13 @@ def test_strategies_with_and_without_collectives_follow_one_another_on_one_conne
 def test_a_step_that_fails_fails_at_once_and_no_collective_works_from_then_on(found):
     assert found["before"] == [1.0] * 5
     assert "told to" in found["failed"]
-    # An error and no result; three were seen, by which part of TensorFlow hears of it first.
-    assert isinstance(found["after"], str), found["after"]
+    # The second and the third were seen once each, on a busy machine.
+    told = (
+        "Collective ops is aborted",
+        "Function was cancelled before it was started",
+        "RecvFromRemoteAsync is cancelled",
+    )
+    assert any(each in found["after"] for each in told), found["after"]
 
 
 def test_a_new_connection_makes_collectives_work_again(found):
