@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 @click.command(context_settings={"show_default": True, "max_content_width": 110})
 @click.option("--data", type=Path, default=Path("runtimes"), help="Folder of the records, or with them in `records`.")
 @click.option("--out", type=Path, help="Folder of the checkpoint.  [default: the one that comes with the program]")
-@click.option("--network", type=click.Choice(list(NETWORKS)), default="gat", help="What corrects the replay.")
+@click.option("--network", type=click.Choice(list(NETWORKS)), default="linear", help="What corrects the replay.")
 @click.option("--seed", type=click.IntRange(0), default=0, help="Same seed and same records, same checkpoint.")
 def _command(data: Path, out: Path | None, network: str, seed: int) -> None:
     """Fit a simulator on recorded step times, and write what a search can start from (--warm-start).

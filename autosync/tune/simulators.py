@@ -68,7 +68,7 @@ def simulator_in_words(
     options: TuneOptions, model: ModelSpec, cluster: ClusterSpec, earlier: Sequence[RuntimeRecord]
 ) -> Iterator[str]:
     """What guides the search, and what that learns from beside the search's own records."""
-    start = _start_of(options)
+    start = options.warm_start or (_start_of(options) and "that comes with the program")
     yield f"Simulator {options.simulator}" + (f", from the checkpoint {start}." if start else ".")
     if earlier:
         of_model = [each.model.digest == model.digest for each in earlier]

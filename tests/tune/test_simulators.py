@@ -103,6 +103,10 @@ def test_a_person_is_told_what_guides_the_search_and_what_that_learns_from(
     assert list(simulator_in_words(warm, MODEL, CLUSTER, [])) == [
         f"Simulator deepsets, from the checkpoint {checkpoint}."
     ]
+    monkeypatch.undo()
+    assert list(simulator_in_words(options(), MODEL, CLUSTER, [])) == [
+        "Simulator auto, from the checkpoint that comes with the program."
+    ]
 
 
 def test_a_fit_goes_on_beside_trials_where_it_cannot_make_them_longer() -> None:
