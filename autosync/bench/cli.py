@@ -18,7 +18,7 @@ UNFINISHED, REFUSED, INTERRUPTED = 1, 2, 130
 
 CELLS = tuple(
     f"{model}@{cluster}"
-    for cluster in ("4x200mbit", "topologies/one_slow_node.yaml", "topologies/two_racks.yaml")
+    for cluster in ("topologies/uniform_200mbit.yaml", "topologies/one_slow_node.yaml", "topologies/two_racks.yaml")
     for model in ("bert-mini", "vgg-mini", "ncf-mini")
 )
 CONTROLS = ("resnet-mini@2x10gbit", "vgg-mini@2x10gbit")
@@ -96,6 +96,12 @@ def _searching(cells: Sequence[str]) -> Any:
 
     def add(function: Any) -> Any:
         options = (
+            click.option(
+                "--data",
+                type=Path,
+                default=Path("runtimes"),
+                help="Folder of records; those of other models on other clusters teach the simulator.",
+            ),
             OUT,
             click.option("--cells", default=",".join(cells), help="MODEL@CLUSTER, as --emulate takes clusters."),
             click.option("--seeds", type=click.IntRange(1), default=3, help="Searches each."),
@@ -149,7 +155,7 @@ def _replay(searchers: str, cells: str, given: dict[str, Any]) -> None:
     replay(ReplayOrder(searchers=_listed(searchers), cells=_listed(cells), **given), click.echo)
 
 
-def _live(control: bool, out: Path, cells: str, seeds: int, **given: Any) -> int:
+def _live(control: bool, data: Path, out: Path, cells: str, seeds: int, **given: Any) -> int:
     from autosync.bench.commands import live
     from autosync.bench.live import LiveJob, parse_cell
 
@@ -158,7 +164,7 @@ def _live(control: bool, out: Path, cells: str, seeds: int, **given: Any) -> int
         for seed in range(seeds)
         for cell in _listed(cells)
     ]
-    return 0 if live(jobs, out, click.echo) else UNFINISHED
+    return 0 if live(jobs, data, out, click.echo) else UNFINISHED
 
 
 def _listed(text: str) -> list[str]:

@@ -45,6 +45,7 @@ CELLS = (
     ResultColumn("best_label", "text", "none", "where that came from"),
     ResultColumn("baseline_seconds", "number", "s", "step time of the best baseline"),
     ResultColumn("baseline_label", "text", "none", "its name"),
+    ResultColumn("bound_seconds", "number", "s", "that no exact strategy's step goes below, by links and cores alone"),
     ResultColumn("hit_share", "number", "none", "share of the pool's trials faster than it by 2 standard errors"),
     ResultColumn("within_5_percent", "integer", "strategies", "that are within 5 % of the best"),
     ResultColumn("log10_size", "number", "none", "logarithm of the number of strategies in the space"),
@@ -57,6 +58,7 @@ LIVE = (
     ResultColumn("model", "text", "none", "name of the model"),
     ResultColumn("searcher", "text", "none", "who searched"),
     ResultColumn("without_rule", "text", "none", "rule of the space that was switched off; empty when none"),
+    ResultColumn("taught_on", "text", "none", "digest of the cells that taught its simulator before; empty when none"),
     ResultColumn("seed", "integer", "none", "seed of the search"),
     ResultColumn("control", "flag", "none", "whether no gain is possible here"),
     ResultColumn("trials", "integer", "trials", "that were run, finals not counted"),
@@ -72,6 +74,7 @@ LIVE = (
     ResultColumn("winner_label", "text", "none", "what the search returned"),
     ResultColumn("winner_seconds", "number", "s", "its step time, re-measured"),
     ResultColumn("changes_statistics", "flag", "none", "whether it is lossy or stale"),
+    ResultColumn("bound_seconds", "number", "s", "that no exact strategy's step goes below, by links and cores alone"),
     ResultColumn("replicas", "integer", "devices", "that train"),
     ResultColumn("batch_size", "integer", "examples", "of one replica's step"),
 )

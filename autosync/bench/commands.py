@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import final
 
@@ -14,6 +14,7 @@ from autosync.bench.contenders import CONTENDERS, TRANSFERRING
 from autosync.bench.facts import facts_of
 from autosync.bench.live import LiveJob, row_of, run_command, run_live
 from autosync.bench.replaying import SEEDS_A_JOB, Replaying, SearchJob
+from autosync.bench.transfer import checkpoint_of, strange_to
 from autosync.dataset import ResultStore
 from autosync.spec.codec import digest
 from autosync.tune.recorded.cells import Cell, read_cells
@@ -22,6 +23,9 @@ from trials.collect.conditions import engine_digest
 __all__ = ["ReplayOrder", "live", "replay"]
 
 Say = Callable[[str], None]
+
+ALL_MEMBERS = 5
+"""Of the ensemble, as a search has it."""
 
 SOURCE = Path(__file__).parents[1]
 """Of autosync: a digest of it goes with each result."""
@@ -64,18 +68,25 @@ def replay(order: ReplayOrder, say: Say) -> None:
     say(f"{done * SEEDS_A_JOB} searches are new.")
 
 
-def live(jobs: Sequence[LiveJob], out: Path, say: Say, run: Callable[[Sequence[str]], int] = run_command) -> bool:
+def live(
+    jobs: Sequence[LiveJob], data: Path, out: Path, say: Say, run: Callable[[Sequence[str]], int] = run_command
+) -> bool:
     """Run the live searches that have no result yet, one after the other; whether all went well.
 
+    The simulator of a guided search is first taught on the cells in `data` that share neither its model nor cluster.
     Raises `KeyboardInterrupt` when one was interrupted.
     """
     store = ResultStore.create(out / "live", LIVE)
+    recorded, _ = read_cells(data) if any(job.may_be_taught for job in jobs) else ([], [])
     failed = 0
-    for number, job in enumerate(jobs, 1):
+    for number, asked in enumerate(jobs, 1):
+        strange = strange_to(recorded, asked.cell.model, asked.cell.cluster_name) if asked.may_be_taught else []
+        job = replace(asked, taught_on=digest([each.digest for each in strange])) if strange else asked
         if job.key in store:
             continue
         say(f"{number} of {len(jobs)}: {job}")
-        status = run_live(job, out, run)
+        checkpoint = checkpoint_of(strange, out / "checkpoints", ALL_MEMBERS, None) if strange else None
+        status = run_live(job, out, checkpoint, run)
         if status == 0:
             store.write(job.key, [row_of(job, out)])
         else:

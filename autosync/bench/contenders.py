@@ -124,11 +124,11 @@ def _learned(start: Start, network: str, base: str = "replay") -> Simulator:
     return untaught(_closed_form(start, base), network)
 
 
-def untaught(base: Simulator, network: str = NETWORK) -> LearnedSimulator:
-    """A simulator with `network` over `base`, which has learned nothing."""
+def untaught(base: Simulator, network: str = NETWORK, members: int = MEMBERS) -> LearnedSimulator:
+    """A simulator with `network` over `base`, which has learned nothing; `members` is of an ensemble of `NETWORK`."""
     from autosync.simulator import LearnedSimulator, TrainingSettings
 
-    return LearnedSimulator(base, network, settings=TrainingSettings(members=MEMBERS) if network == NETWORK else None)
+    return LearnedSimulator(base, network, settings=TrainingSettings(members=members) if network == NETWORK else None)
 
 
 def _closed_form(start: Start, name: str) -> Simulator:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from autosync.cost import step_bound
 from autosync.tune.recorded.cells import Cell
 
 __all__ = ["facts_of"]
@@ -33,6 +34,7 @@ def facts_of(cell: Cell) -> dict[str, Any]:
         "best_label": cell.trials[best][0].label,
         "baseline_seconds": cell.baseline_seconds,
         "baseline_label": label,
+        "bound_seconds": step_bound(cell.space.model, cell.space.cluster).seconds,
         "hit_share": float(np.mean(hits)) if hits else 0.0,
         "within_5_percent": int((seconds <= WITHIN * cell.best_seconds).sum()),
         "log10_size": cell.space.log10_size,

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any, final
 
 from autosync.bench.bench_error import BenchError
+from autosync.bench.contenders import OURS
+from autosync.cost import step_bound
 from autosync.dataset import RecordStore
 from autosync.errors import SpecError
 from autosync.spec import parse_json
@@ -17,7 +19,7 @@ from autosync.spec.codec import digest
 
 __all__ = ["INTERRUPTED", "LiveCell", "LiveJob", "command_of", "parse_cell", "row_of", "run_command", "run_live"]
 
-FORMAT = "autosync.bench.live/1"
+FORMAT = "autosync.bench.live/2"
 INTERRUPTED = 130
 """What `autosync.tune` exits with after Ctrl-C."""
 
@@ -32,8 +34,12 @@ class LiveCell:
     model: str
     cluster: str
 
+    @property
+    def cluster_name(self) -> str:
+        return Path(self.cluster).stem if self.cluster.endswith((".yaml", ".yml")) else self.cluster
+
     def __str__(self) -> str:
-        return f"{self.model}@{Path(self.cluster).stem if self.cluster.endswith(('.yaml', '.yml')) else self.cluster}"
+        return f"{self.model}@{self.cluster_name}"
 
 
 def parse_cell(text: str) -> LiveCell:
@@ -49,7 +55,9 @@ def parse_cell(text: str) -> LiveCell:
 @final
 @dataclass(frozen=True)
 class LiveJob:
-    """One search. `without_rule` names a rule of the space to switch off; `more` is given to `autosync.tune`."""
+    """One search. `without_rule` names a rule of the space to switch off; `more` is given to `autosync.tune`;
+    `taught_on` is a digest of the cells that taught its simulator before, if any did.
+    """
 
     cell: LiveCell
     searcher: str
@@ -58,11 +66,17 @@ class LiveJob:
     control: bool = False
     without_rule: str = ""
     more: tuple[str, ...] = ()
+    taught_on: str = ""
 
     @property
     def key(self) -> str:
         chosen = [self.searcher, self.seed, self.trials, self.control, self.without_rule, list(self.more)]
-        return digest([FORMAT, self.cell.model, self.cell.cluster, *chosen])
+        return digest([FORMAT, self.cell.model, self.cell.cluster, *chosen, self.taught_on])
+
+    @property
+    def may_be_taught(self) -> bool:
+        """Whether its simulator can start from a checkpoint, and `more` does not say what it starts from."""
+        return self.searcher == OURS and not {"--simulator", "--warm-start"}.intersection(self.more)
 
     def directory(self, out: Path) -> Path:
         """Of the run; told from others by the key, and readable."""
@@ -74,8 +88,10 @@ class LiveJob:
         return f"{self.cell}: {self.searcher}{without}, seed {self.seed}"
 
 
-def command_of(job: LiveJob, out: Path) -> list[str]:
-    """The command that runs the job, or goes on with it. Its records are its own: no search learns from another."""
+def command_of(job: LiveJob, out: Path, checkpoint: Path | None = None) -> list[str]:
+    """The command that runs the job, from `checkpoint`, or goes on with it. Its records are its own: no search learns
+    from another.
+    """
     directory = job.directory(out)
     chosen = {
         "--model": job.cell.model,
@@ -88,19 +104,21 @@ def command_of(job: LiveJob, out: Path) -> list[str]:
     }
     if job.without_rule:
         chosen["--without-rule"] = job.without_rule
+    if checkpoint is not None:
+        chosen["--warm-start"] = str(checkpoint)
     resume = ["--resume"] if (directory / "run.json").exists() else []
     given = [word for pair in chosen.items() for word in pair]
     return [sys.executable, "-m", "autosync.tune", *given, *job.more, *resume]
 
 
-def run_live(job: LiveJob, out: Path, run: Callable[[Sequence[str]], int]) -> int:
+def run_live(job: LiveJob, out: Path, checkpoint: Path | None, run: Callable[[Sequence[str]], int]) -> int:
     """Run the job, unless an earlier command has; the exit status. `run` runs a command and gives its exit status.
 
     Raises `KeyboardInterrupt` when it was interrupted; the same call goes on there.
     """
     if (job.directory(out) / "result.json").exists():
         return 0
-    status = run(command_of(job, out))
+    status = run(command_of(job, out, checkpoint))
     if status == INTERRUPTED:
         raise KeyboardInterrupt
     return status
@@ -141,6 +159,7 @@ def _row(job: LiveJob, result: Row, records: Sequence[Any]) -> Row:
         "model": job.cell.model,
         "searcher": job.searcher,
         "without_rule": job.without_rule,
+        "taught_on": job.taught_on,
         "seed": job.seed,
         "control": job.control,
         "trials": result["trials"],
@@ -156,6 +175,7 @@ def _row(job: LiveJob, result: Row, records: Sequence[Any]) -> Row:
         "winner_label": verdict["winner_label"],
         "winner_seconds": winner["median_seconds"],
         "changes_statistics": winner["changes_statistics"],
+        "bound_seconds": step_bound(searched[0].model, searched[0].cluster).seconds,
         "replicas": len(searched[0].strategy.replicas),
         "batch_size": searched[0].model.batch_size,
     }

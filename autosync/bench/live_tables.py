@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from autosync.bench.intervals import Estimate, geometric_mean
-from autosync.bench.words import in_times
+from autosync.bench.words import in_bound, in_times
 from autosync.simulator.evaluation.tables import Table
 
 __all__ = ["controls_table", "live_table", "live_targets_table"]
@@ -23,14 +23,16 @@ def live_table(rows: Rows) -> Table:
         "Live searches",
         "Each is a run of autosync.tune on an emulated cluster; *speed-up*: step time of the best baseline over "
         "that of the best found, re-measured in turns at the end; geometric mean over seeds with Student's "
-        "interval. *each*: the seeds' own, with the interval of their rounds. *beyond noise*: runs whose own "
-        "interval lies above 1.",
-        ("cell", "searcher", "speed-up", "each", "beyond noise", "trials", "found after", "minutes"),
+        "interval. *bound*: over what no exact strategy goes below, by links and cores alone "
+        "(`autosync/cost/bound.py`). *each*: the seeds' own, with the interval of their rounds. *beyond noise*: runs "
+        "whose own interval lies above 1.",
+        ("cell", "searcher", "speed-up", "bound", "each", "beyond noise", "trials", "found after", "minutes"),
         [
             (
                 cell,
                 searcher,
                 in_times(_over_seeds(own)),
+                in_bound(min(row["baseline_seconds"] for row in own), max(row["bound_seconds"] for row in own)),
                 "; ".join(in_times(_own(row)) for row in own),
                 f"{sum(row['beyond_noise'] for row in own)} of {len(own)}",
                 _range(row["trials"] for row in own),

@@ -1,4 +1,4 @@
-"""What other cells teach: a simulator fitted on all cells but the one that is searched."""
+"""What other cells teach: a simulator fitted on cells that are not searched."""
 
 from __future__ import annotations
 
@@ -13,18 +13,22 @@ from autosync.spec import RuntimeRecord
 from autosync.spec.codec import digest
 from autosync.tune.recorded.cells import Cell
 
-__all__ = ["checkpoint_of"]
+__all__ = ["checkpoint_of", "strange_to"]
 
 MOST_RECORDS = 400
-"""Evenly taken from all cells when there are more."""
+"""Of a replay; evenly taken from all cells when there are more."""
 
 
-def checkpoint_of(cells: Sequence[Cell], folder: Path) -> Path:
-    """A checkpoint of `NETWORK` taught on `cells`, made once and kept in `folder`."""
-    path = folder / digest([NETWORK, MEMBERS, MOST_RECORDS, sorted(cell.digest for cell in cells)])
+def checkpoint_of(
+    cells: Sequence[Cell], folder: Path, members: int = MEMBERS, most_records: int | None = MOST_RECORDS
+) -> Path:
+    """A checkpoint of `NETWORK`, an ensemble of `members` taught on `most_records` of `cells`, all when None; made once
+    and kept in `folder`.
+    """
+    path = folder / digest([NETWORK, members, most_records, sorted(cell.digest for cell in cells)])
     if not path.exists():
-        simulator = untaught(Replay())
-        simulator.fit(_records(cells))
+        simulator = untaught(Replay(), members=members)
+        simulator.fit(_records(cells, most_records))
         partial = folder / f".{path.name}.{uuid.uuid4().hex}"
         simulator.save(partial)
         try:
@@ -34,8 +38,13 @@ def checkpoint_of(cells: Sequence[Cell], folder: Path) -> Path:
     return path
 
 
-def _records(cells: Sequence[Cell]) -> list[RuntimeRecord]:
+def strange_to(cells: Sequence[Cell], model: str, cluster: str) -> list[Cell]:
+    """Those that share neither the model nor the cluster, by name."""
+    return [cell for cell in cells if not {model, cluster}.intersection(cell.name.split("@"))]
+
+
+def _records(cells: Sequence[Cell], most: int | None) -> list[RuntimeRecord]:
     records = [each for cell in cells for trials in cell.trials.values() for each in trials if each.timed]
-    if len(records) <= MOST_RECORDS:
+    if most is None or len(records) <= most:
         return records
-    return [records[index * len(records) // MOST_RECORDS] for index in range(MOST_RECORDS)]
+    return [records[index * len(records) // most] for index in range(most)]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from autosync.bench.intervals import Estimate
 
-__all__ = ["NOTHING", "in_percent", "in_seconds", "in_times", "in_trials"]
+__all__ = ["NOTHING", "in_bound", "in_percent", "in_seconds", "in_times", "in_trials"]
 
 NOTHING = "-"
 
@@ -20,6 +20,11 @@ def in_trials(estimate: Estimate, most: int) -> str:
 def in_times(estimate: Estimate) -> str:
     """Such as `1.34 [1.29, 1.38]`, for ratios."""
     return _with_interval(estimate, lambda value: f"{value:.2f}" if math.isfinite(value) else "inf")
+
+
+def in_bound(baseline_seconds: float, bound_seconds: float) -> str:
+    """Such as `1.43`: the speed-up over the baseline that no strategy reaches; `-` where nothing bounds it."""
+    return f"{baseline_seconds / bound_seconds:.2f}" if bound_seconds > 0 else NOTHING
 
 
 def in_percent(estimate: Estimate) -> str:

@@ -2,6 +2,7 @@
 
 from autosync.cost.analytic import AnalyticSimulator
 from autosync.cost.bottleneck import Bottleneck, bottleneck
+from autosync.cost.bound import StepBound, step_bound
 from autosync.cost.breakdown import Breakdown, breakdown
 from autosync.cost.coefficients import Coefficients
 from autosync.cost.drafted import Drafted
@@ -28,6 +29,7 @@ __all__ = [
     "ReplayCoefficients",
     "Restorable",
     "Simulator",
+    "StepBound",
     "StepFigures",
     "Traffic",
     "Unsure",
@@ -42,6 +44,7 @@ __all__ = [
     "occasions_of",
     "positions_by_family",
     "side_by_side",
+    "step_bound",
     "timed_and_weighed",
     "traffic",
     "weight_of",

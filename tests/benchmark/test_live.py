@@ -14,18 +14,23 @@ import pytest
 
 from autosync.bench.bench_error import BenchError
 from autosync.bench.columns import LIVE
-from autosync.bench.commands import live
+from autosync.bench.commands import ALL_MEMBERS, live
 from autosync.bench.cost import EPOCHS, cost_table, live_costs
 from autosync.bench.live import LiveJob, command_of, parse_cell, row_of
 from autosync.bench.live_tables import controls_table, live_table, live_targets_table
 from autosync.bench.report import write_report
+from autosync.cost import step_bound
 from autosync.dataset import RecordStore, ResultStore
 from autosync.search import judge
+from autosync.simulator import LearnedSimulator
+from autosync.tune.recorded.cells import read_cells
 from autosync.tune.report import Outcome, outcome_json
-from tests.tune.pretend import MODEL
+from tests.tune.pretend import CLUSTER, MODEL
+from tests.tune.recorded.examples import write_dataset
 from tests.tune.records import found, record, seed
 
-JOB = LiveJob(parse_cell("bert-mini@topologies/two_racks.yaml"), "guided", 1, 40)
+JOB = LiveJob(parse_cell("bert-mini@topologies/two_racks.yaml"), "guided", 1, 40, more=("--simulator", "replay"))
+NOWHERE = Path("no-records")
 FOUND = found(1)[0]
 
 
@@ -73,8 +78,8 @@ def test_a_job_is_a_tune_command_that_goes_on_where_it_was_interrupted(tmp_path:
 
 def test_an_ablation_of_a_rule_has_a_directory_of_its_own(tmp_path: Path) -> None:
     job = replace(JOB, without_rule="cut", more=("--steps", "20"))
-    command = command_of(job, tmp_path)
-    assert command[-4:] == ["--without-rule", "cut", "--steps", "20"]
+    command = command_of(job, tmp_path, NOWHERE)
+    assert command[-6:] == ["--without-rule", "cut", "--warm-start", str(NOWHERE), "--steps", "20"]
     assert "bert-mini@two_racks/guided-without-cut-seed-1" in str(job.directory(tmp_path))
     assert len({each.directory(tmp_path) for each in (JOB, job, replace(JOB, trials=41), replace(JOB, seed=2))}) == 4
 
@@ -82,8 +87,8 @@ def test_an_ablation_of_a_rule_has_a_directory_of_its_own(tmp_path: Path) -> Non
 def test_a_live_search_is_kept_and_not_run_again(tmp_path: Path) -> None:
     said: list[str] = []
     tune = PlayedTune()
-    assert live([JOB], tmp_path, said.append, tune)
-    assert live([JOB], tmp_path, said.append, tune)
+    assert live([JOB], NOWHERE, tmp_path, said.append, tune)
+    assert live([JOB], NOWHERE, tmp_path, said.append, tune)
     assert len(tune.commands) == 1
     (row,) = rows(tmp_path)
     assert (row["cell"], row["searcher"], row["seed"], row["trials"]) == ("bert-mini@two_racks", "guided", 1, 2)
@@ -95,18 +100,18 @@ def test_a_live_search_is_kept_and_not_run_again(tmp_path: Path) -> None:
 
 def test_one_that_ends_badly_does_not_stop_the_others(tmp_path: Path) -> None:
     said: list[str] = []
-    assert not live([JOB], tmp_path, said.append, PlayedTune(status=1))
+    assert not live([JOB], NOWHERE, tmp_path, said.append, PlayedTune(status=1))
     assert "It ended with status 1; the others go on." in said
     assert rows(tmp_path) == []
     tune = PlayedTune()
-    assert live([JOB], tmp_path, said.append, tune)
+    assert live([JOB], NOWHERE, tmp_path, said.append, tune)
     assert tune.commands[0][-1] == "--resume"
 
 
 def test_an_interruption_ends_all_and_the_same_call_goes_on(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
-        live([JOB], tmp_path, print, PlayedTune(status=130))
-    assert live([JOB], tmp_path, print, PlayedTune())
+        live([JOB], NOWHERE, tmp_path, print, PlayedTune(status=130))
+    assert live([JOB], NOWHERE, tmp_path, print, PlayedTune())
 
 
 def test_a_run_without_a_readable_result_is_said_so(tmp_path: Path) -> None:
@@ -114,6 +119,23 @@ def test_a_run_without_a_readable_result_is_said_so(tmp_path: Path) -> None:
     (JOB.directory(tmp_path) / "result.json").write_text("{}")
     with pytest.raises(BenchError, match=r"should hold a finished run, but: .*; remove it, and run it again\."):
         row_of(JOB, tmp_path)
+
+
+def test_the_simulator_is_taught_first_by_other_models_on_other_clusters(tmp_path: Path) -> None:
+    data, tune = write_dataset(tmp_path / "data"), PlayedTune()
+    both, neither = (parse_cell(f"{name}.yaml") for name in ("mlp@two", "bert-mini@three"))
+    of_none, of_one, named = (replace(JOB, cell=both, more=()), replace(JOB, cell=neither, more=()), JOB)
+    rival = replace(of_one, searcher="evolution")
+    assert live([of_none, of_one, named, rival], data, tmp_path / "out", print, tune)
+    given = [dict(itertools.pairwise(command)) for command in tune.commands]
+    assert ["--warm-start" in each for each in given] == [False, True, False, False]
+    learned = LearnedSimulator.load(Path(given[1]["--warm-start"]))
+    (two,) = (each for each in read_cells(data)[0] if each.name == "mlp@two")
+    assert learned._start.record_count == sum(each.timed for trials in two.trials.values() for each in trials)
+    assert learned.settings.members == ALL_MEMBERS
+    assert [bool(row["taught_on"]) for row in rows(tmp_path / "out")].count(True) == 1
+    assert live([of_none, of_one, named, rival], data, tmp_path / "out", print, tune)
+    assert len(tune.commands) == 4, "all are kept"
 
 
 @pytest.mark.parametrize("text", ["bert-mini", "@4x200mbit", "bert-mini@"])
@@ -124,12 +146,13 @@ def test_a_cell_is_a_model_and_a_cluster(text: str) -> None:
 
 def test_tables_tell_gains_from_controls(tmp_path: Path) -> None:
     control = replace(JOB, cell=parse_cell("resnet-mini@2x10gbit"), control=True)
-    live([JOB, replace(JOB, seed=2)], tmp_path, print, PlayedTune(0.1))
-    live([control], tmp_path, print, PlayedTune(0.2))
+    live([JOB, replace(JOB, seed=2)], NOWHERE, tmp_path, print, PlayedTune(0.1))
+    live([control], NOWHERE, tmp_path, print, PlayedTune(0.2))
     found_rows = rows(tmp_path)
-    ((cell, _, speedup, each, beyond, *_),) = live_table(found_rows).rows
+    ((cell, _, speedup, bound, each, beyond, *_),) = live_table(found_rows).rows
     assert (cell, speedup, beyond) == ("bert-mini@two_racks", "2.00 [2.00, 2.00]", "2 of 2")
     assert each.count("2.00 [") == 2
+    assert bound == f"{0.2 / step_bound(MODEL, CLUSTER).seconds:.2f}"
     ((cell, _, _, _, expected),) = controls_table(found_rows).rows
     assert (cell, expected) == ("resnet-mini@2x10gbit", "1 of 1")
     assert [line[1] for line in live_targets_table(found_rows).rows] == ["yes", "yes", "yes"]
@@ -140,7 +163,7 @@ def test_tables_tell_gains_from_controls(tmp_path: Path) -> None:
 
 
 def test_a_search_is_paid_for_after_the_epochs_in_which_it_saves_its_own_time(tmp_path: Path) -> None:
-    live([JOB], tmp_path, print, PlayedTune(0.1))
+    live([JOB], NOWHERE, tmp_path, print, PlayedTune(0.1))
     (cost,) = live_costs(rows(tmp_path))
     steps = -(-65_269 // (2 * MODEL.batch_size))
     assert cost.steps_an_epoch == steps

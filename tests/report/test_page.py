@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from autosync.anatomy import milliseconds
+from autosync.cost import step_bound
 from autosync.report import write_report
 from autosync.report.sections import SECTIONS
 from autosync.runs import read_run, verdict_in_words
 from tests.report.pages import Seen, seen
-from tests.runs.examples import MODEL, SEARCHED, STOPPED, Story, search_records, write_finished_run, write_run
+from tests.runs.examples import CLUSTER, MODEL, SEARCHED, STOPPED, Story, search_records, write_finished_run, write_run
 
 EVIL = "<script>alert('1')</script> $x_$ & \"quoted\""
 PICTURES = {"cluster", "contenders", "rounds", "search", "predictions", "strategy", "links", "worths", "importance"}
@@ -55,6 +57,13 @@ def test_every_picture_is_there_for_wide_and_for_narrow_screens_and_as_a_file(fi
     assert {file.stem for file in (finished / "report").iterdir()} == PICTURES
     for file in (finished / "report").iterdir():
         assert file.read_bytes().startswith(b"\x89PNG")
+
+
+def test_what_no_strategy_goes_below_stands_beside_what_was_found(page: Seen) -> None:
+    bound = step_bound(MODEL, CLUSTER)
+    assert bound.seconds > 0
+    assert milliseconds(bound.seconds) in page.text
+    assert bound.reason in page.text
 
 
 def test_every_caption_of_a_picture_says_of_how_many(finished: Path) -> None:

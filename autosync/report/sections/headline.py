@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 
 from autosync.anatomy import duration, megabytes, milliseconds
+from autosync.cost import step_bound
 from autosync.report.blocks import Headline
 from autosync.report.findings import Findings
 from autosync.report.numbers import NOTHING, counted, interval_ms, ratio, ratio_interval
@@ -111,4 +112,8 @@ def _facts(findings: Findings) -> list[tuple[str, str]]:
                 facts.append((role, f"{milliseconds(contender.median_seconds)} a step"))
     if run.model is not None:
         facts.append(("gradients", f"{megabytes(run.model.gradient_bytes)} a replica and step"))
+        bound = step_bound(run.model, run.cluster)
+        if bound.seconds > 0:
+            needed = f"{milliseconds(bound.seconds)} a step, for {bound.reason} alone"
+            facts.append(("no exact strategy takes less than", needed))
     return facts

@@ -1,0 +1,82 @@
+"""The bound of a step: what it is by hand, and that nothing sampled goes below it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from autosync.cost import step_bound, traffic
+from autosync.spec import ClusterSpec, ModelProfile, ModelSpec, SharedCores
+from tests.cases import (
+    bert_like_model,
+    local_cluster,
+    mlp_model,
+    ncf_like_model,
+    rack_cluster,
+    star_cluster,
+    uneven_cluster,
+)
+from tests.space.samples import sampled
+
+MODEL = mlp_model()
+PROFILED = replace(MODEL, profile=ModelProfile(0.1, 0.3, {each.name: 1.0 for each in MODEL.variables}))
+
+
+@pytest.mark.parametrize("cluster", [star_cluster(2), star_cluster(4), uneven_cluster(), rack_cluster()], ids=str)
+@pytest.mark.parametrize("model", [MODEL, bert_like_model(), bert_like_model(sparse=False), ncf_like_model()], ids=str)
+def test_no_exact_strategy_keeps_all_links_busy_for_less(model: ModelSpec, cluster: ClusterSpec) -> None:
+    rates = np.array([link.bytes_per_second for link in cluster.links])
+    exact = [each for each in sampled(model, cluster, 60) if not each.changes_statistics]
+    busy = [max(traffic(model, cluster, each).bytes / rates) for each in exact]
+    assert len(busy) > 20
+    assert 0 < step_bound(model, cluster).seconds <= min(busy)
+
+
+def test_equal_links_are_bound_by_all_messages_together() -> None:
+    found = step_bound(MODEL, star_cluster(4, gbit_per_s=0.2))
+    assert found.seconds == pytest.approx(1.5 * MODEL.gradient_bytes / 0.2e9 * 8)
+    assert found.reason.endswith("all nodes together")
+
+
+def test_one_slow_link_binds_by_itself() -> None:
+    cluster = star_cluster(4)
+    slow = [replace(each, gbit_per_s=replace(each.gbit_per_s, value=0.01)) for each in cluster.links[-2:]]
+    found = step_bound(MODEL, replace(cluster, links=(*cluster.links[:-2], *slow)))
+    assert found.seconds == pytest.approx(MODEL.gradient_bytes / 0.01e9 * 8)
+    assert found.reason.endswith("node3")
+
+
+def test_what_joins_two_racks_is_crossed_once_each_way() -> None:
+    cluster = rack_cluster()
+    joint = [link for link in cluster.links if {link.source, link.target} <= set(cluster.switches)]
+    slow = [replace(each, gbit_per_s=replace(each.gbit_per_s, value=0.001)) for each in joint]
+    others = [each for each in cluster.links if each not in joint]
+    found = step_bound(MODEL, replace(cluster, links=(*others, *slow)))
+    assert found.seconds == pytest.approx(MODEL.gradient_bytes / 0.001e9 * 8)
+    assert found.reason in {f"link {each.source} > {each.target}" for each in joint}
+
+
+def test_factors_and_rows_count_where_they_are_fewer_bytes() -> None:
+    dense, sparse = bert_like_model(sparse=False), bert_like_model()
+    assert step_bound(sparse, star_cluster()).seconds < step_bound(dense, star_cluster()).seconds
+    kernel, *others = MODEL.variables
+    thin = replace(MODEL, variables=(replace(kernel, factor_rows=1), *others))
+    saved = kernel.bytes - 4 * sum(kernel.shape)
+    expected = 1.5 * (MODEL.gradient_bytes - saved) / 0.2e9 * 8
+    assert step_bound(thin, star_cluster(4, gbit_per_s=0.2)).seconds == pytest.approx(expected)
+
+
+def test_cores_that_nodes_share_compute_for_all_of_them() -> None:
+    fast = star_cluster(4, gbit_per_s=100.0)
+    assert step_bound(PROFILED, fast).seconds == pytest.approx(0.4 / fast.nodes[0].cores)
+    playing = tuple(replace(each, shared_cores=SharedCores("here", 2.0)) for each in fast.nodes)
+    found = step_bound(PROFILED, replace(fast, nodes=playing))
+    assert found.seconds == pytest.approx(4 * 0.4 / 2.0)
+    assert found.reason == "computing on the 2 cores of here"
+
+
+def test_one_node_is_bound_by_its_cores_alone() -> None:
+    assert step_bound(MODEL, local_cluster()).seconds == 0.0
+    assert step_bound(PROFILED, local_cluster()).seconds > 0.0
