@@ -43,6 +43,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def command(runs: tuple[str, ...], data: Path | None, out: Path | None) -> None:
     """Write the report of a RUN again, or a page that compares several; RUN is a directory, or a name in runs/."""
     found = [read_run(run_called(each), data) for each in runs]
+    for run in found:
+        if run.trial_count and not run.records:
+            where = f"in {run.data}" if run.data else "where the run kept them"
+            click.echo(
+                f"None of the {run.trial_count} trials of {run.directory} is {where}; name their place with --data."
+            )
     if len(found) == 1:
         click.echo(f"Report: {write_report(found[0], out)}")
         return

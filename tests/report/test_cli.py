@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -45,6 +46,14 @@ def test_one_run_has_its_report_written_again(place: Path, capsys: pytest.Captur
     assert "No trial has come to its end yet." in seen(place / "runs" / "begun" / "report.html").text
     assert main(["runs/begun", "--out", "again.html"]) == 0
     assert (place / "again.html").read_text() == (place / "runs" / "begun" / "report.html").read_text()
+
+
+def test_a_run_without_its_records_has_a_report_that_says_so(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (place / "empty").mkdir()
+    assert main(["one", "--data", "empty", "--out", "bare.html"]) == 0
+    said = capsys.readouterr().out
+    assert re.search(r"None of the \d+ trials of runs/one is in empty; name their place with --data\.", said)
+    assert "not known, since the records are not where they were" in seen(place / "bare.html").text
 
 
 def test_runs_of_one_cell_are_compared_by_their_step_times(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -58,7 +58,9 @@ def _budget(findings: Findings) -> str:
 
 def _timing(findings: Findings) -> str:
     if not findings.points:
-        return "no trial has ended yet"
+        return (
+            "not known, since the records are not where they were" if findings.run.trial_count else "no trial has ended"
+        )
     protocol, asked = findings.points[0].record.protocol, findings.run.asked
     rounds = asked.get("rounds") or max((len(each.turns) for each in findings.contenders if each.remeasured), default=0)
     again = f"; finalists again {rounds} times in turns, half as many steps each" if rounds else ""
