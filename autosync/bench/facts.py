@@ -34,6 +34,7 @@ def facts_of(cell: Cell) -> dict[str, Any]:
         "best_label": cell.trials[best][0].label,
         "baseline_seconds": cell.baseline_seconds,
         "baseline_label": label,
+        "median_baseline_seconds": float(np.median([cell.seconds[each] for _, each in cell.baselines])),
         "bound_seconds": step_bound(cell.space.model, cell.space.cluster).seconds,
         "hit_share": float(np.mean(hits)) if hits else 0.0,
         "within_5_percent": int((seconds <= WITHIN * cell.best_seconds).sum()),

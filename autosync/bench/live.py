@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import statistics
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -172,6 +174,7 @@ def _row(job: LiveJob, result: Row, records: Sequence[Any]) -> Row:
         "beyond_noise": verdict["beyond_noise"],
         "baseline_label": verdict["baseline_label"],
         "baseline_seconds": baseline["median_seconds"],
+        "median_baseline_seconds": _median_baseline(result["strategies"]),
         "winner_label": verdict["winner_label"],
         "winner_seconds": winner["median_seconds"],
         "changes_statistics": winner["changes_statistics"],
@@ -179,3 +182,9 @@ def _row(job: LiveJob, result: Row, records: Sequence[Any]) -> Row:
         "replicas": len(searched[0].strategy.replicas),
         "batch_size": searched[0].model.batch_size,
     }
+
+
+def _median_baseline(strategies: Sequence[Row]) -> float:
+    """Those that failed count as the slowest."""
+    seconds = [each["median_seconds"] for each in strategies if each["purpose"] == "baseline"]
+    return statistics.median_high([math.inf if each is None else each for each in seconds])

@@ -23,15 +23,17 @@ def live_table(rows: Rows) -> Table:
         "Live searches",
         "Each is a run of autosync.tune on an emulated cluster; *speed-up*: step time of the best baseline over "
         "that of the best found, re-measured in turns at the end; geometric mean over seeds with Student's "
-        "interval. *bound*: over what no exact strategy goes below, by links and cores alone "
+        "interval. *guess*: what was returned over the middle one of the hand-written strategies, geometric mean over "
+        "seeds. *bound*: over what no exact strategy goes below, by links and cores alone "
         "(`autosync/cost/bound.py`). *each*: the seeds' own, with the interval of their rounds. *beyond noise*: runs "
         "whose own interval lies above 1.",
-        ("cell", "searcher", "speed-up", "bound", "each", "beyond noise", "trials", "found after", "minutes"),
+        ("cell", "searcher", "speed-up", "guess", "bound", "each", "beyond noise", "trials", "found after", "minutes"),
         [
             (
                 cell,
                 searcher,
                 in_times(_over_seeds(own)),
+                f"{geometric_mean([row['median_baseline_seconds'] / row['winner_seconds'] for row in own]).value:.2f}",
                 in_bound(min(row["baseline_seconds"] for row in own), max(row["bound_seconds"] for row in own)),
                 "; ".join(in_times(_own(row)) for row in own),
                 f"{sum(row['beyond_noise'] for row in own)} of {len(own)}",
