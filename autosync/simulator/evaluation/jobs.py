@@ -106,9 +106,8 @@ def jobs_of(
     for seed in range(settings.seeds):
         for task in tasks_of(experiment, cells, settings, seed):
             for name, builder in builders.items():
-                if builder.only_speed and experiment != "speed":
-                    continue
-                yield from (Job(task, name, each, builder.random) for each in _ablations(experiment, builder))
+                if experiment in builder.only:
+                    yield from (Job(task, name, each, builder.random) for each in _ablations(experiment, builder))
 
 
 def _ablations(experiment: str, builder: Builder) -> tuple[str, ...]:
