@@ -13,10 +13,12 @@ from autosync.cost import AnalyticSimulator, Replay
 from autosync.simulator import NETWORKS, LearnedSimulator
 from autosync.spec import RuntimeRecord, Strategy
 from tests import cases
+from tests.cover import thorough
 from tests.simulator.cases import CLUSTER, MODEL, QUICK, law, records
 from tests.space.samples import sampled
 
 SLOWER = 1.6
+CONTROLS = ("deepsets", "trees")
 
 
 def slower(given: list[RuntimeRecord]) -> list[RuntimeRecord]:
@@ -24,7 +26,7 @@ def slower(given: list[RuntimeRecord]) -> list[RuntimeRecord]:
     return [replace(each, step_seconds=tuple(SLOWER * one for one in each.step_seconds)) for each in given]
 
 
-@pytest.fixture(scope="module", params=NETWORKS)
+@pytest.fixture(scope="module", params=[thorough(each) if each in CONTROLS else each for each in NETWORKS])
 def saved(request: pytest.FixtureRequest) -> LearnedSimulator:
     made = LearnedSimulator(Replay(), request.param, settings=QUICK)
     made.fit(records(40) + records(40, cluster=cases.rack_cluster()))

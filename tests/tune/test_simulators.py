@@ -17,10 +17,13 @@ from autosync.tune.options import SIMULATORS, OptionsError
 from autosync.tune.simulators import check_warm_start, leaves_room, make_simulator, simulator_in_words
 from autosync.tune.spaces import load_space
 from tests import cases
+from tests.cover import thorough
 from tests.tune.pretend import CLUSTER, MODEL, options
 from tests.tune.records import found, record
 
 SHORT = TrainingSettings(members=2, steps=20)
+SLOW = ("gat", "deepsets", "trees")
+"""Made and called like `rnn`."""
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +35,7 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("name", SIMULATORS)
+@pytest.mark.parametrize("name", [thorough(each) if each in SLOW else each for each in SIMULATORS])
 def test_a_search_guided_by_it_learns_and_says_what_it_expects(name: str) -> None:
     seeds = list(different_strategies(BASELINES, MODEL, CLUSTER).items())
     searcher = make_searcher(options(simulator=name), load_space("default").bind(MODEL, CLUSTER), seeds)
