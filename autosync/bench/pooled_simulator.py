@@ -8,7 +8,7 @@ from typing import TypeAlias, final
 import numpy as np
 import numpy.typing as npt
 
-from autosync.cost import Simulator
+from autosync.cost import Simulator, with_spread
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
 from autosync.spec.codec import digest
 
@@ -16,7 +16,10 @@ __all__ = ["GROWTH", "Memory", "PooledSimulator"]
 
 Floats = npt.NDArray[np.float64]
 
-Memory: TypeAlias = MutableMapping[str, Floats]
+Foretold: TypeAlias = tuple[Floats, Floats | None]
+"""Log step seconds of all members, and how sure the simulator is of each, where it says."""
+
+Memory: TypeAlias = MutableMapping[str, Foretold]
 """What was foretold of the members, by the name of the simulator and the records that it was fitted to."""
 
 GROWTH, NEW = 2, 8
@@ -38,16 +41,22 @@ class PooledSimulator:
         self._memory = memory
         self._places = {each.digest: place for place, each in enumerate(members)}
         self._learned: list[RuntimeRecord] = []
-        self._foretold: Floats | None = None
+        self._foretold: Foretold | None = None
 
     def predict(self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy]) -> Floats:
         """Log step seconds (n,). Raises `KeyError` for a strategy that is no member."""
+        return self.predict_with_spread(model, cluster, strategies)[0]
+
+    def predict_with_spread(self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy]) -> Foretold:
+        """The same, and standard deviations (n,) where the simulator says how sure it is."""
         if self._foretold is None:
             key = digest([self._named, [_key(each) for each in self._learned]])
             if key not in self._memory:
                 self._memory[key] = self._worked_out(model, cluster)
             self._foretold = self._memory[key]
-        return self._foretold[[self._places[each.digest] for each in strategies]]
+        mean, spread = self._foretold
+        places = [self._places[each.digest] for each in strategies]
+        return mean[places], None if spread is None else spread[places]
 
     def fit(self, records: Sequence[RuntimeRecord], weights: Sequence[float] | None = None) -> None:
         """Take note of `records`, if there are enough new ones; in whatever order they come."""
@@ -56,11 +65,11 @@ class PooledSimulator:
         if len(timed) >= GROWTH * len(self._learned) + NEW:
             self._learned, self._foretold = timed, None
 
-    def _worked_out(self, model: ModelSpec, cluster: ClusterSpec) -> Floats:
+    def _worked_out(self, model: ModelSpec, cluster: ClusterSpec) -> Foretold:
         simulator = self._make()
         if self._learned:
             simulator.fit(self._learned)
-        return simulator.predict(model, cluster, self._members)
+        return with_spread(simulator, model, cluster, self._members)
 
 
 def _key(record: RuntimeRecord) -> tuple[str, tuple[float, ...]]:

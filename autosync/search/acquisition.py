@@ -3,9 +3,9 @@
 Notation: x is a strategy, f(x) the forecast of log step seconds, y(x) what was measured, t(x) how often. The residual
 y - f is a Gaussian process with mean m and covariance s^2 (r(x) r(x') k(x, x') + v / t(x) [x = x']), k as in
 `DecisionCoder.kernel` with length l. r is how sure the simulator says it is, relative to what it says of the measured
-strategies; 1 for one that does not say. l and v are the likeliest of a small grid, m and s^2 the likeliest given them;
-s is no smaller than the simulator says, since it was fitted to the same measurements. With posterior mean mu and
-standard deviation sd, a candidate is worth its expected improvement,
+strategies; 1 for one that does not say. l and v are the likeliest of a small grid, m and s^2 the likeliest given them:
+what a good simulator misses is mostly noise, v large, and then its forecasts stand. With posterior mean mu and standard
+deviation sd, a candidate is worth its expected improvement,
 
     E[max(0, b - z(x))] = (b - mu) Phi(u) + sd phi(u),   u = (b - mu) / sd,   b = the least mu of a measured strategy
 
@@ -34,7 +34,9 @@ __all__ = ["Pick", "Pool", "Residuals", "Uncertainty", "best_batch", "expected_i
 Floats = npt.NDArray[np.float64]
 
 LENGTHS = (0.1, 0.3, 1.0)
-NOISES = (0.02, 0.1, 0.5)
+NOISES = (0.02, 0.1, 0.5, 2.0, 8.0)
+"""Of a trial, over s^2. A learned simulator's spread holds that noise too: it tells who is surer, but not how sure."""
+
 PRIOR_SCALE = 0.2
 """Standard deviation of a residual, in log seconds, before enough is measured to estimate it."""
 
@@ -86,9 +88,9 @@ class Residuals:
         self._coder = coder
         self._measured = measured
         self._shares_of_noise: Floats = 1.0 / np.array(timings or np.ones(len(log_seconds)), np.float64)
-        self._unit, least_scale = PRIOR_SCALE, LEAST_SCALE
+        self._unit = PRIOR_SCALE
         if measured.spread is not None and len(measured.spread):
-            self._unit = least_scale = float(np.sqrt((measured.spread**2).mean()))
+            self._unit = float(np.sqrt((measured.spread**2).mean()))
         self.mean, self.scale, self.length, self.noise = 0.0, self._unit, LENGTHS[1], NOISES[1]
         self._lower: Floats = np.zeros((0, 0))
         self._whitened: Floats = np.zeros(0)
@@ -101,7 +103,7 @@ class Residuals:
             lengths = {length for length, _ in choices}
             self._kernels = {length: self._kernel(measured, measured, length) for length in lengths}
             self._condition(residuals, *max(choices, key=lambda choice: self._condition(residuals, *choice)))
-            self.scale = max(self.scale, least_scale)
+            self.scale = max(self.scale, LEAST_SCALE)
 
     def _condition(self, residuals: Floats, length: float, noise: float) -> float:
         """Take these settings; returns their log likelihood, maximal over mean and scale, up to a constant."""

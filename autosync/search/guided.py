@@ -43,9 +43,9 @@ class GuidedOptions:
 
     round_size: int = 4
     leaders: int = 10
-    explore_share: float = 0.1
+    explore_share: float = 0.05
     diverse: bool = True
-    retime_every: int = 2
+    retime_every: int = 4
     breeding: BreedingOptions = field(default_factory=BreedingOptions)
 
 
@@ -149,7 +149,7 @@ class GuidedSearch:
         """The leader, when it is its turn and it was timed once: it may have been lucky."""
         every = self._options.retime_every
         leaders = evidence.leaders(1)
-        if not every or self._outlook.round % every or not leaders or leaders[0].timings > 1:
+        if not every or (self._outlook.round + 1) % every or not leaders or leaders[0].timings > 1:
             return []
         strategy = leaders[0].strategy
         label = next(each.label for each in self._ledger.records() if each.strategy == strategy)

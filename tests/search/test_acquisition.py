@@ -115,12 +115,19 @@ def test_a_median_of_several_timings_is_believed_more_than_one():
     assert misses[1] < 0.5 * misses[0]
 
 
-def test_a_simulator_that_says_where_it_is_unsure_is_explored_there_and_no_surer_than_it_says():
+def test_where_a_forecast_misses_by_noise_alone_it_stands():
+    strategies, others = sampled(60), pool_of(sampled(60, 5))
+    pool, noise = pool_of(strategies), 0.1 * np.random.default_rng(3).standard_normal(60)
+    residuals = Residuals(CODER, pool, pool.forecast + 0.5 + noise)
+    assert residuals.noise >= 2.0
+    assert np.abs(residuals.expected(others) - others.forecast - 0.5).max() < 0.05
+
+
+def test_a_simulator_that_says_where_it_is_unsure_is_explored_there():
     strategies, others = sampled(12), pool_of(sampled(2, 3))
     known = pool_of(strategies)
     sure = Pool(known.decisions, known.forecast, np.full(12, 0.1))
     residuals = Residuals(CODER, sure, known.forecast + 0.001 * np.arange(12) % 0.003)
-    assert residuals.scale >= 0.1
     unsure = residuals.uncertainty(Pool(others.decisions, others.forecast, np.array([0.1, 0.3]))).variances
     alike = residuals.uncertainty(Pool(others.decisions, others.forecast, np.array([0.1, 0.1]))).variances
     assert unsure[0] == pytest.approx(alike[0])
