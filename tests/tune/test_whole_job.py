@@ -117,7 +117,7 @@ def test_a_second_search_learns_from_the_first_and_is_guided_by_what_it_fits_bes
     used = json.loads((tmp_path / "runs/two/earlier.json").read_text())["record_ids"]
     assert len(used) == len(known)
     searched = [each for each in trials_of(tmp_path) if each.run.startswith("two-")]
-    assert Counter(each.purpose for each in searched) == {"baseline": len(seeds), "remeasure": 1, "search": 4}
+    assert Counter(each.purpose for each in searched) == {"baseline": len(seeds), "search": 5}
     assert None not in {each.predicted_seconds for each in searched}
 
 

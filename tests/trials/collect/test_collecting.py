@@ -64,6 +64,7 @@ def _visits(folder: Folder) -> list[str]:
     return [line for line in lines if "trials.collect.visit" in line and str(folder.path) in line]
 
 
+@pytest.mark.thorough
 def test_a_collection_killed_or_interrupted_goes_on_where_it_was_and_ends_with_nothing_left(folder: Folder) -> None:
     first = collect(folder)
     try:
