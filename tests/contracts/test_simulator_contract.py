@@ -119,7 +119,7 @@ def records(count: int = 24, seed: int = 1, known: Simulator = CLOSED_FORM) -> l
 
 
 def kinds() -> list[Any]:
-    """Names of `SIMULATORS`; those that a search does not begin with, but for one of graphs, are for `make test-all`."""
+    """Names of `SIMULATORS`; those that no search begins with, but for one of graphs, are for `make test-all`."""
     others = ("rnn on replay", "deepsets on replay", "trees on replay")
     return [thorough(name) if name in others else name for name in SIMULATORS]
 
