@@ -86,8 +86,8 @@ def _revert(job: Job, outcome: Outcome, verdict: Verdict) -> None:
 
 def _print_files(job: Job, outcome: Outcome) -> None:
     console = job.console
-    agreement = Standing.of(list(outcome.trials)).rank_agreement
-    ranked = "" if np.isnan(agreement) else f" The simulator ranked {agreement:.0%} of the searched pairs right."
+    right = Standing.of(list(outcome.trials)).ranked_right()
+    ranked = f" The simulator ranked {right} of the searched pairs right." if right else ""
     console.print(f"{len(outcome.trials)} trials in {duration(job.seconds_gone)}.{ranked}", soft_wrap=True)
     strategy = job.directory.strategy_file
     console.print(f"Strategy: {strategy}", soft_wrap=True)

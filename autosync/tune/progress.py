@@ -19,19 +19,23 @@ from autosync.spec import RuntimeRecord
 
 __all__ = ["Progress", "Standing", "duration", "milliseconds"]
 
+FEWEST_RANKED = 5
+"""Strategies, of whose ten pairs a share begins to say something."""
+
 
 @dataclass(frozen=True)
 class Standing:
     """Where a search stands after its records so far.
 
     `best` is the first record of the fastest strategy, which takes `best_seconds` a step, the median over all its
-    timings.
+    timings. `rank_agreement` is the pairwise accuracy of what was predicted of `ranked` searched strategies.
     """
 
     best: RuntimeRecord | None
     best_seconds: float | None
     best_baseline_seconds: float | None
     rank_agreement: float
+    ranked: int
     failed: int
 
     @classmethod
@@ -49,8 +53,14 @@ class Standing:
             best_seconds=medians[best.strategy.digest] if best else None,
             best_baseline_seconds=min(baselines, default=None),
             rank_agreement=agreement,
+            ranked=len(predicted),
             failed=sum(each.outcome in ("failed", "timed_out", "lost") for each in records),
         )
+
+    def ranked_right(self) -> str | None:
+        """`rank_agreement` as people read it; None of fewer strategies than it takes to say something."""
+        enough = self.ranked >= FEWEST_RANKED and not math.isnan(self.rank_agreement)
+        return f"{self.rank_agreement:.0%}" if enough else None
 
 
 @final
@@ -117,8 +127,8 @@ class Progress:
             parts.append(f"best {milliseconds(standing.best_seconds)}")
         if standing.best_baseline_seconds is not None:
             parts.append(f"best baseline {milliseconds(standing.best_baseline_seconds)}")
-        if not math.isnan(standing.rank_agreement):
-            parts.append(f"{standing.rank_agreement:.0%} ranked right")
+        if right := standing.ranked_right():
+            parts.append(f"{right} ranked right")
         if standing.failed:
             parts.append(f"{standing.failed} failed")
         if (left := self._seconds_left()) is not None:

@@ -69,6 +69,17 @@ def test_an_empty_standing_has_no_best_and_no_agreement() -> None:
     assert math.isnan(standing.rank_agreement)
 
 
+def ranked(count: int) -> list[RuntimeRecord]:
+    """Searched strategies, each foretold a tenth of a second more than it takes."""
+    seconds = [0.1 * (place + 1) for place in range(count)]
+    return [record(each, [s], predicted_seconds=s + 0.1) for each, s in zip(found(count), seconds, strict=True)]
+
+
+def test_how_well_a_simulator_ranked_is_said_of_five_strategies_but_not_of_four() -> None:
+    assert Standing.of(ranked(4)).ranked_right() is None
+    assert Standing.of(ranked(5)).ranked_right() == "100%"
+
+
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [
@@ -126,11 +137,12 @@ def test_a_resumed_run_counts_on_from_its_earlier_trials() -> None:
 def test_a_terminal_shows_a_live_line_with_the_standing_and_the_time_left() -> None:
     text, now = StringIO(), [0.0]
     console = Console(file=text, width=160, force_terminal=True, color_system=None)
-    with Progress(console, 10, 100.0, lambda: now[0]) as progress:
+    with Progress(console, 13, 100.0, lambda: now[0]) as progress:
+        progress.start_from(ranked(5)[2:])
         for each in trials():
             now[0] += 10.0
             progress(each)
-    last = next(line for line in text.getvalue().splitlines() if "trial 7 of 10" in line)
+    last = next(line for line in text.getvalue().splitlines() if "trial 10 of 13" in line)
     for part in ("best 100.0 ms", "best baseline 300.0 ms", "100% ranked right", "2 failed"):
         assert part in last
     assert "30 s left" in last
