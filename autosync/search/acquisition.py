@@ -4,8 +4,8 @@ Notation: x is a strategy, f(x) the forecast of log step seconds, y(x) what was 
 y - f is a Gaussian process with mean m and covariance s^2 (r(x) r(x') k(x, x') + v / t(x) [x = x']), k as in
 `DecisionCoder.kernel` with length l. r is how sure the simulator says it is, relative to what it says of the measured
 strategies; 1 for one that does not say. l and v are the likeliest of a small grid, m and s^2 the likeliest given them:
-what a good simulator misses is mostly noise, v large, and then its forecasts stand. With posterior mean mu and standard
-deviation sd, a candidate is worth its expected improvement,
+what a learned simulator misses is mostly noise, v large, and then its forecasts stand. With posterior mean mu and
+standard deviation sd, a candidate is worth its expected improvement,
 
     E[max(0, b - z(x))] = (b - mu) Phi(u) + sd phi(u),   u = (b - mu) / sd,   b = the least mu of a measured strategy
 
@@ -35,7 +35,11 @@ Floats = npt.NDArray[np.float64]
 
 LENGTHS = (0.1, 0.3, 1.0)
 NOISES = (0.02, 0.1, 0.5, 2.0, 8.0)
-"""Of a trial, over s^2. A learned simulator's spread holds that noise too: it tells who is surer, but not how sure."""
+"""Of a trial, over s^2."""
+
+NOISES_OF_LEARNED = (2.0, 8.0)
+"""The same for a simulator that says how sure it is: it learned what it could from the same trials, and from a few of
+them noise is easily taken for more. Its spread holds that noise too: it tells who is surer, but not how sure."""
 
 PRIOR_SCALE = 0.2
 """Standard deviation of a residual, in log seconds, before enough is measured to estimate it."""
@@ -91,13 +95,14 @@ class Residuals:
         self._unit = PRIOR_SCALE
         if measured.spread is not None and len(measured.spread):
             self._unit = float(np.sqrt((measured.spread**2).mean()))
-        self.mean, self.scale, self.length, self.noise = 0.0, self._unit, LENGTHS[1], NOISES[1]
+        noises = NOISES if measured.spread is None else NOISES_OF_LEARNED
+        self.mean, self.scale, self.length, self.noise = 0.0, self._unit, LENGTHS[1], noises[1]
         self._lower: Floats = np.zeros((0, 0))
         self._whitened: Floats = np.zeros(0)
         self._kernels: dict[float, Floats] = {}
         if len(log_seconds):
             residuals = log_seconds - measured.forecast
-            choices = [(length, noise) for length in LENGTHS for noise in NOISES]
+            choices = [(length, noise) for length in LENGTHS for noise in noises]
             if len(log_seconds) < ENOUGH:
                 choices = [(self.length, self.noise)]
             lengths = {length for length, _ in choices}

@@ -51,7 +51,8 @@ class GuidedOptions:
 
 @final
 class GuidedSearch:
-    """Proposes in rounds, the seeds first; a round begins when all before it is answered, and depends on that alone.
+    """Proposes the seeds, that of the least forecast first, then in rounds; a round begins when all before it is
+    answered, and depends on that alone.
 
     The searcher owns `simulator` and fits it to all records at the start of a round, before which nothing else is asked
     of it; so it must depend on the records of its last fit alone, and no state of it is kept. One with a
@@ -103,6 +104,8 @@ class GuidedSearch:
         self._outlook = Outlook([tuple(each) for each in required(state, "rounds", list, what)])
 
     def _seed_proposal(self) -> Proposal | None:
+        if not self._ledger.begun:
+            self._ledger.sort_seeds(lambda strategies: self._pool(strategies).forecast)
         proposal = self._ledger.next_seed()
         if proposal is None:
             return None

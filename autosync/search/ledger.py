@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, final
+
+import numpy as np
+import numpy.typing as npt
 
 from autosync.errors import SpecError
 from autosync.search.protocol import Proposal
@@ -16,7 +19,7 @@ from autosync.spec.fields import required
 
 __all__ = ["Ledger", "Observation"]
 
-FORMAT = "autosync.searcher/2"
+FORMAT = "autosync.searcher/3"
 
 
 @final
@@ -33,6 +36,8 @@ class Observation:
 class Ledger:
     """Never lets a strategy be proposed twice, nor one that differs from it only by devices that are alike.
 
+    Seeds come in the order given, unless they are sorted before the first is asked for.
+
     The space says in which order replicas stand (and rings go); another order counts as the same proposal.
 
     Proposals are numbered in the order made, and records are kept by the number of the proposal they answer: whatever
@@ -43,6 +48,7 @@ class Ledger:
         self.space = space
         self.drawn = 0
         self._seeds = tuple(seeds)
+        self._order = list(range(len(self._seeds)))
         self._next_seed = 0
         self._pending: dict[str, tuple[int, Proposal]] = {}
         self._seen: set[Strategy] = set()
@@ -53,10 +59,20 @@ class Ledger:
         self._documents: list[dict[str, Any]] = []
         self._clusters: list[dict[str, Any]] = []
 
+    @property
+    def begun(self) -> bool:
+        """Whether a seed was asked for."""
+        return self._next_seed > 0
+
+    def sort_seeds(self, forecast: Callable[[list[Strategy]], npt.NDArray[np.float64]]) -> None:
+        """Let those come first that `forecast` gives the least; as they were where it gives the same."""
+        values = forecast([strategy for _, strategy in self._seeds])
+        self._order = np.argsort(values, kind="stable").tolist()
+
     def next_seed(self) -> Proposal | None:
         """The next seed that is new, to be claimed; None when all have been proposed."""
         while self._next_seed < len(self._seeds):
-            label, strategy = self._seeds[self._next_seed]
+            label, strategy = self._seeds[self._order[self._next_seed]]
             self._next_seed += 1
             if self.is_new(strategy):
                 return Proposal(strategy, label, purpose="baseline")
@@ -141,6 +157,7 @@ class Ledger:
             "seed": seed,
             "space": self._space_name(),
             "drawn": self.drawn,
+            "order": list(self._order),
             "next_seed": self._next_seed,
             "pending": [[number, proposal.to_json()] for number, proposal in self._pending.values()],
             "answers": list(self._answers),
@@ -171,6 +188,7 @@ class Ledger:
             book._seen.add(book._standard(proposal.strategy))
             book._pending[proposal.strategy.digest] = number, proposal
         book.drawn = required(state, "drawn", int, what)
+        book._order = list(required(state, "order", list, what))
         book._next_seed = required(state, "next_seed", int, what)
         return book
 

@@ -249,6 +249,7 @@ class TestRay:
         assert left_of(pids) == set()
         assert_it_still_works(set_of_workers)
 
+    @pytest.mark.thorough  # of those that die, another is named in mid trial
     def test_a_worker_that_is_dead_when_the_client_connects_anew_is_named(self, set_of_workers: RayBackend) -> None:
         for trials in (0, TRIALS_A_CONNECTION):  # the first loss makes a new set, which has run none
             for _ in range(trials):

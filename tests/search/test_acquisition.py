@@ -123,6 +123,17 @@ def test_where_a_forecast_misses_by_noise_alone_it_stands():
     assert np.abs(residuals.expected(others) - others.forecast - 0.5).max() < 0.05
 
 
+def test_residuals_correct_a_simulator_that_says_how_sure_it_is_less_than_one_that_does_not():
+    strategies, others = sampled(30), pool_of(sampled(40, 5))
+    pool, truth = pool_of(strategies), truth_of(strategies)
+    plain = Residuals(CODER, pool, truth)
+    learned = Residuals(CODER, Pool(pool.decisions, pool.forecast, np.full(30, 0.1)), truth)
+    unsure = Pool(others.decisions, others.forecast, np.full(40, 0.1))
+    moved = [float(np.std(each.expected(all_) - all_.forecast)) for each, all_ in ((plain, others), (learned, unsure))]
+    assert moved[1] < 0.5 * moved[0]
+    assert learned.noise >= 2.0
+
+
 def test_a_simulator_that_says_where_it_is_unsure_is_explored_there():
     strategies, others = sampled(12), pool_of(sampled(2, 3))
     known = pool_of(strategies)

@@ -35,6 +35,17 @@ def distinct_seeds() -> int:
     return len({strategy.digest for _, strategy in SEEDS})
 
 
+def test_seeds_come_in_the_order_of_their_forecasts_and_go_on_in_it_when_restored() -> None:
+    guided, again = searcher(), searcher(simulator=AnalyticSimulator())
+    first = guided.ask(1)
+    again.restore(guided.state())
+    proposals = first + guided.ask(100)
+    seconds = [each.predicted_seconds for each in proposals]
+    assert seconds == sorted(seconds)  # type: ignore[type-var]
+    assert [each.label for each in proposals] != [label for label, _ in SEEDS]
+    assert [each.label for each in first + again.ask(100)] == [each.label for each in proposals]
+
+
 def test_the_first_round_waits_for_all_seeds_and_each_for_all_of_the_one_before() -> None:
     guided = searcher()
     waiting = guided.ask(100)

@@ -16,7 +16,6 @@ from autosync.simulator import NETWORKS, Ablation, LearnedSimulator
 from autosync.simulator.settings import NOTHING_WITHHELD
 from autosync.spec import ModelSpec
 from tests import cases
-from tests.cover import thorough
 from tests.simulator.cases import CLUSTER, MODEL, QUICK, law, records
 from tests.space.samples import sampled
 
@@ -94,7 +93,8 @@ def test_the_recurrent_network_reads_the_order_of_variables() -> None:
     assert moved("rnn") > 1e-4
 
 
-@pytest.mark.parametrize("network", ["rnn", thorough("gat")])
+@pytest.mark.thorough  # fits of all of the two slowest networks
+@pytest.mark.parametrize("network", ["rnn", "gat"])
 def test_shuffled_variables_come_in_another_order_for_each_strategy(network: str) -> None:
     others = sampled(MODEL, CLUSTER, 10)
     plain, shuffled = learned(network), learned(network, ablation=Ablation(shuffle_variables=True))

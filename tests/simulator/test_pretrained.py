@@ -18,7 +18,8 @@ from tests.simulator.cases import CLUSTER, MODEL, QUICK, law, records
 from tests.space.samples import sampled
 
 SLOWER = 1.6
-CONTROLS = ("deepsets", "trees")
+SHIPPED = "linear"
+"""The network of the checkpoint that comes with the program."""
 
 
 def slower(given: list[RuntimeRecord]) -> list[RuntimeRecord]:
@@ -26,7 +27,7 @@ def slower(given: list[RuntimeRecord]) -> list[RuntimeRecord]:
     return [replace(each, step_seconds=tuple(SLOWER * one for one in each.step_seconds)) for each in given]
 
 
-@pytest.fixture(scope="module", params=[thorough(each) if each in CONTROLS else each for each in NETWORKS])
+@pytest.fixture(scope="module", params=[each if each == SHIPPED else thorough(each) for each in NETWORKS])
 def saved(request: pytest.FixtureRequest) -> LearnedSimulator:
     made = LearnedSimulator(Replay(), request.param, settings=QUICK)
     made.fit(records(40) + records(40, cluster=cases.rack_cluster()))
