@@ -29,8 +29,10 @@ $(INSTALLED): pyproject.toml constraints.txt
 	    { echo "autosync needs Python 3.10 or newer; set PYTHON=/path/to/python3."; exit 1; }
 	@$(BIN)/python -m pip --version > /dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV) || \
 	    { echo "A virtual environment could not be made; on Debian: apt install python3-venv."; exit 1; }
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt torch
+	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable '.[dev]'
+# pip would compile one file after the other. Some are for other versions of Python, and fail.
+	@$(BIN)/python -m compileall -q -j 0 $(VENV)/lib > /dev/null 2>&1 || true
 	touch $@
 
 clean:
