@@ -93,7 +93,7 @@ def answer(suggested: dict[str, Any], backend: Backend) -> dict[str, Any]:
 
 
 def test_a_suggestion_holds_the_request_and_what_tune_should_show() -> None:
-    suggested = tuned(campaign("guided", Limits(trials=3))).suggest("a")
+    suggested = tuned(campaign("random", Limits(trials=3))).suggest("a")
     request = TrialRequest.from_json(json.loads(suggested["request"]))
     assert suggested["label"] == request.label == "parameter_server"
     assert suggested["strategy"] == request.strategy.digest
@@ -175,7 +175,7 @@ def test_a_full_disk_ends_the_search_and_is_kept_for_the_one_who_runs_it() -> No
 
 
 def test_a_back_end_that_can_run_no_more_ends_the_search_with_its_own_words() -> None:
-    tune = tuned(campaign("guided", Limits(trials=9)))
+    tune = tuned(campaign("random", Limits(trials=9)))
     tune.on_trial_complete("a", answer(tune.suggest("a"), LostBackend()))
     assert isinstance(tune.failure, AutosyncError)
     assert str(tune.failure) == "No worker is left for parameter_server."
