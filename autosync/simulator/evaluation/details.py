@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from autosync.anatomy import ARCHITECTURES, architecture_of, summary_of
+from autosync.cost.drafted import VERIFIED
 from autosync.simulator.evaluation import ar_topk
 from autosync.simulator.evaluation.findings import Findings, Point, Subject
 from autosync.simulator.evaluation.metrics import pairwise_accuracy, told_apart
@@ -100,7 +101,7 @@ def speed_table(findings: Findings) -> Table:
             )
     about = (
         "Processor seconds of this process to fit so many records, and strategies scored a second in one batch of "
-        f"{findings.settings.speed_candidates}. *drafted*: as a search has it, the closed form drafts, and the 64 that "
+        f"{findings.settings.speed_candidates}. *drafted*: as a search has it, the closed form drafts, and the {VERIFIED} that "
         "promise most are verified."
     )
     header = ("simulator", "records", "seconds to fit", "candidates a second", "times measured (median)")
