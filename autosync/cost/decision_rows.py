@@ -78,7 +78,7 @@ class DecisionRows:
             if len(strategy.variables) != count:
                 raise ValueError("it does not decide every variable once")
             # Most decisions are the very objects that were met before, which is told faster than that they are equal.
-            row = list(map(known, map(id, strategy.variables)))
+            row = [known(id(each)) for each in strategy.variables]
             if None in row:
                 row = [self._number(strategy.variables[at]) if one is None else one for at, one in enumerate(row)]
             found.append(row)

@@ -19,7 +19,7 @@ from autosync.spec import ClusterSpec, ModelSpec, Strategy, VariableStrategy, ch
 
 __all__ = ["Loads", "Used", "channel_loads", "loads_by_replicas"]
 
-CHUNK = 192
+CHUNK = 128
 """Strategies worked on at once: what they take stays within tens of megabytes."""
 
 FloatArray = npt.NDArray[np.float64]
