@@ -101,8 +101,8 @@ def speed_table(findings: Findings) -> Table:
             )
     about = (
         "Processor seconds of this process to fit so many records, and strategies scored a second in one batch of "
-        f"{findings.settings.speed_candidates}. *drafted*: as a search has it, the closed form drafts, and the {VERIFIED} that "
-        "promise most are verified."
+        f"{findings.settings.speed_candidates}. *drafted*: as a search has it, the closed form drafts, and the "
+        f"{VERIFIED} that promise most are verified."
     )
     header = ("simulator", "records", "seconds to fit", "candidates a second", "times measured (median)")
     return Table("speed", "Speed", about, header, rows)
