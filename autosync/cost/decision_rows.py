@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import NamedTuple, final
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy.typing as npt
 
 from autosync.cost.channels import Channel
 from autosync.cost.exchange import Quantities
+from autosync.cost.met_objects import UNMET, MetObjects
 from autosync.cost.tables import CostTables, VariableTable
 from autosync.spec import AllReduce, Strategy, Synchronizer, VariableStrategy
 
@@ -25,15 +27,16 @@ ENCODED, MIXED = 0, -1
 """In place of the number of a decision that encodes gradients, of all its shards or of some: what that sends takes more
 than a row to say. As a number, `ENCODED` is a decision's without any row."""
 
-MOST_DECISIONS, MOST_OBJECTS = 50_000, 400_000
-"""When there are more than so many, all are worked out anew, to bound memory."""
+MOST_DECISIONS, MOST_SHARDS = 50_000, 200_000
+"""When more than so many were met, all are worked out anew, to bound memory."""
 
 
 class Rows(NamedTuple):
     """One row a shard, all of shape (rows,) but `quantities` (rows, 7), which say what each weighs.
 
     `kind` is how it travels, `channel` the number of its channel and `key` that of those it may travel with: a bucket's
-    group, or a server and a dtype. It is ready at `phase`, as the `order`-th; an element takes `item_bytes`.
+    group, or a server and a dtype. It is ready at `phase`, its variable as the `order`-th; an element takes
+    `item_bytes`. `key` and `order` are of the smallest type that holds them: NumPy sorts short integers by radix.
     """
 
     kind: IntArray
@@ -44,21 +47,10 @@ class Rows(NamedTuple):
     item_bytes: IntArray
     quantities: FloatArray
 
-    def at(self, places: IntArray) -> Rows:
-        return Rows(
-            self.kind[places],
-            self.channel[places],
-            self.key[places],
-            self.phase[places],
-            self.order[places],
-            self.item_bytes[places],
-            self.quantities[places],
-        )
-
 
 @final
 class DecisionRows:
-    """Numbers decisions as they are met, and `channels` as decisions use them."""
+    """Numbers decisions as they are met, and `channels` as decisions use them; `table` holds the rows of all."""
 
     def __init__(self, tables: CostTables) -> None:
         self.channels: list[Channel] = []
@@ -70,23 +62,26 @@ class DecisionRows:
 
         Raises `KeyError` for a server or variable that there is not, `ValueError` for other misfits.
         """
-        if len(self._numbers) > MOST_DECISIONS or len(self._kept) > MOST_OBJECTS:
+        if len(self._numbers) > MOST_DECISIONS or len(self._met_shards) > MOST_SHARDS:
             self._forget()
-        known, count = self._known.get, len(self._tables.variables)
-        found: list[list[int | None]] = []
-        for strategy in strategies:
-            if len(strategy.variables) != count:
-                raise ValueError("it does not decide every variable once")
-            # Most decisions are the very objects that were met before, which is told faster than that they are equal.
-            row = [known(id(each)) for each in strategy.variables]
-            if None in row:
-                row = [self._number(strategy.variables[at]) if one is None else one for at, one in enumerate(row)]
-            found.append(row)
+        count = len(self._tables.variables)
+        decided = [strategy.variables for strategy in strategies]
+        if any(len(each) != count for each in decided):
+            raise ValueError("it does not decide every variable once")
+        # Most decisions are the very objects that were met before, which is told faster than that they are equal.
+        numbers = self._met.numbers_of(chain.from_iterable(decided), len(decided) * count)
+        found: dict[int, int] = {}
+        for at in np.flatnonzero(numbers == UNMET).tolist():
+            one = decided[at // count][at % count]
+            if id(one) not in found:
+                found[id(one)] = self._number(one)
+            numbers[at] = found[id(one)]
         self._take_up_new()
-        return np.array(found, dtype=np.intp).reshape(-1, count)
+        return numbers.reshape(-1, count)
 
-    def rows_of(self, numbers: IntArray) -> tuple[IntArray, Rows]:
-        """The rows of n strategies whose decisions are `numbers` (n, variables): whose each is (rows,), and they.
+    def rows_of(self, numbers: IntArray) -> tuple[IntArray, IntArray]:
+        """Where in `table` the rows of n strategies are whose decisions are `numbers` (n, variables): whose each is
+        (rows,), from 0 on, and the row's place (rows,), decision by decision and shard by shard.
 
         None is `MIXED`.
         """
@@ -94,27 +89,23 @@ class DecisionRows:
         each = counts.ravel()
         before = np.cumsum(each) - each
         places = np.repeat(self._starts[numbers].ravel() - before, each) + np.arange(int(each.sum()))
-        kind, channel, key, phase, order, item_bytes = self._ints[places].T
-        owners = np.repeat(np.arange(len(numbers)), counts.sum(axis=1))
-        return owners, Rows(kind, channel, key, phase, order, item_bytes, self._quantities[places])
+        return np.repeat(np.arange(len(numbers)), counts.sum(axis=1)), places
 
     def _forget(self) -> None:
         self._numbers: dict[tuple[object, ...], int] = {}
         self._synchronizers: dict[Synchronizer, int] = {}
         self._keys: dict[tuple[object, ...], int] = {}
-        # By identities, which stay those of the objects as long as these are kept.
-        self._known: dict[int, int] = {}
-        self._known_shards: dict[int, int] = {}
-        self._kept: list[object] = []
+        self._met = MetObjects()
+        # By the identity of the shard, which is kept beside its number.
+        self._met_shards: dict[int, tuple[Synchronizer, int]] = {}
         self._starts, self._counts = np.zeros(1, dtype=np.intp), np.zeros(1, dtype=np.intp)  # of ENCODED
-        self._ints = np.zeros((0, len(Rows._fields) - 1), dtype=np.intp)
-        self._quantities: FloatArray = np.zeros((0, len(Quantities._fields)))
+        none = np.zeros(0, dtype=np.intp)
+        self.table = Rows(none, none, none, none, none, none, np.zeros((0, len(Quantities._fields))))
         self._new: list[tuple[list[tuple[int, ...]], FloatArray]] = []
         self._weights: dict[tuple[object, ...], FloatArray] = {}
 
     def _number(self, decided: VariableStrategy) -> int:
-        known, number_of = self._known_shards.get, self._shard_number
-        shards = [number_of(each) if (one := known(id(each))) is None else one for each in decided.shards]
+        shards = [self._shard_number(each) for each in decided.shards]
         key = (decided.variable, decided.partition, *shards)
         number = self._numbers.get(key)
         if number is None:
@@ -124,32 +115,32 @@ class DecisionRows:
                 self._new.append(self._rows(decided, shards))
                 number = len(self._counts) + len(self._new) - 1
             self._numbers[key] = number
-        self._known[id(decided)] = number
-        self._kept.append(decided)
+        self._met.add(decided, number)
         return number
 
     def _shard_number(self, shard: Synchronizer) -> int:
-        number = self._synchronizers.setdefault(shard, len(self._synchronizers))
-        self._known_shards[id(shard)] = number
-        self._kept.append(shard)
-        return number
+        met = self._met_shards.get(id(shard))
+        if met is None:
+            met = shard, self._synchronizers.setdefault(shard, len(self._synchronizers))
+            self._met_shards[id(shard)] = met
+        return met[1]
 
     def _rows(self, decided: VariableStrategy, shards: list[int]) -> tuple[list[tuple[int, ...]], FloatArray]:
         table, cut = self._tables.variables[decided.variable], (decided.variable, decided.partition)
         if cut not in self._weights:
             self._weights[cut] = np.array(table.shards(decided.partition))
-        ints = [self._row(table, *each) for each in zip(decided.shards, shards, range(len(shards)), strict=True)]
+        ints = [self._row(table, *each) for each in zip(decided.shards, shards, strict=True)]
         return ints, self._weights[cut]
 
-    def _row(self, table: VariableTable, shard: Synchronizer, number: int, index: int) -> tuple[int, ...]:
+    def _row(self, table: VariableTable, shard: Synchronizer, number: int) -> tuple[int, ...]:
         variable = table.variable
-        kind, key = ALONE, -1
+        kind, key = ALONE, 0
         if not variable.sparse:
             kind = BUCKET if isinstance(shard, AllReduce) else PARCEL
             together = ("", shard.group) if isinstance(shard, AllReduce) else (variable.dtype, number)
             key = self._keys.setdefault(together, len(self._keys))
         channel = self._channel_number(channel_of(shard, variable.sparse))
-        return kind, channel, key, table.phase, (variable.ready_order << 32) + index, table.item_bytes
+        return kind, channel, key, table.phase, variable.ready_order, table.item_bytes
 
     def _channel_number(self, channel: Channel) -> int:
         if channel not in self.channels:
@@ -161,12 +152,19 @@ class DecisionRows:
         if not self._new:
             return
         counts = np.array([len(ints) for ints, _ in self._new], dtype=np.intp)
-        starts = len(self._ints) + np.cumsum(counts) - counts
+        starts = len(self.table.kind) + np.cumsum(counts) - counts
         self._starts, self._counts = np.append(self._starts, starts), np.append(self._counts, counts)
-        rows = np.array([row for ints, _ in self._new for row in ints], dtype=np.intp)
-        self._ints = np.concatenate([self._ints, rows])
-        self._quantities = np.concatenate([self._quantities, *(weights for _, weights in self._new)])
+        ints = np.array([row for ints, _ in self._new for row in ints], dtype=np.intp)
+        *columns, quantities = self.table
+        kind, channel, key, phase, order, item_bytes = map(np.append, columns, ints.T)
+        quantities = np.concatenate([quantities, *(weights for _, weights in self._new)])
+        self.table = Rows(kind, channel, _short(key), phase, _short(order), item_bytes, quantities)
         self._new = []
+
+
+def _short(numbers: IntArray) -> IntArray:
+    """As the smallest type that holds them, none of which is negative."""
+    return numbers.astype(np.min_scalar_type(numbers.max(initial=0)))
 
 
 def channel_of(shard: Synchronizer, sparse: bool) -> Channel:

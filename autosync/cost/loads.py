@@ -87,38 +87,24 @@ def loads_by_replicas(
 
 def channel_loads(tables: CostTables, used: Used) -> Loads:
     """What the used channels load onto the columns."""
-    count = len(used.quantities)
+    count, columns = len(used.quantities), tables.columns.count
     matrices: Matrices = tables.matrices(used.channels)
     latency = np.where(used.present, matrices.latency_seconds, 0.0).max(axis=1)
-    # Adding up from the last phase on, and leaving away what loads nothing, saves most of the multiplications.
-    flat = _from_each_phase_on(used.quantities.reshape(count, PHASES, -1))
-    pull, push, back = (_loaded(flat, each) for each in (matrices.pull, matrices.push, matrices.back))
+    # What loads nothing is left away before it is added up and multiplied.
+    flat = used.quantities.transpose(1, 0, 2, 3).reshape(PHASES * count, -1)
+    by_phase = np.take(flat, matrices.rows, axis=1).reshape(PHASES, count, -1)
+    for phase in reversed(range(PHASES - 1)):
+        by_phase[phase] += by_phase[phase + 1]
+    later = by_phase.reshape(PHASES * count, -1) @ matrices.push_and_back
+    push, back = np.split(later.reshape(PHASES, count, -1).transpose(1, 0, 2), [columns], axis=2)
     return Loads(
         tables,
-        pull=pull[:, 0],
+        pull=by_phase[0] @ matrices.pull,
         push=push,
         back=back,
         latency_seconds=np.maximum(latency, used.chain_latency_seconds),
         chain_seconds=used.chain_seconds,
     )
-
-
-def _loaded(quantities: FloatArray, matrix: FloatArray) -> FloatArray:
-    """`quantities` (n, PHASES, rows) of a `matrix` (rows, columns) of which many rows and columns are zero."""
-    count, phases, _ = quantities.shape
-    loads = np.zeros((count * phases, matrix.shape[1]))
-    rows, columns = np.flatnonzero(matrix.any(axis=1)), np.flatnonzero(matrix.any(axis=0))
-    if len(rows):
-        loads[:, columns] = quantities.reshape(len(loads), -1)[:, rows] @ matrix[np.ix_(rows, columns)]
-    return loads.reshape(count, phases, -1)
-
-
-def _from_each_phase_on(by_phase: FloatArray) -> FloatArray:
-    """Summed up along axis 1 from its end on: phase by phase, since `np.cumsum` is slow along any axis but the last."""
-    summed: FloatArray = by_phase.copy()
-    for phase in reversed(range(summed.shape[1] - 1)):
-        summed[:, phase] += summed[:, phase + 1]
-    return summed
 
 
 def _check_replicas(model: ModelSpec, cluster: ClusterSpec, strategy: Strategy) -> None:
@@ -131,15 +117,17 @@ def _used(tables: CostTables, model: ModelSpec, strategies: Sequence[Strategy]) 
     met, channel = np.unique(uses.channel, return_inverse=True)
     count, width = len(strategies), len(met)
     place = uses.owner * width + channel
-    cells = (uses.owner * PHASES + uses.phase) * width + channel
-    quantities = [np.bincount(cells, column, count * PHASES * width) for column in uses.quantities.T]
+    cells = (uses.phase * count + uses.owner) * width + channel
+    kinds = uses.quantities.shape[1]
+    each = (cells[:, None] * kinds + np.arange(kinds)).ravel()
+    quantities = np.bincount(each, uses.quantities.ravel(), count * PHASES * width * kinds)
     chain_seconds, largest, latency = np.zeros((count, PHASES)), np.zeros(count), np.zeros(count)
     np.maximum.at(chain_seconds, (uses.chain_owner, uses.chain_phase), uses.chain_seconds)
     np.maximum.at(latency, uses.chain_owner, uses.chain_latency)
     np.maximum.at(largest, uses.bucket_owner, uses.bucket_bytes)
     return Used(
         tuple(channels[number] for number in met),
-        np.stack(quantities, axis=1, dtype=np.float64).reshape(count, PHASES, width, -1),
+        quantities.reshape(PHASES, count, width, kinds).transpose(1, 0, 2, 3),
         np.bincount(place, uses.shards, count * width).reshape(count, width).astype(np.int64),
         np.bincount(place, minlength=count * width).reshape(count, width) > 0,
         buckets=np.bincount(uses.bucket_owner, minlength=count),
@@ -171,9 +159,9 @@ def _uses(tables: CostTables, model: ModelSpec, strategies: Sequence[Strategy]) 
     entries = [_entries(tables, model, strategies[place], each, channels) for place, each in chosen.items()]
     parts = [uses_of_entries(entries, list(chosen))] if chosen else []
     if len(fast):
-        owners, rows = decisions.rows_of(numbers[fast])
+        owners, places = decisions.rows_of(numbers[fast])
         if len(owners):
-            parts.append(uses_of_rows(tables, decisions.channels, fast[owners], rows))
+            parts.append(uses_of_rows(tables, decisions.channels, decisions.table, fast[owners], places))
     return list(channels), Uses.joined(parts)
 
 

@@ -72,17 +72,19 @@ def step_terms(loads: Loads, coefficients: Coefficients) -> StepTerms:
     node_forward = node_compute_seconds(tables, coefficients)
     forward = max(float(node_forward.max()), tables.gpu_flops * coefficients.gpu_seconds_per_flop)
     backward = 2 * forward
-    ready = np.linspace(0.0, backward, PHASES)[:, None]
+    ready = np.linspace(0.0, backward, PHASES)
     before_link = link_seconds(loads.pull, tables).max(axis=1)
     before_node = node_seconds(loads.pull, tables, coefficients).max(axis=1)
     link_push, node_push = link_seconds(loads.push, tables), node_seconds(loads.push, tables, coefficients)
     link_back, node_back = link_seconds(loads.back, tables), node_seconds(loads.back, tables, coefficients)
     server_push = server_seconds(loads.push, tables, coefficients)
     chain = loads.chain_seconds
-    resources = (link_push + link_back, node_push + node_back, server_push, chain[:, :, None])
-    ends = [_end(each, ready) for each in resources]
-    ends.append((node_push[:, 0] + node_back[:, 0] + 2 * node_forward).max(axis=1))
-    overlapped = np.maximum(before_link, before_node) + forward + np.maximum(backward, np.max(ends, axis=0))
+    busy = (link_push + link_back, node_push + node_back, server_push)
+    busiest = np.max([chain, *(each.max(axis=2) for each in busy)], axis=0)
+    end = np.where(busiest > 0, busiest + ready, 0.0).max(axis=1)
+    computed = (node_push[:, 0] + node_back[:, 0] + 2 * node_forward).max(axis=1)
+    last = np.maximum(np.maximum(end, computed), backward)
+    overlapped = np.maximum(before_link, before_node) + forward + last
     link_pull, node_pull = before_link + link_back[:, 0].max(axis=1), before_node + node_back[:, 0].max(axis=1)
     link, node, server = (each[:, 0].max(axis=1) for each in (link_push, node_push, server_push))
     longest = chain.max(axis=1)
@@ -122,9 +124,3 @@ def server_seconds(loads: FloatArray, tables: CostTables, coefficients: Coeffici
     at = tables.columns
     worked_bytes = loads[..., at.server_reduced_bytes] + loads[..., at.server_updated_bytes]
     return np.asarray(worked_bytes * coefficients.core_seconds_per_reduced_byte)
-
-
-def _end(pushed: FloatArray, ready: FloatArray) -> FloatArray:
-    """When the last resource ends, counted from the backward pass' start; `pushed` (n, PHASES, resources) -> (n,)."""
-    ends = np.where(pushed > 0, pushed + ready, 0.0)
-    return np.asarray(ends.max(axis=(1, 2)))

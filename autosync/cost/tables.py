@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple, final
@@ -25,6 +25,9 @@ PHASES = 17
 
 MOST_SHORT_IDS, SHORT_ID_BYTES, LONG_ID_BYTES = 2**31 - 1, 4, 8
 """Row numbers travel as int32 where it can count a variable's rows."""
+
+MOST_MATRICES = 64
+"""Kept; strategies costed together use one of a few sets of channels."""
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -84,14 +87,15 @@ class VariableTable:
 
 
 class Matrices(NamedTuple):
-    """Some channels' rows one after the other: C channels times 7 quantities make rows, and loads columns.
+    """What some channels load: C channels times 7 quantities make rows, of which `rows` (r,) load anything at all.
 
-    `pull`, `push` and `back` are float64 (7 C, columns), `latency_seconds` float64 (C,).
+    `pull` float64 (r, columns) and `push_and_back` (r, 2 columns), one beside the other, have those rows;
+    `latency_seconds` is float64 (C,).
     """
 
+    rows: npt.NDArray[np.intp]
     pull: FloatArray
-    push: FloatArray
-    back: FloatArray
+    push_and_back: FloatArray
     latency_seconds: FloatArray
 
 
@@ -115,6 +119,7 @@ class CostTables:
     _exchanges: Exchanges
     _projection: Projection
     _projected: dict[Channel, Projected] = field(default_factory=dict, repr=False)
+    _matrices: dict[tuple[Channel, ...], Matrices] = field(default_factory=dict, repr=False)
 
     def projected(self, channel: Channel) -> Projected:
         """Raises `KeyError` when the cluster has no such server."""
@@ -124,15 +129,18 @@ class CostTables:
             self._projected[channel] = self._projection.of(self._exchanges.of(channel))
         return self._projected[channel]
 
-    def matrices(self, channels: Iterable[Channel]) -> Matrices:
+    def matrices(self, channels: tuple[Channel, ...]) -> Matrices:
         """The matrices of one or more channels, in the order given."""
-        found = [self.projected(channel) for channel in channels]
-        return Matrices(
-            np.concatenate([each.pull for each in found]),
-            np.concatenate([each.push for each in found]),
-            np.concatenate([each.back for each in found]),
-            np.array([each.latency_seconds for each in found]),
-        )
+        if channels not in self._matrices:
+            found = [self.projected(channel) for channel in channels]
+            whole = np.concatenate([np.hstack([each.pull, each.push, each.back]) for each in found])
+            rows = np.flatnonzero(whole.any(axis=1))
+            pull, push_and_back = np.split(whole[rows], [self.columns.count], axis=1)
+            latency = np.array([each.latency_seconds for each in found])
+            if len(self._matrices) >= MOST_MATRICES:
+                self._matrices.clear()
+            self._matrices[channels] = Matrices(rows, pull, push_and_back, latency)
+        return self._matrices[channels]
 
     @cached_property
     def _servers(self) -> frozenset[str]:

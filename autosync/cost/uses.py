@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from autosync.cost.channels import Channel
 from autosync.cost.decision_rows import ALONE, BUCKET, PARCEL, Rows
 from autosync.cost.entries import CHUNKED, Entries
 from autosync.cost.exchange import Quantities
@@ -69,34 +70,39 @@ def uses_of_entries(entries: Sequence[Entries], owners: Sequence[int]) -> Uses:
     )
 
 
-def uses_of_rows(tables: CostTables, channels: Sequence[tuple[str, str, bool]], owners: IntArray, rows: Rows) -> Uses:
-    """Of strategies that encode nothing; row i, a shard, is of strategy `owners[i]`."""
-    parts = []
+def uses_of_rows(
+    tables: CostTables, channels: Sequence[Channel], table: Rows, owners: IntArray, places: IntArray
+) -> Uses:
+    """Of strategies that encode nothing; row `places[i]` of `table`, a shard, is of strategy `owners[i]`, ascending."""
+    kinds, parts = table.kind[places], []
     for kind, made in ((ALONE, _alone), (PARCEL, _in_parcels), (BUCKET, _in_buckets)):
-        chosen = np.flatnonzero(rows.kind == kind)
+        chosen = np.flatnonzero(kinds == kind)
         if len(chosen):
-            parts.append(made(tables, channels, owners[chosen], rows.at(chosen)))
+            parts.append(made(tables, channels, table, owners[chosen], places[chosen]))
     return Uses.joined(parts)
 
 
-def _alone(tables: CostTables, channels: Sequence[tuple[str, str, bool]], owners: IntArray, rows: Rows) -> Uses:
+def _alone(tables: CostTables, channels: Sequence[Channel], table: Rows, owners: IntArray, places: IntArray) -> Uses:
     del tables, channels
-    return _unchained(owners, rows.phase, rows.channel, rows.quantities, np.ones(len(owners), dtype=np.intp))
+    ones = np.ones(len(owners), dtype=np.intp)
+    return _unchained(owners, table.phase[places], table.channel[places], table.quantities[places], ones)
 
 
-def _in_parcels(tables: CostTables, channels: Sequence[tuple[str, str, bool]], owners: IntArray, rows: Rows) -> Uses:
+def _in_parcels(
+    tables: CostTables, channels: Sequence[Channel], table: Rows, owners: IntArray, places: IntArray
+) -> Uses:
     """Shards alike in server and dtype travel together, as in `autosync.spec.parcel`, in the order they are ready."""
     del tables, channels
-    order = np.lexsort((rows.order, rows.key, owners))
-    owners, rows = owners[order], rows.at(order)
-    sizes = np.rint(rows.quantities[:, HELD]).astype(np.int64)
-    begins = _parcels(_starts(owners, rows.key), sizes)
+    owners, places = _sorted(owners, places, (table.order, table.key))
+    held, item_bytes = table.quantities[places, HELD], table.item_bytes[places]
+    sizes = np.rint(held).astype(np.int64)
+    begins = _parcels(_starts(owners, table.key[places]), sizes)
     ends = np.append(begins[1:], len(sizes))
-    elements = np.add.reduceat(sizes, begins) // rows.item_bytes[begins]
-    wanted = np.rint(elements * rows.item_bytes[begins] / PIECE_BYTES)
+    elements = np.add.reduceat(sizes, begins) // item_bytes[begins]
+    wanted = np.rint(elements * item_bytes[begins] / PIECE_BYTES)
     pieces = np.clip(wanted, 1, MOST_PIECES)
-    weighs = _dense(np.add.reduceat(rows.quantities[:, HELD], begins), pieces)
-    return _unchained(owners[begins], rows.phase[ends - 1], rows.channel[begins], weighs, ends - begins)
+    phase, channel = table.phase[places[ends - 1]], table.channel[places[begins]]
+    return _unchained(owners[begins], phase, channel, _dense(np.add.reduceat(held, begins), pieces), ends - begins)
 
 
 def _parcels(groups: IntArray, sizes: npt.NDArray[np.int64]) -> IntArray:
@@ -115,22 +121,32 @@ def _parcels(groups: IntArray, sizes: npt.NDArray[np.int64]) -> IntArray:
     return np.asarray(np.sort(np.concatenate(found)))
 
 
-def _in_buckets(tables: CostTables, channels: Sequence[tuple[str, str, bool]], owners: IntArray, rows: Rows) -> Uses:
+def _in_buckets(
+    tables: CostTables, channels: Sequence[Channel], table: Rows, owners: IntArray, places: IntArray
+) -> Uses:
     """A bucket is ready when its last gradient is; the first of its shards says by which algorithm it is reduced."""
-    order = np.lexsort((rows.key, owners))
-    owners, rows = owners[order], rows.at(order)
-    begins = _starts(owners, rows.key)
-    size = np.add.reduceat(rows.quantities[:, HELD], begins)
-    elements = np.add.reduceat(rows.quantities[:, HELD] / rows.item_bytes, begins)
+    owners, places = _sorted(owners, places, (table.key,))
+    held = table.quantities[places, HELD]
+    begins = _starts(owners, table.key[places])
+    size = np.add.reduceat(held, begins)
+    elements = np.add.reduceat(held / table.item_bytes[places], begins)
     chunked = np.array([what in CHUNKED for what, _, _ in channels])
     projected = [tables.projected(channel) for channel in channels]
-    channel, phase, owner = rows.channel[begins], np.maximum.reduceat(rows.phase, begins), owners[begins]
+    phase, owner = np.maximum.reduceat(table.phase[places], begins), owners[begins]
+    channel = table.channel[places[begins]]
     pieces = np.where(chunked[channel], np.minimum(1.0, elements / len(tables.replicas)), 1.0)
     seconds = np.array([each.seconds_a_byte for each in projected])[channel] * size
     latency = np.array([each.latency_seconds for each in projected])[channel]
     shards = np.diff(np.append(begins, len(owners)))
     chains = (owner, phase, seconds, latency)
     return Uses(owner, phase, channel, _dense(size, pieces), shards, *chains, owner, size)
+
+
+def _sorted(owners: IntArray, places: IntArray, columns: Sequence[IntArray]) -> tuple[IntArray, IntArray]:
+    """Sorted by owner, within it by the last of a table's columns, and so on; equals stay in order."""
+    short = owners.astype(np.min_scalar_type(owners[-1]))
+    order = np.lexsort((*(column[places] for column in columns), short))
+    return owners[order], places[order]
 
 
 def _starts(owners: IntArray, keys: IntArray) -> IntArray:

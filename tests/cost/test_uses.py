@@ -81,8 +81,8 @@ def test_together_they_use_what_they_use_one_by_one(model: ModelSpec, cluster: C
     tables, numbers = cost_tables(model, cluster, strategies[0].replicas), dict[Channel, int]()
     one_by_one = uses_of_entries([entries_of(tables, each.variables, numbers) for each in strategies], range(40))
     decisions = DecisionRows(tables)
-    owners, rows = decisions.rows_of(decisions.numbers_of(strategies))
-    together = uses_of_rows(tables, decisions.channels, owners, rows)
+    owners, places = decisions.rows_of(decisions.numbers_of(strategies))
+    together = uses_of_rows(tables, decisions.channels, decisions.table, owners, places)
     expected, found = summed(one_by_one, list(numbers)), summed(together, decisions.channels)
     assert found.keys() == expected.keys()
     for key, value in expected.items():

@@ -1,0 +1,46 @@
+"""Objects met before are found by identity, and never taken for each other."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from autosync.cost import met_objects
+from autosync.cost.met_objects import UNMET, MetObjects
+
+
+def test_objects_are_told_apart_though_they_are_equal() -> None:
+    first, second, third = ["a"], ["a"], ["b"]
+    met = MetObjects()
+    met.add(first, 0)
+    met.add(third, -1)
+    np.testing.assert_array_equal(met.numbers_of([third, first, second, first], 4), [-1, 0, UNMET, 0])
+
+
+def test_of_many_objects_all_but_a_few_are_found() -> None:
+    met, objects = MetObjects(), [[number] for number in range(20_000)]
+    for number, each in enumerate(objects):
+        met.add(each, number)
+    numbers = met.numbers_of(objects, len(objects))
+    found = numbers != UNMET
+    np.testing.assert_array_equal(numbers[found], np.flatnonzero(found))
+    assert found.mean() > 0.98
+
+
+def test_an_object_whose_slots_are_taken_is_not_known_and_none_is_taken_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(met_objects, "BITS", 2)
+    met, objects = MetObjects(), [[number] for number in range(100)]
+    for number, each in enumerate(objects):
+        met.add(each, number)
+    numbers = met.numbers_of(objects, len(objects))
+    found = np.flatnonzero(numbers != UNMET)
+    assert 2 <= len(found) <= 2 * 2**2
+    np.testing.assert_array_equal(numbers[found], found)
+
+
+def test_when_there_are_too_many_all_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(met_objects, "MOST", 3)
+    met, objects = MetObjects(), [[number] for number in range(4)]
+    for number, each in enumerate(objects):
+        met.add(each, number)
+    np.testing.assert_array_equal(met.numbers_of(objects, 4), [UNMET, UNMET, UNMET, 3])
