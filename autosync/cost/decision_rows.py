@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
 from typing import NamedTuple, final
 
 import numpy as np
@@ -62,20 +61,21 @@ class DecisionRows:
 
         Raises `KeyError` for a server or variable that there is not, `ValueError` for other misfits.
         """
-        if len(self._numbers) > MOST_DECISIONS or len(self._met_shards) > MOST_SHARDS:
+        if len(self._numbers) > MOST_DECISIONS or len(self._known_shards) > MOST_SHARDS:
             self._forget()
         count = len(self._tables.variables)
-        decided = [strategy.variables for strategy in strategies]
-        if any(len(each) != count for each in decided):
+        if any(len(strategy.variables) != count for strategy in strategies):
             raise ValueError("it does not decide every variable once")
+        decided = [each for strategy in strategies for each in strategy.variables]
         # Most decisions are the very objects that were met before, which is told faster than that they are equal.
-        numbers = self._met.numbers_of(chain.from_iterable(decided), len(decided) * count)
-        found: dict[int, int] = {}
-        for at in np.flatnonzero(numbers == UNMET).tolist():
-            one = decided[at // count][at % count]
-            if id(one) not in found:
-                found[id(one)] = self._number(one)
-            numbers[at] = found[id(one)]
+        numbers = self._met.numbers_of(decided)
+        unmet = np.flatnonzero(numbers == UNMET)
+        if len(unmet):
+            objects = [decided[place] for place in unmet.tolist()]
+            new = {id(each): each for each in objects}
+            found = {address: self._number(each) for address, each in new.items()}
+            self._met.add(list(new.values()), list(found.values()))
+            numbers[unmet] = [found[id(each)] for each in objects]
         self._take_up_new()
         return numbers.reshape(-1, count)
 
@@ -96,8 +96,9 @@ class DecisionRows:
         self._synchronizers: dict[Synchronizer, int] = {}
         self._keys: dict[tuple[object, ...], int] = {}
         self._met = MetObjects()
-        # By the identity of the shard, which is kept beside its number.
-        self._met_shards: dict[int, tuple[Synchronizer, int]] = {}
+        # By identities, which stay those of the shards as long as these are kept.
+        self._known_shards: dict[int, int] = {}
+        self._kept_shards: list[Synchronizer] = []
         self._starts, self._counts = np.zeros(1, dtype=np.intp), np.zeros(1, dtype=np.intp)  # of ENCODED
         none = np.zeros(0, dtype=np.intp)
         self.table = Rows(none, none, none, none, none, none, np.zeros((0, len(Quantities._fields))))
@@ -105,7 +106,8 @@ class DecisionRows:
         self._weights: dict[tuple[object, ...], FloatArray] = {}
 
     def _number(self, decided: VariableStrategy) -> int:
-        shards = [self._shard_number(each) for each in decided.shards]
+        known, number_of = self._known_shards.get, self._shard_number
+        shards = [number_of(each) if (one := known(id(each))) is None else one for each in decided.shards]
         key = (decided.variable, decided.partition, *shards)
         number = self._numbers.get(key)
         if number is None:
@@ -115,15 +117,13 @@ class DecisionRows:
                 self._new.append(self._rows(decided, shards))
                 number = len(self._counts) + len(self._new) - 1
             self._numbers[key] = number
-        self._met.add(decided, number)
         return number
 
     def _shard_number(self, shard: Synchronizer) -> int:
-        met = self._met_shards.get(id(shard))
-        if met is None:
-            met = shard, self._synchronizers.setdefault(shard, len(self._synchronizers))
-            self._met_shards[id(shard)] = met
-        return met[1]
+        number = self._synchronizers.setdefault(shard, len(self._synchronizers))
+        self._known_shards[id(shard)] = number
+        self._kept_shards.append(shard)
+        return number
 
     def _rows(self, decided: VariableStrategy, shards: list[int]) -> tuple[list[tuple[int, ...]], FloatArray]:
         table, cut = self._tables.variables[decided.variable], (decided.variable, decided.partition)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import final
 
 import numpy as np
@@ -15,7 +15,7 @@ IntArray = npt.NDArray[np.intp]
 UNMET = -2
 """In place of the number of an object that is not known."""
 
-BITS = 16
+BITS = 18
 MOST = 1 << (BITS - 1)
 """Objects kept. When there are more, all are forgotten: those still in use are soon met again."""
 
@@ -33,19 +33,22 @@ class MetObjects:
     def __init__(self) -> None:
         self._forget()
 
-    def add(self, met: object, number: int) -> None:
-        """From now on `met`, which was not known, has this number, which is not `UNMET`."""
-        if len(self._kept) == MOST:
+    def add(self, met: Sequence[object], numbers: Sequence[int]) -> None:
+        """From now on the objects `met`, none of which was known, have these `numbers`, none of which is `UNMET`."""
+        if len(self._kept) + len(met) > MOST:
             self._forget()
-        self._kept.append(met)
-        address = np.array([id(met)])
-        (slot,) = _slots(address)
-        layer = int(self._addresses[0, slot] != 0)
-        self._addresses[layer, slot], self._numbers[layer, slot] = id(met), number
+        self._kept.extend(met)
+        addresses, given = _addresses(met), np.array(numbers, dtype=np.intp)
+        for layer in range(2):
+            slots = _slots(addresses)
+            free = self._addresses[layer, slots] == 0
+            self._addresses[layer, slots[free]], self._numbers[layer, slots[free]] = addresses[free], given[free]
+            left = self._addresses[layer, slots] != addresses  # two of `met` may have found one slot free
+            addresses, given = addresses[left], given[left]
 
-    def numbers_of(self, objects: Iterable[object], count: int) -> IntArray:
-        """The numbers of `count` objects, or `UNMET`; int (count,)."""
-        addresses = np.fromiter(map(id, objects), np.intp, count)
+    def numbers_of(self, objects: Sequence[object]) -> IntArray:
+        """The numbers of the objects, or `UNMET`; int (n,)."""
+        addresses = _addresses(objects)
         slots = _slots(addresses)
         numbers = np.where(self._addresses[0, slots] == addresses, self._numbers[0, slots], UNMET)
         missed = np.flatnonzero(numbers == UNMET)
@@ -56,6 +59,10 @@ class MetObjects:
     def _forget(self) -> None:
         self._addresses, self._numbers = np.zeros((2, 2, 1 << BITS), dtype=np.intp)
         self._kept: list[object] = []
+
+
+def _addresses(objects: Sequence[object]) -> IntArray:
+    return np.fromiter(map(id, objects), np.intp, len(objects))
 
 
 def _slots(addresses: IntArray) -> IntArray:

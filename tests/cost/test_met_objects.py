@@ -12,16 +12,15 @@ from autosync.cost.met_objects import UNMET, MetObjects
 def test_objects_are_told_apart_though_they_are_equal() -> None:
     first, second, third = ["a"], ["a"], ["b"]
     met = MetObjects()
-    met.add(first, 0)
-    met.add(third, -1)
-    np.testing.assert_array_equal(met.numbers_of([third, first, second, first], 4), [-1, 0, UNMET, 0])
+    met.add([first], [0])
+    met.add([third], [-1])
+    np.testing.assert_array_equal(met.numbers_of([third, first, second, first]), [-1, 0, UNMET, 0])
 
 
 def test_of_many_objects_all_but_a_few_are_found() -> None:
     met, objects = MetObjects(), [[number] for number in range(20_000)]
-    for number, each in enumerate(objects):
-        met.add(each, number)
-    numbers = met.numbers_of(objects, len(objects))
+    met.add(objects, range(20_000))
+    numbers = met.numbers_of(objects)
     found = numbers != UNMET
     np.testing.assert_array_equal(numbers[found], np.flatnonzero(found))
     assert found.mean() > 0.98
@@ -30,9 +29,9 @@ def test_of_many_objects_all_but_a_few_are_found() -> None:
 def test_an_object_whose_slots_are_taken_is_not_known_and_none_is_taken_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(met_objects, "BITS", 2)
     met, objects = MetObjects(), [[number] for number in range(100)]
-    for number, each in enumerate(objects):
-        met.add(each, number)
-    numbers = met.numbers_of(objects, len(objects))
+    met.add(objects[:50], range(50))
+    met.add(objects[50:], range(50, 100))
+    numbers = met.numbers_of(objects)
     found = np.flatnonzero(numbers != UNMET)
     assert 2 <= len(found) <= 2 * 2**2
     np.testing.assert_array_equal(numbers[found], found)
@@ -41,6 +40,7 @@ def test_an_object_whose_slots_are_taken_is_not_known_and_none_is_taken_for_it(m
 def test_when_there_are_too_many_all_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(met_objects, "MOST", 3)
     met, objects = MetObjects(), [[number] for number in range(4)]
-    for number, each in enumerate(objects):
-        met.add(each, number)
-    np.testing.assert_array_equal(met.numbers_of(objects, 4), [UNMET, UNMET, UNMET, 3])
+    met.add(objects[:3], range(3))
+    np.testing.assert_array_equal(met.numbers_of(objects), [0, 1, 2, UNMET])
+    met.add(objects[3:], [3])
+    np.testing.assert_array_equal(met.numbers_of(objects), [UNMET, UNMET, UNMET, 3])
