@@ -75,7 +75,7 @@ def _replaying(searchers: Sequence[str], seeds: int) -> Any:
 
 
 @command.command()
-@_replaying(SEARCHERS, seeds=20)
+@_replaying((*SEARCHERS, "ideal"), seeds=20)
 def replay(searchers: str, cells: str, **given: Any) -> None:
     """Search recorded trials, with a clock that goes by their lengths: any searcher, any cell, many seeds."""
     _replay(searchers, cells, given)

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autosync.bench.bench_error import BenchError
+from autosync.bench.ideal import foreseen
 from autosync.bench.pooled_simulator import Memory, PooledSimulator
 from autosync.cost import AnalyticSimulator, Replay, Simulator
 from autosync.rivals import OneByOneSearch, OriginalSearch, make_chooser
@@ -19,6 +20,7 @@ from autosync.search import EvolutionOptions, EvolutionSearch, GuidedOptions, Gu
 from autosync.space import SearchSpace
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
 from autosync.tune.options import CLOSED_FORMS, SIMULATORS
+from autosync.tune.recorded.cells import Cell
 
 if TYPE_CHECKING:
     from autosync.simulator import LearnedSimulator
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ABLATIONS",
     "CONTENDERS",
+    "IDEAL",
     "MEMBERS",
     "NETWORK",
     "OURS",
@@ -45,15 +48,18 @@ MEMBERS = 3
 """Of its ensemble, in place of five: how sure it is nobody asks here."""
 
 OURS = "guided"
+IDEAL = "ideal"
+"""No rival, but the bound: it knows what each strategy takes without noise, as far as the records tell."""
 
 
 @final
 @dataclass(frozen=True)
 class Known:
     """`checkpoint` is of a simulator that was taught on other cells, for those who transfer; `memory`, one a cell, is
-    that of `PooledSimulator`."""
+    that of `PooledSimulator`, and `cell` is what was measured, for the one who may know it: `IDEAL`."""
 
     checkpoint: Path | None = None
+    cell: Cell | None = None
     memory: Memory = field(default_factory=dict)
 
 
@@ -88,6 +94,15 @@ class Constant:
 
 def _random(start: Start) -> Searcher:
     return RandomSearch(start.space, start.seeds, start.seed)
+
+
+def _ideal(start: Start) -> Searcher:
+    """The hand-written strategies first, where they are given: each time the one of the least time without noise."""
+    if start.known.cell is None:
+        raise BenchError("What a search could do that knew everything is worked out from the cell that it searches.")
+    given = dict.fromkeys(strategy for _, strategy in start.seeds)
+    ordered = sorted(foreseen(start.known.cell, start.seed), key=lambda each: each not in given)
+    return RandomSearch(start.space, [(IDEAL, each) for each in ordered], start.seed)
 
 
 def _evolution(start: Start) -> Searcher:
@@ -157,6 +172,7 @@ CONTENDERS: Mapping[str, Contender] = {
     "guided-no-simulator": partial(_guided, simulator=_nothing),
     "guided-not-diverse": partial(_guided, simulator=_transferred, diverse=False),
     "guided-not-retimed": partial(_guided, simulator=_transferred, retime_every=0),
+    IDEAL: _ideal,
 }
 """All of them by name; in a replay trials run one by one, so each is told of all trials before it proposes.
 

@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
+from autosync.bench.contenders import IDEAL
 from autosync.bench.curves import Contest, Curves
 from autosync.bench.intervals import Estimate
 from autosync.bench.standings import CLOSE, YARDSTICK, Standings
@@ -19,8 +20,8 @@ from autosync.bench.standings import CLOSE, YARDSTICK, Standings
 __all__ = ["cell_picture", "live_picture", "summary_picture"]
 
 # Okabe and Ito's colours, which people with any kind of colour vision tell apart.
-COLORS = ("#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#b3a200", "#8c564b")
-OURS, YARDSTICKS = "#D55E00", "#7f7f7f"
+COLORS = ("#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#b3a200", "#8c564b")
+OURS, YARDSTICKS, BOUNDS = "#D55E00", "#7f7f7f", "#000000"
 
 REGRETS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 """Ticks of the logarithmic axis of regrets; what is under the first is drawn there."""
@@ -30,12 +31,12 @@ COLUMNS = 4
 
 def cell_picture(standings: Standings, cell: str) -> Figure:
     """For each searcher its regret over trials, every seed thin and the median thick; under it the hit-rate a round."""
-    searchers = standings.searchers
+    searchers = [each for each in standings.searchers if each != IDEAL]
     blocks = math.ceil(len(searchers) / COLUMNS)
     columns = min(COLUMNS, len(searchers))
     figure = Figure(figsize=(0.8 + 3.1 * columns, 0.8 + 4.2 * blocks))
     grid = figure.subplots(2 * blocks, columns, sharex=True, sharey="row", squeeze=False, height_ratios=(5, 2) * blocks)
-    own = {name: standings.curves[Contest(cell, name, _baselines(standings))] for name in searchers}
+    own = {name: standings.curves[Contest(cell, name, _baselines(standings))] for name in standings.searchers}
     highest = max(float(np.nanmax(np.where(np.isfinite(each.regret), each.regret, 0.0))) for each in own.values())
     for place in range(blocks * columns):
         above, below = grid[2 * (place // columns) : 2 * (place // columns) + 2, place % columns]
@@ -47,6 +48,8 @@ def cell_picture(standings: Standings, cell: str) -> Figure:
         color = _color(standings, searcher)
         if YARDSTICK in own and searcher != YARDSTICK:
             _median(above, own[YARDSTICK], YARDSTICKS, "--")
+        if IDEAL in own:
+            _median(above, own[IDEAL], BOUNDS, ":")
         for one in _drawn(own[searcher].regret):
             above.plot(_trials(own[searcher]), one, color=color, linewidth=0.6, alpha=0.3, drawstyle="steps-post")
         _median(above, own[searcher], color, "-")
@@ -63,9 +66,10 @@ def cell_picture(standings: Standings, cell: str) -> Figure:
     seeds = len(next(iter(own.values())).true)
     first = "baselines first" if _baselines(standings) else "no baselines given"
     figure.suptitle(
-        f"{cell}, {first}: {seeds} seeds thin, their median thick, that of {YARDSTICK} search dashed. Regret: by "
-        "how much the best so far\nis slower than the pool's best. Hit-rate: share of a round's trials faster than "
-        "the best baseline by 2 standard errors, with Wilson's interval.",
+        f"{cell}, {first}: {seeds} seeds thin, their median thick, that of {YARDSTICK} search dashed, that of "
+        "knowing all but the noise dotted.\nRegret: by how much the best so far is slower than the pool's best. "
+        "Hit-rate: share of a round's trials faster than\nthe best baseline by 2 standard errors, with Wilson's "
+        "interval.",
         fontsize=9.5,
     )
     return figure
@@ -161,7 +165,7 @@ def _dot(axis: Axes, estimate: Estimate, row: float, color: str, most: float) ->
 
 def _color(standings: Standings, searcher: str) -> str:
     """The same whatever the order in which searchers stand."""
-    known = {"guided": OURS, YARDSTICK: YARDSTICKS}
+    known = {"guided": OURS, YARDSTICK: YARDSTICKS, IDEAL: BOUNDS}
     if searcher in known:
         return known[searcher]
     others = sorted({contest.searcher for contest in standings.curves} - set(known))

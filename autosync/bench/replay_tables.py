@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from autosync.bench.contenders import ABLATIONS, OURS
+from autosync.bench.contenders import ABLATIONS, IDEAL, OURS
 from autosync.bench.intervals import median_of, share_of
 from autosync.bench.standings import CLOSE, YARDSTICK, Standings
 from autosync.bench.words import NOTHING, in_bound, in_percent, in_seconds, in_times, in_trials
@@ -111,7 +111,8 @@ def summary_table(standings: Standings, name: str, title: str) -> Table:
         "of medians. *area*: under the regret curve, the mean regret over all trials; *less*: times less area. *x "
         f"after*: speed-up over the best baseline after {EARLY} trials. *returned*: median regret then of the one "
         "that was measured fastest, which noise may have made so. *clock*: seconds of trials to 5 %. *thinking*: "
-        "processor time a trial.",
+        f"processor time a trial. *{IDEAL}* is no searcher, but the bound: it knows what each strategy takes without "
+        "noise, as far as the records tell, and times them in that order.",
         (
             "searcher",
             "to 5 %",
@@ -174,6 +175,8 @@ def hits_table(standings: Standings, facts: Sequence[Mapping[str, Any]], name: s
     shares = [row["hit_share"] for row in facts if row["cell"] in standings.cells]
     rows = []
     for searcher in standings.searchers:
+        if searcher == IDEAL:  # it has nothing to look for
+            continue
         hits = [each.hits[:, :EARLY] for each in standings.own(searcher).values()]
         known = np.concatenate([each[np.isfinite(each)] for each in hits])
         rows.append((searcher, in_percent(share_of(int(known.sum()), len(known))), f"{len(known)}"))
@@ -192,6 +195,7 @@ def ablations_table(standings: Standings, name: str, title: str) -> Table:
     there, rows = standings.searchers, []
     for each in ABLATIONS:
         if each.whole in there and each.less in there:
+            better, differ, chance = standings.cells_with_less_area(each.whole, each.less)
             rows.append(
                 (
                     each.left_out,
@@ -200,14 +204,16 @@ def ablations_table(standings: Standings, name: str, title: str) -> Table:
                     in_trials(standings.trials(each.less), _budget(standings, each.less)),
                     in_times(standings.fewer_trials(each.whole, each.less)),
                     in_times(standings.less_area(each.whole, each.less)),
+                    f"{better} of {differ} (p {chance:.2g})",
                 )
             )
     return Table(
         name,
         title,
         "Guided search without a part. *more trials*: to 5 %, *more area*: under the regret curve, times those of the "
-        "whole; geometric mean over cells. Over 1: the part is worth having.",
-        ("without", "whole", "to 5 %, whole", "to 5 %, without", "more trials", "more area"),
+        "whole; geometric mean over cells. Over 1: the part is worth having, on these cells. *cells*: in how many the "
+        "whole has less area, and how likely so uneven a count is by chance (sign test), which speaks of cells alike.",
+        ("without", "whole", "to 5 %, whole", "to 5 %, without", "more trials", "more area", "cells"),
         rows,
     )
 
@@ -231,7 +237,8 @@ def _targets(standings: Standings, where: str) -> list[tuple[str, str, str]]:
     median = standings.trials(OURS)
     what = f"within 5 % of the best known in at most {EARLY} trials, median{where}"
     rows = [_target(what, median.value <= EARLY, in_trials(median, _budget(standings, OURS)))]
-    times = {each: standings.fewer_trials(OURS, each) for each in standings.searchers if not each.startswith(OURS)}
+    rivals = [each for each in standings.searchers if each != IDEAL and not each.startswith(OURS)]
+    times = {each: standings.fewer_trials(OURS, each) for each in rivals}
     if times:
         best = min(times, key=lambda each: times[each].value)
         what = f"at most half the trials of the best rival, {best}{where}"

@@ -100,7 +100,7 @@ class Replaying:
         checkpoint = None
         if job.searcher in TRANSFERRING:
             checkpoint = checkpoint_of([each for each in records.cells.values() if each is not cell], self.checkpoints)
-        known = Known(checkpoint, records.memories.setdefault(job.cell, {}))
+        known = Known(checkpoint, cell, records.memories.setdefault(job.cell, {}))
         return [searched(cell, job, seed, known) for seed in job.seeds]
 
 

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from autosync.bench.bench_error import BenchError
 from autosync.bench.columns import CELLS, LIVE, SEARCHES
-from autosync.bench.contenders import OURS
+from autosync.bench.contenders import IDEAL, OURS
 from autosync.bench.cost import cost_table, live_costs, replay_costs
 from autosync.bench.curves import curves_of
 from autosync.bench.live_tables import controls_table, live_table, live_targets_table
@@ -153,8 +153,8 @@ def _standings_parts(
 
 
 def _is_searcher(name: str) -> bool:
-    """Whether it is one that autosync.tune has, and no variant."""
-    return name in SEARCHERS
+    """Whether it is one that autosync.tune has, or the bound of them all, and no variant."""
+    return name in (*SEARCHERS, IDEAL)
 
 
 def _plain(name: str) -> str:

@@ -8,6 +8,7 @@ from typing import final
 
 import numpy as np
 import numpy.typing as npt
+from scipy.stats import binomtest
 
 from autosync.bench.curves import Contest, Curves
 from autosync.bench.intervals import Estimate, estimate_of, median_of, resampled, share_of
@@ -95,6 +96,14 @@ class Standings:
     def less_area(self, searcher: str, than: str) -> Estimate:
         """How many times the area of `searcher` `than` has: geometric mean over cells of the ratio of means."""
         return self._times(searcher, than, lambda curves: np.maximum(curves.area, LEAST_AREA), np.mean)
+
+    def cells_with_less_area(self, searcher: str, than: str) -> tuple[int, int, float]:
+        """In how many cells `searcher` has less area than `than`, of how many where they differ; and how likely at
+        least so uneven a count is when neither is better (sign test, two-sided)."""
+        own, others = self.own(searcher), self.own(than)
+        gains = [others[cell].area.mean() - each.area.mean() for cell, each in own.items() if cell in others]
+        better, differ = sum(gain > 0 for gain in gains), sum(gain != 0 for gain in gains)
+        return better, differ, float(binomtest(better, differ).pvalue) if differ else 1.0
 
     def improvement(self, searcher: str, trials: int) -> Estimate:
         """Geometric mean over cells and seeds of the speed-up over the best baseline after `trials`."""

@@ -1,0 +1,69 @@
+"""What a search could do that knew everything but the noise: the bound beside what searchers do.
+
+What a pool's strategies take without noise is not known, only how likely each value is. How such times are spread over
+a pool is the likeliest distribution given what was measured, of no assumed shape (Kiefer, Wolfowitz: "Consistency of
+the maximum likelihood estimator in the presence of infinitely many incidental parameters", 1956), found by expectation
+maximization (Laird: "Nonparametric maximum likelihood estimation of a mixing distribution", 1978); then a strategy's
+time follows by Bayes' rule. Each search draws anew.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from autosync.spec import Strategy
+from autosync.tune.recorded.cells import Cell
+
+__all__ = ["foreseen", "noise_free"]
+
+Floats = npt.NDArray[np.float64]
+
+POINTS_A_DEVIATION = 4
+MOST_POINTS = 2000
+ROUNDS = 300
+
+
+def foreseen(cell: Cell, seed: int) -> list[Strategy]:
+    """The pool's strategies, the one that would be fastest without noise first; those that failed come last."""
+    timed = [strategy for strategy, seconds in cell.seconds.items() if math.isfinite(seconds)]
+    points, chances = _posterior(cell)
+    rng = np.random.default_rng(seed)
+    drawn = _drawn(points, chances, rng)
+    order = np.argsort(drawn, kind="stable").tolist()
+    return [timed[place] for place in order] + [each for each in cell.trials if not math.isfinite(cell.seconds[each])]
+
+
+def noise_free(measured: Floats, deviations: Floats) -> tuple[Floats, Floats]:
+    """Points (p,), and the chance of each that a value measured, float64 (n,), with noise of such a standard deviation
+    (n,), is it without noise: (n, p), whose rows add up to one."""
+    least, most = float(measured.min()), float(measured.max())
+    count = math.ceil(POINTS_A_DEVIATION * (most - least) / float(deviations.min())) + 1
+    points = np.linspace(least, most, min(max(count, 2), MOST_POINTS))
+    logs = -0.5 * ((measured[:, None] - points) / deviations[:, None]) ** 2
+    likelihood = np.exp(logs - logs.max(axis=1, keepdims=True))
+    prior = np.full(len(points), 1 / len(points))
+    for _ in range(ROUNDS):
+        chances = likelihood * prior
+        chances /= chances.sum(axis=1, keepdims=True)
+        prior = chances.mean(axis=0)
+    return points, chances
+
+
+@lru_cache(maxsize=1)
+def _posterior(cell: Cell) -> tuple[Floats, Floats]:
+    """Of log seconds of the strategies that were timed; kept for the cell asked for last."""
+    trials = [each for strategy, each in cell.trials.items() if math.isfinite(cell.seconds[strategy])]
+    measured = np.log([seconds for seconds in cell.seconds.values() if math.isfinite(seconds)])
+    timings = np.array([sum(record.timed for record in each) for each in trials])
+    return noise_free(measured, cell.deviation / np.sqrt(timings))
+
+
+def _drawn(points: Floats, chances: Floats, rng: np.random.Generator) -> Floats:
+    """A point of each row's chances (n,), and in what order equal ones stand by chance too: less than a step apart."""
+    places = (np.cumsum(chances, axis=1) < rng.random((len(chances), 1))).sum(axis=1)
+    step = points[1] - points[0]
+    return np.asarray(points[np.minimum(places, len(points) - 1)] + 0.5 * step * rng.random(len(chances)))
