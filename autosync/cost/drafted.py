@@ -35,7 +35,8 @@ class Drafted:
         self.best = best
         self.verified = verified
         self._learned: list[RuntimeRecord] = []
-        self._drafts: tuple[object, FloatArray] = (None, np.zeros(0))
+        self._family: object = None
+        self._drafts, self._digests = np.zeros(0), frozenset[str]()
 
     def predict(self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy]) -> FloatArray:
         """Log step seconds (n,). Raises `SpecError` when a strategy does not fit the model and the cluster."""
@@ -51,9 +52,10 @@ class Drafted:
         order = np.argsort(drafts, kind="stable")
         promising = np.zeros(len(drafts), dtype=np.bool_)
         promising[order[: self.verified]] = True
-        chosen = np.flatnonzero(promising | self._may_be_learned(model, cluster, drafts))
+        promising[self._learned_from(model, cluster, strategies, drafts)] = True
+        chosen = np.flatnonzero(promising)
         found, deviations = with_spread(self.best, model, cluster, [strategies[place] for place in chosen.tolist()])
-        slowest = found[promising[chosen]].max()
+        slowest = found[np.isin(chosen, order[: self.verified])].max()
         predicted = slowest + (drafts - drafts[order[self.verified - 1]])
         predicted[chosen] = found
         if deviations is None:
@@ -69,22 +71,27 @@ class Drafted:
             else:
                 each.fit(records, weights)
         self._learned = [record for record in records if record.timed]
-        self._drafts = (None, np.zeros(0))
+        self._family = None
 
-    def _may_be_learned(self, model: ModelSpec, cluster: ClusterSpec, drafts: FloatArray) -> npt.NDArray[np.bool_]:
-        """Which have the draft of a strategy that was learned from: those strategies, and hardly another; (n,)."""
-        known = self._known_drafts(model, cluster)
+    def _learned_from(
+        self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy], drafts: FloatArray
+    ) -> list[int]:
+        """Places of those that were learned from. A digest takes long, so only of such as have the draft of one."""
+        self._work_out_learned(model, cluster)
+        known = self._drafts
         if not len(known):
-            return np.zeros(len(drafts), dtype=np.bool_)
+            return []
         places = np.searchsorted(known, drafts)
         after, before = known[np.minimum(places, len(known) - 1)], known[np.maximum(places - 1, 0)]
-        return np.asarray(np.minimum(np.abs(after - drafts), np.abs(drafts - before)) <= EQUAL)
+        alike = np.flatnonzero(np.minimum(np.abs(after - drafts), np.abs(drafts - before)) <= EQUAL)
+        return [place for place in alike.tolist() if strategies[place].digest in self._digests]
 
-    def _known_drafts(self, model: ModelSpec, cluster: ClusterSpec) -> FloatArray:
-        """Drafts of the strategies learned from of this model and cluster, sorted; kept for those asked for last."""
+    def _work_out_learned(self, model: ModelSpec, cluster: ClusterSpec) -> None:
+        """Sorted drafts, and digests, of the strategies learned from of this model and cluster; kept for the last."""
         family = (model.digest, cluster.digest)
-        if self._drafts[0] != family:
-            same = [each for each in self._learned if (each.model.digest, each.cluster.digest) == family]
-            known = self.draft.predict(model, cluster, [each.strategy for each in same])
-            self._drafts = (family, np.sort(known))
-        return self._drafts[1]
+        if self._family != family:
+            records = [each for each in self._learned if (each.model.digest, each.cluster.digest) == family]
+            same = [each.strategy for each in records]
+            self._drafts = np.sort(self.draft.predict(model, cluster, same))
+            self._digests = frozenset(each.digest for each in same)
+            self._family = family
