@@ -149,6 +149,15 @@ def tables(out: Path) -> None:
     click.echo(f"The tables and pictures: {write_report(out)}")
 
 
+@command.command()
+@OUT
+def merge(out: Path) -> None:
+    """Put the results of all replays into one file, and of all live searches, to ship them; nothing else may run."""
+    from autosync.bench.commands import merge
+
+    merge(out, click.echo)
+
+
 def _replay(searchers: str, cells: str, given: dict[str, Any]) -> None:
     from autosync.bench.commands import ReplayOrder, replay
 

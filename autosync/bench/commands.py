@@ -20,7 +20,7 @@ from autosync.spec.codec import digest
 from autosync.tune.recorded.cells import Cell, read_cells
 from trials.collect.conditions import engine_digest
 
-__all__ = ["ReplayOrder", "live", "replay"]
+__all__ = ["ReplayOrder", "live", "merge", "replay"]
 
 Say = Callable[[str], None]
 
@@ -94,6 +94,13 @@ def live(
             failed += 1
     say(f"{len(jobs) - failed} of {len(jobs)} searches have a result.")
     return not failed
+
+
+def merge(out: Path, say: Say) -> None:
+    """Put all results of a kind into one file."""
+    for kind, columns in (("cells", CELLS), ("searches", SEARCHES), ("live", LIVE)):
+        if count := ResultStore(out / kind, columns).merge():
+            say(f"{out / kind}: one file in place of {count}.")
 
 
 def _write_facts(cells: Sequence[Cell], out: Path, say: Say) -> None:

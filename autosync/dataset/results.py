@@ -1,7 +1,8 @@
-"""Results of experiments on disk: a Parquet file for each piece of work, so that none is done twice."""
+"""Results of experiments on disk: a Parquet file for each piece of work, so that none is done twice; or one for all."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,10 +11,15 @@ from typing import Any, final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from autosync.dataset.files import check_writable, list_files, write_file
+from autosync.dataset.files import check_writable, list_files, remove_file, write_file
 from autosync.errors import DatasetError
 
 __all__ = ["ResultColumn", "ResultStore"]
+
+MERGED = "merged"
+"""In place of a key, in the name of the file that holds many. Its metadata say under `COUNTS` how many rows each has."""
+
+COUNTS = b"autosync.rows"
 
 TYPES = {
     "text": pa.string(),
@@ -55,7 +61,7 @@ class ResultStore:
         return cls(directory, columns)
 
     def __contains__(self, key: str) -> bool:
-        return self._path(key).exists()
+        return self._path(key).exists() or key in self._counts()
 
     def write(self, key: str, rows: Sequence[Mapping[str, Any]]) -> None:
         """All rows of one piece of work; they are on disk when this returns. Rows of that key are replaced."""
@@ -63,10 +69,49 @@ class ResultStore:
         write_file(self.directory, self._path(key).name, table)
 
     def read(self) -> list[dict[str, Any]]:
-        """All rows, file by file in order of their names; none when there is no such directory."""
+        """All rows, key by key in order; none when there is no such directory."""
+        return [row for table in self._tables().values() for row in table.to_pylist()]
+
+    def merge(self) -> int:
+        """Put everything into one file, which is less to carry about; how many pieces of work it holds.
+
+        Nothing else may write meanwhile.
+        """
+        tables = self._tables()
+        if not tables:
+            return 0
+        counts = json.dumps({key: len(table) for key, table in tables.items()})
+        whole = pa.concat_tables(tables.values()).replace_schema_metadata({COUNTS: counts})
+        write_file(self.directory, self._path(MERGED).name, whole)
+        for key in tables:
+            if self._path(key).exists():
+                remove_file(self._path(key))
+        return len(tables)
+
+    def _tables(self) -> dict[str, pa.Table]:
+        """By key, in order of the keys. A file of one piece of work is newer than what is merged of it, or the same."""
+        found: dict[str, pa.Table] = {}
         if not self.directory.is_dir():
-            return []
-        return [row for path in list_files(self.directory) for row in self._table(path).to_pylist()]
+            return found
+        counts = self._counts()
+        if counts:
+            whole, begin = self._table(self._path(MERGED)), 0
+            for key, count in counts.items():
+                found[key] = whole.slice(begin, count)
+                begin += count
+        paths = [path for path in list_files(self.directory) if path.stem != MERGED]
+        found |= {path.stem: self._table(path) for path in paths}
+        return {key: found[key] for key in sorted(found)}
+
+    def _counts(self) -> dict[str, int]:
+        """How many rows each key has in the merged file, in their order there."""
+        path = self._path(MERGED)
+        if not path.exists():
+            return {}
+        try:
+            return dict(json.loads(pq.read_schema(path).metadata[COUNTS]))
+        except (pa.ArrowException, OSError, KeyError, TypeError, ValueError):
+            raise DatasetError(f"{path} does not say which rows are whose; remove it.") from None
 
     def _path(self, key: str) -> Path:
         return self.directory / f"{key}.parquet"

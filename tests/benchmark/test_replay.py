@@ -48,6 +48,17 @@ def test_what_is_done_is_not_done_again_and_what_is_new_is_added(
     ]
 
 
+def test_merged_results_are_not_done_again_either(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    chosen = ("--searchers", "random", "--seeds", "5")
+    assert replayed(data, *chosen) == 0
+    before = rows(data)
+    assert main(["merge", "--out", str(data.parent / "out")]) == 0
+    assert "searches: one file in place of 2." in capsys.readouterr().out
+    assert rows(data) == before
+    assert replayed(data, *chosen) == 0
+    assert "0 searches are new." in capsys.readouterr().out
+
+
 def test_a_row_tells_the_whole_search(data: Path) -> None:
     replayed(data, "--searchers", "evolution", "--seeds", "5", "--cells", "mlp@two")
     found = cell()

@@ -52,3 +52,44 @@ def test_files_of_other_columns_and_foreign_files_are_refused_by_name(tmp_path: 
     (tmp_path / "one.parquet").write_bytes(b"nonsense")
     with pytest.raises(DatasetError, match=r"one\.parquet cannot be read as Parquet .*; remove it\."):
         ResultStore(tmp_path, COLUMNS).read()
+
+
+def test_merged_results_are_one_file_and_read_as_before(tmp_path: Path) -> None:
+    store = ResultStore.create(tmp_path, COLUMNS)
+    store.write("two", ROWS[1:])
+    store.write("one", ROWS[:1])
+    store.write("none", [])
+    before = store.read()
+    assert store.merge() == 3
+    assert [path.name for path in tmp_path.iterdir()] == ["merged.parquet"]
+    assert store.read() == before
+    assert all(key in store for key in ("one", "two", "none"))
+    assert "three" not in store
+    assert pq.read_schema(tmp_path / "merged.parquet").field("seconds").metadata[b"unit"] == b"s"
+
+
+def test_results_are_added_to_merged_ones_replace_them_and_are_merged_again(tmp_path: Path) -> None:
+    store = ResultStore.create(tmp_path, COLUMNS)
+    store.write("one", ROWS[:1])
+    store.merge()
+    store.write("two", ROWS[1:])
+    assert store.read() == ROWS
+    store.write("one", ROWS)
+    assert store.read() == [*ROWS, ROWS[1]]
+    assert store.merge() == 2
+    assert store.read() == [*ROWS, ROWS[1]]
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_nothing_is_merged_where_nothing_is(tmp_path: Path) -> None:
+    assert ResultStore(tmp_path / "nowhere", COLUMNS).merge() == 0
+    assert ResultStore.create(tmp_path / "empty", COLUMNS).merge() == 0
+    assert not list((tmp_path / "empty").iterdir())
+
+
+def test_a_merged_file_that_does_not_say_whose_its_rows_are_is_refused(tmp_path: Path) -> None:
+    store = ResultStore.create(tmp_path, COLUMNS)
+    store.write("merged", ROWS)
+    for ask in (store.read, store.merge, lambda: "one" in store):
+        with pytest.raises(DatasetError, match=r"merged\.parquet does not say which rows are whose; remove it\."):
+            ask()
