@@ -17,7 +17,7 @@ from autosync.errors import DatasetError
 __all__ = ["ResultColumn", "ResultStore"]
 
 MERGED = "merged"
-"""In place of a key, in the name of the file that holds many. Its metadata say under `COUNTS` how many rows each has."""
+"""In place of a key, in the name of the file of many; its metadata say under `COUNTS` how many rows each has."""
 
 COUNTS = b"autosync.rows"
 
