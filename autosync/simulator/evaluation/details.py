@@ -102,7 +102,7 @@ def speed_table(findings: Findings) -> Table:
     about = (
         "Processor seconds of this process to fit so many records, and strategies scored a second in one batch of "
         f"{findings.settings.speed_candidates}; medians, and the least and the most. The strategies are the cell's "
-        "own, over and over, so that nearly all decisions on variables were met before; those that are new take longer. "
+        "own, over and over, so that nearly all decisions on variables were met before; new ones take longer. "
         f"*drafted*: as a search has it, the closed form drafts, and the {VERIFIED} that promise most are verified."
     )
     header = ("simulator", "records", "seconds to fit", "candidates a second", "times measured (median)")
