@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -47,23 +47,27 @@ class Used:
 
 @dataclass(frozen=True, eq=False)
 class Loads:
-    """Loads of n strategies, in the tables' columns (bytes, messages, bytes worked on).
+    """What n strategies load onto the tables' columns: bytes, messages, bytes worked on.
 
-    `pull` float64 (n, columns) is moved before the forward pass; `push` float64 (n, PHASES, columns) has what is
-    pushed at each phase *or later*, so that phase 0 holds all, and `back` what is then sent back. `latency_seconds`
-    float64 (n,) is the longest chain's, `chain_seconds` float64 (n, PHASES) as in `Used`.
+    `by_phase` float64 (PHASES, n, r) has the quantities used at each phase *or later*, so that phase 0 holds all; times
+    `matrices.push` they are what is pushed, times `matrices.back` what is then sent back, times `matrices.pull` what
+    has been pulled before the forward pass. `latency_seconds` float64 (n,) is the longest chain's, `chain_seconds`
+    float64 (n, PHASES) as in `Used`.
     """
 
     tables: CostTables
-    pull: FloatArray
-    push: FloatArray
-    back: FloatArray
+    matrices: Matrices
+    by_phase: FloatArray
     latency_seconds: FloatArray
     chain_seconds: FloatArray
 
     def total(self, columns: slice) -> FloatArray:
         """Pulled, pushed and sent back together, (n, those columns)."""
-        return self.pull[:, columns] + self.push[:, 0, columns] + self.back[:, 0, columns]
+        return self._total[:, columns]
+
+    @cached_property
+    def _total(self) -> FloatArray:
+        return np.asarray(self.by_phase[0] @ (self.matrices.pull + self.matrices.push + self.matrices.back))
 
 
 def loads_by_replicas(
@@ -87,24 +91,15 @@ def loads_by_replicas(
 
 def channel_loads(tables: CostTables, used: Used) -> Loads:
     """What the used channels load onto the columns."""
-    count, columns = len(used.quantities), tables.columns.count
-    matrices: Matrices = tables.matrices(used.channels)
+    count = len(used.quantities)
+    matrices = tables.matrices(used.channels)
     latency = np.where(used.present, matrices.latency_seconds, 0.0).max(axis=1)
-    # What loads nothing is left away before it is added up and multiplied.
+    # What loads nothing is left away before it is added up.
     flat = used.quantities.transpose(1, 0, 2, 3).reshape(PHASES * count, -1)
     by_phase = np.take(flat, matrices.rows, axis=1).reshape(PHASES, count, -1)
     for phase in reversed(range(PHASES - 1)):
         by_phase[phase] += by_phase[phase + 1]
-    later = by_phase.reshape(PHASES * count, -1) @ matrices.push_and_back
-    push, back = np.split(later.reshape(PHASES, count, -1).transpose(1, 0, 2), [columns], axis=2)
-    return Loads(
-        tables,
-        pull=by_phase[0] @ matrices.pull,
-        push=push,
-        back=back,
-        latency_seconds=np.maximum(latency, used.chain_latency_seconds),
-        chain_seconds=used.chain_seconds,
-    )
+    return Loads(tables, matrices, by_phase, np.maximum(latency, used.chain_latency_seconds), used.chain_seconds)
 
 
 def _check_replicas(model: ModelSpec, cluster: ClusterSpec, strategy: Strategy) -> None:

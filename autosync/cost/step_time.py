@@ -19,6 +19,7 @@ chain.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
@@ -72,22 +73,20 @@ def step_terms(loads: Loads, coefficients: Coefficients) -> StepTerms:
     node_forward = node_compute_seconds(tables, coefficients)
     forward = max(float(node_forward.max()), tables.gpu_flops * coefficients.gpu_seconds_per_flop)
     backward = 2 * forward
-    ready = np.linspace(0.0, backward, PHASES)
-    before_link = link_seconds(loads.pull, tables).max(axis=1)
-    before_node = node_seconds(loads.pull, tables, coefficients).max(axis=1)
-    link_push, node_push = link_seconds(loads.push, tables), node_seconds(loads.push, tables, coefficients)
-    link_back, node_back = link_seconds(loads.back, tables), node_seconds(loads.back, tables, coefficients)
-    server_push = server_seconds(loads.push, tables, coefficients)
-    chain = loads.chain_seconds
-    busy = (link_push + link_back, node_push + node_back, server_push)
-    busiest = np.max([chain, *(each.max(axis=2) for each in busy)], axis=0)
-    end = np.where(busiest > 0, busiest + ready, 0.0).max(axis=1)
-    computed = (node_push[:, 0] + node_back[:, 0] + 2 * node_forward).max(axis=1)
+    ready = np.linspace(0.0, backward, PHASES)[:, None]
+    links, nodes, servers, seconds = _resource_seconds(tables, coefficients)
+    pull, push, back = (each @ seconds for each in (loads.matrices.pull, loads.matrices.push, loads.matrices.back))
+    pulled, pushed, sent_back = (loads.by_phase[0] @ each for each in (pull, push, back))
+    busy = (loads.by_phase @ (push + back)).max(axis=2)
+    busiest = np.maximum(busy, loads.chain_seconds.T)
+    end = np.where(busiest > 0, busiest + ready, 0.0).max(axis=0)
+    computed = (pushed[:, nodes] + sent_back[:, nodes] + 2 * node_forward).max(axis=1)
     last = np.maximum(np.maximum(end, computed), backward)
+    before_link, before_node = pulled[:, links].max(axis=1), pulled[:, nodes].max(axis=1)
     overlapped = np.maximum(before_link, before_node) + forward + last
-    link_pull, node_pull = before_link + link_back[:, 0].max(axis=1), before_node + node_back[:, 0].max(axis=1)
-    link, node, server = (each[:, 0].max(axis=1) for each in (link_push, node_push, server_push))
-    longest = chain.max(axis=1)
+    link_pull, node_pull = before_link + sent_back[:, links].max(axis=1), before_node + sent_back[:, nodes].max(axis=1)
+    link, node, server = (pushed[:, each].max(axis=1) for each in (links, nodes, servers))
+    longest = loads.chain_seconds.max(axis=1)
     serial = link_pull + node_pull + forward + backward + np.maximum(link, longest) + np.maximum(node, server)
     return StepTerms(
         3 * forward, loads.latency_seconds, link_pull, link, node_pull, node, server, longest, overlapped, serial
@@ -124,3 +123,17 @@ def server_seconds(loads: FloatArray, tables: CostTables, coefficients: Coeffici
     at = tables.columns
     worked_bytes = loads[..., at.server_reduced_bytes] + loads[..., at.server_updated_bytes]
     return np.asarray(worked_bytes * coefficients.core_seconds_per_reduced_byte)
+
+
+def _resource_seconds(tables: CostTables, coefficients: Coefficients) -> tuple[slice, slice, slice, FloatArray]:
+    """Seconds that one of each column keeps each resource busy, (columns, links + nodes + servers); before it, where
+    links, nodes and servers lie in it."""
+    each = np.eye(tables.columns.count)
+    parts = (
+        link_seconds(each, tables),
+        node_seconds(each, tables, coefficients),
+        server_seconds(each, tables, coefficients),
+    )
+    ends = list(accumulate(part.shape[1] for part in parts))
+    links, nodes, servers = (slice(begin, end) for begin, end in zip([0, *ends], ends, strict=False))
+    return links, nodes, servers, np.hstack(parts)

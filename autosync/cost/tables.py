@@ -89,13 +89,13 @@ class VariableTable:
 class Matrices(NamedTuple):
     """What some channels load: C channels times 7 quantities make rows, of which `rows` (r,) load anything at all.
 
-    `pull` float64 (r, columns) and `push_and_back` (r, 2 columns), one beside the other, have those rows;
-    `latency_seconds` is float64 (C,).
+    `pull`, `push` and `back`, float64 (r, columns), have those rows; `latency_seconds` is float64 (C,).
     """
 
     rows: npt.NDArray[np.intp]
     pull: FloatArray
-    push_and_back: FloatArray
+    push: FloatArray
+    back: FloatArray
     latency_seconds: FloatArray
 
 
@@ -133,13 +133,14 @@ class CostTables:
         """The matrices of one or more channels, in the order given."""
         if channels not in self._matrices:
             found = [self.projected(channel) for channel in channels]
-            whole = np.concatenate([np.hstack([each.pull, each.push, each.back]) for each in found])
-            rows = np.flatnonzero(whole.any(axis=1))
-            pull, push_and_back = np.split(whole[rows], [self.columns.count], axis=1)
+            pull, push, back = (
+                np.concatenate([getattr(each, name) for each in found]) for name in ("pull", "push", "back")
+            )
+            rows = np.flatnonzero((pull + push + back).any(axis=1))
             latency = np.array([each.latency_seconds for each in found])
             if len(self._matrices) >= MOST_MATRICES:
                 self._matrices.clear()
-            self._matrices[channels] = Matrices(rows, pull, push_and_back, latency)
+            self._matrices[channels] = Matrices(rows, pull[rows], push[rows], back[rows], latency)
         return self._matrices[channels]
 
     @cached_property
