@@ -44,7 +44,7 @@ class Job:
         path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
         with self._stdout.open("w") as stdout, self._stderr.open("w") as stderr:
             self._process = subprocess.Popen(
-                [*_on_head(cluster), sys.executable, "-m", module, *arguments],
+                [*_on_head(cluster), sys.executable, "-X", "faulthandler", "-m", module, *arguments],
                 cwd=directory,
                 env=os.environ | {"PYTHONPATH": path, MARK: self._mark.partition("=")[2]},
                 stdout=stdout,
@@ -72,8 +72,11 @@ class Job:
             time.sleep(0.05)
 
     def status(self) -> int:
-        """Its exit status, once it has ended."""
-        return self._process.wait(PATIENCE_SECONDS)
+        """Its exit status, once it has ended; one that hangs is ended, and complains of where its threads stood."""
+        with suppress(subprocess.TimeoutExpired):
+            return self._process.wait(PATIENCE_SECONDS)
+        self._process.send_signal(signal.SIGABRT)  # faulthandler's, which writes down every thread's stack
+        return self._process.wait(LEAVING_SECONDS)
 
     def press_ctrl_c(self) -> None:
         """As a terminal does: to every process in the foreground, which is the command's group."""

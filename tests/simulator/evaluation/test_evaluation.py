@@ -191,7 +191,7 @@ def test_strategies_are_told_apart_by_architecture(findings: Findings) -> None:
 
 def test_speed_is_seconds_to_fit_and_candidates_a_second(findings: Findings) -> None:
     rows = {row[0]: row for row in table(findings, "speed").rows}
-    assert rows["guessing"] == ("guessing", "20", "0.50", "100", "2")
+    assert rows["guessing"] == ("guessing", "20", "0.50", "100 [100, 100]", "2")
 
 
 def test_what_a_search_has_is_asked_for_its_speed_alone(tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_what_a_search_has_is_asked_for_its_speed_alone(tmp_path: Path) -> None:
     whole = Evaluation(CELLS, SETTINGS, drafted, Journal(tmp_path / "results.jsonl"))
     whole.run(["speed"], list(drafted), lambda: next(clock), lambda _: None)
     (row,) = table(whole.findings(), "speed").rows
-    assert row == ("drafted linear", "20", "0.50", "100", "2")
+    assert row == ("drafted linear", "20", "0.50", "100 [100, 100]", "2")
 
 
 def test_controls_are_asked_for_their_accuracy_and_speed() -> None:
