@@ -16,11 +16,14 @@ __all__ = ["drifts_in_cell"]
 
 FloatArray = npt.NDArray[np.float64]
 
+DIGITS = 3
+
 
 def drifts_in_cell(records: Sequence[RuntimeRecord], tells: Sequence[bool]) -> FloatArray:
     """Of each record's occasion, in log seconds, (n,): 0 where nothing tells. All are of one model and cluster.
 
-    Those that tell, of those with a step time, are what the closed form is fitted to; the others tell nothing.
+    Those that tell, of those with a step time, are what the closed form is fitted to; the others tell nothing. To a
+    thousandth, so that a processor which rounds otherwise finds the same.
     """
     occasions = occasions_of(records)
     known = [place for place, record in enumerate(records) if tells[place] and record.timed]
@@ -33,7 +36,7 @@ def drifts_in_cell(records: Sequence[RuntimeRecord], tells: Sequence[bool]) -> F
     residuals = np.log(np.array([record.median_seconds for record in told], dtype=np.float64))
     for (model, cluster), places in positions_by_family(told).items():
         residuals[places] -= simulator.predict(model, cluster, [told[place].strategy for place in places])
-    found = drifts_of(residuals, occasions[known], np.ones(len(known)))
+    found = np.round(drifts_of(residuals, occasions[known], np.ones(len(known))), DIGITS)
     for occasion, drift in zip(occasions[known], found, strict=True):
         drifts[occasions == occasion] = drift
     return drifts
