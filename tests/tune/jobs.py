@@ -27,6 +27,7 @@ def _on_head(cluster: str | None) -> list[str]:
 
 def _heed_ctrl_c() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 @final
@@ -50,7 +51,7 @@ class Job:
                 stdout=stdout,
                 stderr=stderr,
                 start_new_session=True,
-                # A shell that starts this test in the background has Ctrl-C ignored, and children inherit that.
+                # Where this test runs in the background Ctrl-C may be ignored or blocked, and children inherit that.
                 preexec_fn=_heed_ctrl_c,
             )
 
