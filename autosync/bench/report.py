@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
+from PIL import Image
 
 from autosync.bench.bench_error import BenchError
 from autosync.bench.columns import CELLS, LIVE, SEARCHES
@@ -38,6 +39,12 @@ __all__ = ["Material", "write_report"]
 
 PAGE = "benchmarks.md"
 DOTS_PER_INCH = 150
+
+CELL = "cell_"
+"""What the names of pictures of a cell begin with: each has hundreds of curves, too many for SVG."""
+
+COLORS = 64
+"""Of a PNG, which is a third as large as with all colors."""
 
 Rows = list[dict[str, Any]]
 
@@ -76,7 +83,10 @@ class Material:
 
 
 def write_report(out: Path) -> Path:
-    """The page's path; beside it lie its tables as CSV, and its pictures as PNG and SVG. Raises `BenchError`."""
+    """The page's path; beside it lie its tables as CSV, and its pictures as PNG, those not of a cell as SVG too.
+
+    Raises `BenchError`.
+    """
     material = Material.read(out)
     if not material.searches and not material.live:
         raise BenchError(f"{out} holds no results; run `replay` or `live` with --out {out} first.")
@@ -90,8 +100,9 @@ def write_report(out: Path) -> Path:
                 page.append(part.markdown())
             else:
                 name, figure = part
-                _draw(folder, name, figure)
-                page.append(f"![{name.replace('_', ' ')}]({name}.svg)\n")
+                kinds = ("png",) if name.startswith(CELL) else ("png", "svg")
+                _draw(folder, name, figure, kinds)
+                page.append(f"![{name.replace('_', ' ')}]({name}.{kinds[-1]})\n")
         _write(folder / PAGE, "\n".join(page).encode())
     except OSError as error:
         raise BenchError(f"The report cannot be written to {folder}: {error.strerror}; name another --out.") from None
@@ -149,7 +160,7 @@ def _standings_parts(
         yield close_table(standings, share, f"within_{100 * share:.0f}_percent{suffix}", title)
     yield improvement_table(standings, f"improvement{suffix}", title)
     yield hits_table(standings, facts, f"hits{suffix}", title)
-    yield from ((f"cell_{_plain(cell)}{suffix}", cell_picture(standings, cell)) for cell in standings.cells)
+    yield from ((f"{CELL}{_plain(cell)}{suffix}", cell_picture(standings, cell)) for cell in standings.cells)
 
 
 def _is_searcher(name: str) -> bool:
@@ -161,10 +172,13 @@ def _plain(name: str) -> str:
     return "".join(each if each.isalnum() or each in "-_" else "_" for each in name)
 
 
-def _draw(folder: Path, name: str, figure: Figure) -> None:
-    for kind in ("png", "svg"):
+def _draw(folder: Path, name: str, figure: Figure, kinds: Sequence[str]) -> None:
+    for kind in kinds:
         partial = folder / f".{name}.{kind}"
         figure.savefig(partial, format=kind, dpi=DOTS_PER_INCH, metadata={"Date": None} if kind == "svg" else None)
+        if kind == "png":
+            with Image.open(partial) as drawn:
+                drawn.convert("RGB").quantize(COLORS).save(partial, format="png", optimize=True)
         os.replace(partial, folder / f"{name}.{kind}")
 
 

@@ -101,7 +101,7 @@ def test_tables_are_made_from_the_files_alone(data: Path, capsys: pytest.Capture
     assert str(page) in capsys.readouterr().out
     text = page.read_text(encoding="utf-8")
     for picture in ("summary_trials", "summary_bare_trials", "cell_mlp_two", "cell_mlp_three_bare"):
-        assert f"({picture}.svg)" in text
+        assert f"({picture}.{'png' if picture.startswith('cell') else 'svg'})" in text
         assert (page.parent / f"{picture}.png").stat().st_size > 1000
     with (page.parent / "within_5_percent.csv").open(encoding="utf-8") as file:
         table = {line["cell"]: line for line in csv.DictReader(file)}
