@@ -78,6 +78,15 @@ class Material:
         """Searches that had to find them."""
         return Standings.of(curves_of(self.searches), baselines=False)
 
+    def variants(self, baselines: bool) -> Standings:
+        """Guided search, the yardstick and all variants there are, by the seeds that each of them was run with."""
+        rows = [row for row in self.searches if row["baselines"] == baselines and _is_variant(row["searcher"])]
+        seeds: dict[str, set[int]] = {}
+        for row in rows:
+            seeds.setdefault(row["searcher"], set()).add(row["seed"])
+        common = set.intersection(*seeds.values()) if seeds else set()
+        return Standings.of(curves_of([row for row in rows if row["seed"] in common]), baselines)
+
     def costs(self) -> Table:
         return cost_table([*live_costs(self.live), *replay_costs(self.first, self.facts)])
 
@@ -136,14 +145,11 @@ def _parts(material: Material) -> Iterator[Table | tuple[str, Figure]]:
 
 def _replay_parts(material: Material) -> Iterator[Table | tuple[str, Figure]]:
     yield cells_table(material.facts)
-    for every, suffix, title in (
-        (material.first, "", "baselines first"),
-        (material.bare, "_bare", "no baselines given"),
-    ):
-        standings = every.only(_is_searcher)
+    for baselines, suffix, title in ((True, "", "baselines first"), (False, "_bare", "no baselines given")):
+        standings = (material.first if baselines else material.bare).only(_is_searcher)
         if standings.curves:
             yield from _standings_parts(standings, material.facts, suffix, title)
-        variants = every.only(lambda name: name in (OURS, YARDSTICK) or not _is_searcher(name))
+        variants = material.variants(baselines)
         if set(variants.searchers) - {OURS, YARDSTICK}:
             yield ablations_table(variants, f"ablations{suffix}", f"Ablations, {title}")
             yield summary_table(variants, f"variants{suffix}", f"Guided search and its variants, {title}")
@@ -166,6 +172,11 @@ def _standings_parts(
 def _is_searcher(name: str) -> bool:
     """Whether it is one that autosync.tune has, or the bound of them all, and no variant."""
     return name in (*SEARCHERS, IDEAL)
+
+
+def _is_variant(name: str) -> bool:
+    """Whether it is one, or what variants are held against."""
+    return name in (OURS, YARDSTICK) or not _is_searcher(name)
 
 
 def _plain(name: str) -> str:

@@ -13,6 +13,7 @@ from autosync.bench.columns import SEARCHES
 from autosync.bench.contenders import OURS, Known
 from autosync.bench.curves import Contest, curves_of
 from autosync.bench.replaying import Replaying, SearchJob, searched
+from autosync.bench.report import Material
 from autosync.bench.transfer import checkpoint_of
 from autosync.dataset import RecordStore, ResultStore
 from tests.tune.recorded.examples import cell, records_of, write_dataset
@@ -128,6 +129,15 @@ def test_ablations_compare_guided_search_with_less_of_it(data: Path) -> None:
     with (data.parent / "out" / "report" / "ablations.csv").open(encoding="utf-8") as file:
         (line,) = csv.DictReader(file)
     assert (line["without"], line["whole"]) == ("the replay and the network, the closed form alone", "guided-replay")
+
+
+def test_variants_are_compared_by_the_seeds_that_all_were_run_with(data: Path) -> None:
+    replayed(data, "--searchers", "random", "--seeds", "10")
+    replayed(data, "--searchers", "guided-analytic", "--seeds", "5", command="ablations")
+    standings = Material.read(data.parent / "out").variants(baselines=True)
+    assert {len(each.true) for each in standings.curves.values()} == {5}
+    assert {contest.searcher for contest in standings.curves} == {"random", "guided-analytic"}
+    assert not Material.read(data.parent / "out").variants(baselines=False).curves
 
 
 def test_knowledge_is_transferred_from_other_cells_by_a_checkpoint_that_is_made_once(tmp_path: Path) -> None:
