@@ -212,8 +212,8 @@ def ablations_table(standings: Standings, name: str, title: str) -> Table:
         title,
         "Guided search without a part, by the seeds that all were run with. *more trials*: to 5 %, *more area*: under "
         "the regret curve, times those of the whole; geometric mean over cells. Over 1: the part is worth having, on "
-        "these cells. *cells*: in how many the whole has less area, and how likely so uneven a count is by chance (sign "
-        "test), which speaks of cells alike.",
+        "these cells. *cells*: in how many the whole has less area, and how likely so uneven a count is by chance (sign"
+        " test), which speaks of cells alike.",
         ("without", "whole", "to 5 %, whole", "to 5 %, without", "more trials", "more area", "cells"),
         rows,
     )
