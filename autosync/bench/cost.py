@@ -141,7 +141,9 @@ def cost_table(costs: Sequence[Cost]) -> Table:
     return Table(
         "cost",
         "What a search costs",
-        f"*live*: the whole command, finals included; *replay*: trials and thinking of the first {TRIALS} trials. "
+        f"*live*: the whole command, finals included, and what they proved; *replay*: trials and thinking of the first "
+        f"{TRIALS} trials, as short as they were recorded, without finals, and the best that was among them, which is "
+        "proven by nothing: a limit of what can be hoped for. "
         f"*training*: {EPOCHS} epochs with the best baseline, *share*: the search's of that; *break even*: epochs "
         f"after which the search is paid for. Taken to be trained on: {'; '.join(data) or 'nothing yet'}.",
         ("cell", "how", "trials", "search", "speed-up", "steps an epoch", "training", "share", "break even"),
