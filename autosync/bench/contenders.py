@@ -49,7 +49,7 @@ MEMBERS = 3
 
 OURS = "guided"
 IDEAL = "ideal"
-"""No rival, but the bound: it knows what each strategy takes without noise, as far as the records tell."""
+"""No rival, but a reference: it knows what each strategy takes without noise, as far as the records tell."""
 
 
 @final

@@ -1,4 +1,4 @@
-"""What a search could do that knew everything but the noise: the bound beside what searchers do.
+"""What a search could do that knew everything but the noise: the reference beside what searchers do.
 
 What a pool's strategies take without noise is not known, only how likely each value is. How such times are spread over
 a pool is the likeliest distribution given what was measured, of no assumed shape (Kiefer, Wolfowitz: "Consistency of

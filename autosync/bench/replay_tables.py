@@ -111,7 +111,7 @@ def summary_table(standings: Standings, name: str, title: str) -> Table:
         "of medians. *area*: under the regret curve, the mean regret over all trials; *less*: times less area. *x "
         f"after*: speed-up over the best baseline after {EARLY} trials. *returned*: median regret then of the one "
         "that was measured fastest, which noise may have made so. *clock*: seconds of trials to 5 %. *thinking*: "
-        f"processor time a trial. *{IDEAL}* is no searcher, but the bound: it knows what each strategy takes without "
+        f"processor time a trial. *{IDEAL}* is no searcher, but a reference: it knows what each strategy takes without "
         "noise, as far as the records tell, and times them in that order.",
         (
             "searcher",

@@ -133,7 +133,7 @@ def searched(
     clocks: list[float] = []
     begin = clock()
     searcher = CONTENDERS[job.searcher](Start(space, seeds, seed, known))
-    records = run_search(searcher, table, job.trials, lambda _: clocks.append(round(table.clock_seconds, 3)))
+    records = run_search(searcher, table, job.trials, lambda _: clocks.append(table.clock_seconds))
     thought = clock() - begin
     found = [cell.space.canonical(each.strategy) for each in records]
     return {

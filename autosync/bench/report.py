@@ -68,15 +68,9 @@ class Material:
         searches = [row for row in ResultStore(out / "searches", SEARCHES).read() if row["data"] in current]
         return cls(facts, searches, ResultStore(out / "live", LIVE).read())
 
-    @property
-    def first(self) -> Standings:
-        """Searches that began with the baselines."""
-        return Standings.of(curves_of(self.searches), baselines=True)
-
-    @property
-    def bare(self) -> Standings:
-        """Searches that had to find them."""
-        return Standings.of(curves_of(self.searches), baselines=False)
+    def standings(self, baselines: bool) -> Standings:
+        """Of searches that began with the baselines, or of those that had to find them."""
+        return Standings.of(curves_of(self.searches), baselines)
 
     def variants(self, baselines: bool) -> Standings:
         """Guided search, the yardstick and all variants there are, by the seeds that each of them was run with."""
@@ -88,7 +82,7 @@ class Material:
         return Standings.of(curves_of([row for row in rows if row["seed"] in common]), baselines)
 
     def costs(self) -> Table:
-        return cost_table([*live_costs(self.live), *replay_costs(self.first, self.facts)])
+        return cost_table([*live_costs(self.live), *replay_costs(self.standings(baselines=True), self.facts)])
 
 
 def write_report(out: Path) -> Path:
@@ -146,7 +140,7 @@ def _parts(material: Material) -> Iterator[Table | tuple[str, Figure]]:
 def _replay_parts(material: Material) -> Iterator[Table | tuple[str, Figure]]:
     yield cells_table(material.facts)
     for baselines, suffix, title in ((True, "", "baselines first"), (False, "_bare", "no baselines given")):
-        standings = (material.first if baselines else material.bare).only(_is_searcher)
+        standings = material.standings(baselines).only(_is_searcher)
         if standings.curves:
             yield from _standings_parts(standings, material.facts, suffix, title)
         variants = material.variants(baselines)
@@ -170,7 +164,7 @@ def _standings_parts(
 
 
 def _is_searcher(name: str) -> bool:
-    """Whether it is one that autosync.tune has, or the bound of them all, and no variant."""
+    """Whether it is one that autosync.tune has, or what they are all held against, and no variant."""
     return name in (*SEARCHERS, IDEAL)
 
 
