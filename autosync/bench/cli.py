@@ -107,7 +107,12 @@ def _searching(cells: Sequence[str]) -> Any:
             click.option("--seeds", type=click.IntRange(1), default=3, help="Searches each."),
             click.option("--trials", type=click.IntRange(1), default=60, help="Of each search, finals not counted."),
             click.option("--searcher", default="guided", help=f"One of {', '.join(SEARCHERS)}."),
-            click.option("--without-rule", default="", help="A rule of the search space to switch off."),
+            click.option(
+                "--without-rule",
+                "without_rules",
+                multiple=True,
+                help="A rule of the search space to switch off; repeatable, each has searches of its own.",
+            ),
             click.argument("more", nargs=-1, type=click.UNPROCESSED),
         )
         for option in reversed(options):
@@ -164,14 +169,17 @@ def _replay(searchers: str, cells: str, given: dict[str, Any]) -> None:
     replay(ReplayOrder(searchers=_listed(searchers), cells=_listed(cells), **given), click.echo)
 
 
-def _live(control: bool, data: Path, out: Path, cells: str, seeds: int, **given: Any) -> int:
+def _live(
+    control: bool, data: Path, out: Path, cells: str, seeds: int, without_rules: Sequence[str], **given: Any
+) -> int:
     from autosync.bench.commands import live
     from autosync.bench.live import LiveJob, parse_cell
 
     jobs = [
-        LiveJob(parse_cell(cell), seed=seed, control=control, **given)
+        LiveJob(parse_cell(cell), seed=seed, control=control, without_rule=rule, **given)
         for seed in range(seeds)
         for cell in _listed(cells)
+        for rule in without_rules or ("",)
     ]
     return 0 if live(jobs, data, out, click.echo) else UNFINISHED
 

@@ -14,6 +14,7 @@ SEARCHES = (
     ResultColumn("baselines", "flag", "none", "whether the hand-written strategies were proposed first"),
     ResultColumn("seed", "integer", "none", "seed of the searcher, and of which trial of a strategy is met first"),
     ResultColumn("trials", "integer", "trials", "the budget"),
+    ResultColumn("taught_on", "text", "none", "digest of the cells that taught its simulator before; empty when none"),
     ResultColumn("pool", "integer", "strategies", "what there was to choose from"),
     ResultColumn("best_seconds", "number", "s", "step time of the pool's best"),
     ResultColumn("baseline_seconds", "number", "s", "step time of the best baseline"),
@@ -62,6 +63,8 @@ LIVE = (
     ResultColumn("taught_on", "text", "none", "digest of the cells that taught its simulator before; empty when none"),
     ResultColumn("seed", "integer", "none", "seed of the search"),
     ResultColumn("control", "flag", "none", "whether no gain is possible here"),
+    ResultColumn("budget", "integer", "trials", "that were asked for"),
+    ResultColumn("more", "text", "none", "what else autosync.tune was given"),
     ResultColumn("trials", "integer", "trials", "that were run, finals not counted"),
     ResultColumn("failed_trials", "integer", "trials", "of these"),
     ResultColumn("wall_seconds", "number", "s", "of the whole search, finals included"),
@@ -79,5 +82,9 @@ LIVE = (
     ResultColumn("bound_seconds", "number", "s", "that no exact strategy's step goes below, by links and cores alone"),
     ResultColumn("replicas", "integer", "devices", "that train"),
     ResultColumn("batch_size", "integer", "examples", "of one replica's step"),
+    ResultColumn("purposes", "texts", "none", "of each trial: a baseline, a strategy searched for, or one timed again"),
+    ResultColumn("measured_seconds", "numbers", "s", "median step time of each trial; null when none"),
+    ResultColumn("hits", "flags", "none", "whether each trial was faster than the best baseline by 2 standard errors"),
+    ResultColumn("code", "text", "none", "digest of autosync's source"),
 )
 """A row is one live search."""

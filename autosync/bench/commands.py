@@ -78,7 +78,7 @@ def live(
     """
     store = ResultStore.create(out / "live", LIVE)
     recorded, _ = read_cells(data) if any(job.may_be_taught for job in jobs) else ([], [])
-    failed = 0
+    code, failed = engine_digest(SOURCE), 0
     for number, asked in enumerate(jobs, 1):
         strange = strange_to(recorded, asked.cell.model, asked.cell.cluster_name) if asked.may_be_taught else []
         job = replace(asked, taught_on=digest([each.digest for each in strange])) if strange else asked
@@ -88,7 +88,7 @@ def live(
         checkpoint = checkpoint_of(strange, out / "checkpoints", ALL_MEMBERS, None) if strange else None
         status = run_live(job, out, checkpoint, run)
         if status == 0:
-            store.write(job.key, [row_of(job, out)])
+            store.write(job.key, [row_of(job, out) | {"code": code}])
         else:
             say(f"It ended with status {status}; the others go on.")
             failed += 1

@@ -14,14 +14,14 @@ from typing import Any, final
 from autosync.bench.bench_error import BenchError
 from autosync.bench.contenders import OURS
 from autosync.cost import step_bound
-from autosync.dataset import RecordStore
-from autosync.errors import SpecError
-from autosync.spec import parse_json
+from autosync.errors import AutosyncError
+from autosync.report.findings import Findings
+from autosync.runs import read_run
 from autosync.spec.codec import digest
 
 __all__ = ["INTERRUPTED", "LiveCell", "LiveJob", "command_of", "parse_cell", "row_of", "run_command", "run_live"]
 
-FORMAT = "autosync.bench.live/2"
+FORMAT = "autosync.bench.live/3"
 INTERRUPTED = 130
 """What `autosync.tune` exits with after Ctrl-C."""
 
@@ -140,21 +140,19 @@ def row_of(job: LiveJob, out: Path) -> Row:
     """What came of a job that is done, as a row of `LIVE`. Raises `BenchError` when its result cannot be read."""
     directory = job.directory(out)
     try:
-        result = parse_json((directory / "result.json").read_bytes(), "A result")
-        run = parse_json((directory / "run.json").read_bytes(), "A run")
-        return _row(job, result, RecordStore(directory / "data").read(run=run["name"]))
-    except (OSError, SpecError, KeyError, IndexError, TypeError) as error:
+        return _row(job, Findings(read_run(directory, directory / "data")))
+    except (AutosyncError, KeyError, TypeError, ValueError) as error:
         raise BenchError(
             f"{directory} should hold a finished run, but: {error!r}; remove it, and run it again."
         ) from None
 
 
-def _row(job: LiveJob, result: Row, records: Sequence[Any]) -> Row:
+def _row(job: LiveJob, found: Findings) -> Row:
+    trials, result = found.run.trials, found.run.result or {}
     verdict = result["verdict"]
     by_digest = {each["strategy_digest"]: each for each in result["strategies"]}
     winner, baseline = by_digest[verdict["winner"]], by_digest[verdict["baseline"]]
-    searched = [each for each in records if each.of_search and each.outcome != "lost"]
-    found = next(number for number, each in enumerate(searched, 1) if each.strategy.digest == verdict["winner"])
+    first = 1 + [each.strategy.digest for each in trials].index(verdict["winner"])
     low, high = verdict["speedup_interval"]
     return {
         "cell": str(job.cell),
@@ -164,10 +162,12 @@ def _row(job: LiveJob, result: Row, records: Sequence[Any]) -> Row:
         "taught_on": job.taught_on,
         "seed": job.seed,
         "control": job.control,
+        "budget": job.trials,
+        "more": " ".join(job.more),
         "trials": result["trials"],
         "failed_trials": result["failed_trials"],
         "wall_seconds": result["wall_seconds"],
-        "found_after_trials": found,
+        "found_after_trials": first,
         "speedup": verdict["speedup"],
         "speedup_low": low,
         "speedup_high": high,
@@ -178,9 +178,12 @@ def _row(job: LiveJob, result: Row, records: Sequence[Any]) -> Row:
         "winner_label": verdict["winner_label"],
         "winner_seconds": winner["median_seconds"],
         "changes_statistics": winner["changes_statistics"],
-        "bound_seconds": step_bound(searched[0].model, searched[0].cluster).seconds,
-        "replicas": len(searched[0].strategy.replicas),
-        "batch_size": searched[0].model.batch_size,
+        "bound_seconds": step_bound(trials[0].model, trials[0].cluster).seconds,
+        "replicas": len(trials[0].strategy.replicas),
+        "batch_size": trials[0].model.batch_size,
+        "purposes": [each.purpose for each in trials],
+        "measured_seconds": [each.median_seconds for each in trials],
+        "hits": [each.hit for each in found.points],
     }
 
 

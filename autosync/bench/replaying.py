@@ -26,7 +26,7 @@ from autosync.tune.recorded.table import RecordedTable
 
 __all__ = ["FORMAT", "SEEDS_A_JOB", "Replaying", "SearchJob", "searched"]
 
-FORMAT = "autosync.bench.search/2"
+FORMAT = "autosync.bench.search/3"
 SEEDS_A_JOB = 5
 """An interrupted command loses at most so many searches a process."""
 
@@ -144,6 +144,7 @@ def searched(
         "baselines": job.baselines,
         "seed": seed,
         "trials": job.trials,
+        "taught_on": job.taught_on,
         "pool": len(cell.trials),
         "best_seconds": cell.best_seconds,
         "baseline_seconds": cell.baseline_seconds,

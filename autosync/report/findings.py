@@ -46,6 +46,11 @@ class Point:
     def is_baseline(self) -> bool:
         return self.record.purpose == "baseline"
 
+    @property
+    def is_searched(self) -> bool:
+        """Whether a searcher chose it: no baseline, and nothing that was only timed again."""
+        return self.record.purpose == "search"
+
 
 @final
 @dataclass(frozen=True)
@@ -111,7 +116,7 @@ class Findings:
     @cached_property
     def qualities(self) -> dict[str, Quality]:
         """How good predictions were: of all that was searched, of each architecture's, and of the baselines."""
-        searched = [each for each in self.points if not each.is_baseline]
+        searched = [each for each in self.points if each.is_searched]
         groups = {"all that was searched": searched}
         for each in searched:
             groups.setdefault(each.architecture, []).append(each)

@@ -47,7 +47,8 @@ class PlayedTune:
         given = dict(itertools.pairwise(command))
         directory, store = Path(given["--out"]), RecordStore.create(Path(given["--data"]))
         directory.mkdir(parents=True, exist_ok=True)
-        (directory / "run.json").write_text(json.dumps({"name": directory.name}))
+        run = {"name": directory.name, "model_digest": MODEL.digest, "cluster": CLUSTER.to_json()}
+        (directory / "run.json").write_text(json.dumps(run))
         if self.status:
             return self.status
         trials = [record("all_reduce_25mb", [0.2]), record(FOUND, [self.found_seconds])]
@@ -95,6 +96,9 @@ def test_a_live_search_is_kept_and_not_run_again(tmp_path: Path) -> None:
     assert (row["speedup"], row["beyond_noise"], row["found_after_trials"]) == (pytest.approx(2.0), True, 2)
     assert (row["baseline_seconds"], row["median_baseline_seconds"], row["winner_seconds"]) == (0.2, 0.2, 0.1)
     assert (row["batch_size"], row["replicas"]) == (MODEL.batch_size, 2)
+    assert (row["budget"], row["more"], bool(row["code"])) == (40, "--simulator replay", True)
+    assert row["purposes"] == ["baseline", "search"]
+    assert (row["measured_seconds"], row["hits"]) == ([0.2, 0.1], [False, True])
     assert said[-1] == "1 of 1 searches have a result."
 
 

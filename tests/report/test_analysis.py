@@ -96,6 +96,19 @@ def test_noise_between_trials_makes_hits_rarer() -> None:
         assert is_hit(timed(0.09), yardstick, noise) is hit
 
 
+def test_noise_between_trials_holds_that_within_them() -> None:
+    """A trial's error is the greater of the two, not their sum."""
+    turns = [timed(0.1 * factor, 0.03) for factor in (0.95, 1.0, 1.05, 1.0)]
+    baseline, noise = turns[1], noise_of([], turns)
+    yardstick = yardstick_of([baseline], turns, baseline.strategy.digest, noise)
+    assert yardstick is not None
+    assert noise.between is not None
+    both = 2 * math.hypot(noise.between, noise.between / 2)
+    assert is_hit(timed(yardstick.seconds * math.exp(-both * 1.02), 0.03), yardstick, noise)
+    assert not is_hit(timed(yardstick.seconds * math.exp(-both * 0.98), 0.03), yardstick, noise)
+    assert not is_hit(timed(yardstick.seconds * math.exp(-both * 1.02), 0.5), yardstick, noise)
+
+
 def test_a_baseline_that_was_not_timed_is_no_yardstick() -> None:
     assert yardstick_of([], [], None, noise_of([], [])) is None
 

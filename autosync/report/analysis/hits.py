@@ -1,9 +1,10 @@
 """Hit-rates: the share of searched trials that were better than the best baseline beyond the noise.
 
 Notation, in log seconds: y_i is a trial's median and e_i its standard error; y_b and e_b are the best baseline's. A
-trial is a hit when y_i < y_b - 2 sqrt(e_i^2 + e_b^2). e_i^2 is that of the median over steps, plus d^2 between trials
-(`autosync.report.analysis.noise`) where that is known; a baseline that was measured T times in turns has
-e_b = d / sqrt(T). Trials that were stopped or failed are no hits, and count.
+trial is a hit when y_i < y_b - 2 sqrt(e_i^2 + e_b^2). e_i is the deviation d between trials, which holds the noise
+within them (`autosync.report.analysis.noise`), or that of the median over the trial's own steps, if that is more or d is
+not known; a baseline that was measured T times in turns has e_b = d / sqrt(T). Trials that were stopped or failed are no
+hits, and count.
 """
 
 from __future__ import annotations
@@ -101,6 +102,6 @@ def wilson_interval(hits: int, trials: int) -> tuple[float, float]:
 
 
 def _error(record: RuntimeRecord, noise: Noise) -> float:
-    """Standard error of the logarithm of the trial's median, from the width of its interval, and of the trial."""
+    """Standard error of the logarithm of the trial's median; that over its steps from the width of their interval."""
     low, high = median_interval(record.step_seconds)
-    return math.hypot((math.log(high) - math.log(low)) / (2 * NORMAL_95), noise.between or 0.0)
+    return max((math.log(high) - math.log(low)) / (2 * NORMAL_95), noise.between or 0.0)

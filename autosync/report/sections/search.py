@@ -23,7 +23,7 @@ def search_section(findings: Findings) -> Section:
     points, yardstick = findings.points, findings.yardstick
     if not any(each.record.median_seconds is not None for each in points):
         return _section([Note("No trial has been timed yet, so there is no curve to draw.")])
-    searched = [each for each in points if not each.is_baseline]
+    searched = [each for each in points if each.is_searched]
     rates = hit_rates([(each.number, each.hit) for each in searched]) if searched and yardstick else []
     caption = (
         f"Above: the median step time of each trial with its 95 % interval over steps; large marks with a dark edge "

@@ -34,23 +34,15 @@ class Cell:
     """The pool: each strategy by its canonical form, with its records in order of their start.
 
     Steps are as if the machine had not drifted between occasions: a search would have timed all on one. `deviation` is
-    that of log seconds between trials of one strategy.
+    that of log seconds between trials of one strategy. `digest` is of what was measured: what is worked out from it,
+    such as drifts, differs in its last digits from processor to processor.
     """
 
     name: str
     space: SearchSpace
     trials: Mapping[Strategy, tuple[RuntimeRecord, ...]]
     deviation: float
-
-    @cached_property
-    def digest(self) -> str:
-        """Of all that was measured."""
-        return digest(
-            [
-                [strategy.digest, [[each.outcome, each.started_at, *each.step_seconds] for each in trials]]
-                for strategy, trials in self.trials.items()
-            ]
-        )
+    digest: str
 
     @cached_property
     def seconds(self) -> Mapping[Strategy, float]:
@@ -139,7 +131,8 @@ def _cell(name: str, records: Sequence[RuntimeRecord]) -> Cell:
         trials.setdefault(space.canonical(record.strategy), []).append(record)
     # By digest: in the order of time, strategies bred from good ones would come last.
     ordered = sorted(trials.items(), key=lambda each: each[0].digest)
-    return Cell(name, space, {strategy: tuple(own) for strategy, own in ordered}, math.nan)
+    measured = [[each.strategy.digest, each.outcome, each.started_at, *each.step_seconds] for each in records]
+    return Cell(name, space, {strategy: tuple(own) for strategy, own in ordered}, math.nan, digest(measured))
 
 
 def _leveled(records: Sequence[RuntimeRecord]) -> list[RuntimeRecord]:
