@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Any, final
 
-import numpy as np
-
+from autosync.bench.intervals import Estimate, median_of
+from autosync.bench.live_tables import kinds_of, over_seeds
 from autosync.bench.standings import Standings
+from autosync.bench.words import in_times
 from autosync.simulator.evaluation.tables import Table
 from autosync.tune.progress import duration
 
@@ -18,6 +20,9 @@ __all__ = ["EPOCHS", "Cost", "cost_table", "live_costs", "replay_costs"]
 EPOCHS = 90
 TRIALS = 40
 """Of a replayed search, for which it is charged."""
+
+LARGE = 10
+"""Epochs from which on tenths of them are not said."""
 
 TRAINED_ON: Mapping[str, tuple[str, int]] = {
     "bert-mini": ("WikiText-2 in sequences of 32 tokens", 65_269),
@@ -43,15 +48,15 @@ TRAINED_ON: Mapping[str, tuple[str, int]] = {
 @final
 @dataclass(frozen=True)
 class Cost:
-    """A search that took `search_seconds` and `trials`, and what a step took before and takes with what it found."""
+    """A search that took `search_seconds` and `trials`, what a step took before, and how many times faster it is."""
 
     cell: str
     model: str
     how: str
     trials: float
-    search_seconds: float
+    search_seconds: Estimate
     baseline_seconds: float
-    found_seconds: float
+    speedup: Estimate
     examples_a_step: int
 
     @property
@@ -64,36 +69,31 @@ class Cost:
         return EPOCHS * self.steps_an_epoch * self.baseline_seconds
 
     @property
-    def saved_seconds(self) -> float:
-        """Of `EPOCHS` epochs, the search not yet paid for."""
-        return EPOCHS * self.steps_an_epoch * (self.baseline_seconds - self.found_seconds)
+    def epochs_to_break_even(self) -> Estimate:
+        """By the interval of the speed-up; infinite where nothing is gained."""
+        return Estimate(*map(self._epochs, (self.speedup.value, self.speedup.high, self.speedup.low)))
 
-    @property
-    def epochs_to_break_even(self) -> float:
-        """Infinite when nothing was gained."""
-        return EPOCHS * self.search_seconds / self.saved_seconds if self.saved_seconds > 0 else math.inf
+    def _epochs(self, speedup: float) -> float:
+        saved_an_epoch = self.steps_an_epoch * self.baseline_seconds * (1 - 1 / speedup) if speedup > 0 else 0.0
+        return self.search_seconds.value / saved_an_epoch if saved_an_epoch > 0 else math.inf
 
 
 def live_costs(rows: Sequence[Mapping[str, Any]], searcher: str = "guided") -> list[Cost]:
-    """Of each cell that was searched live, the middle of its seeds by how long they took."""
-    by_cell: dict[str, list[Mapping[str, Any]]] = {}
-    for row in rows:
-        if row["searcher"] == searcher and not row["control"] and not row["without_rule"]:
-            by_cell.setdefault(row["cell"], []).append(row)
-    middle = [sorted(own, key=lambda row: row["wall_seconds"])[len(own) // 2] for _, own in sorted(by_cell.items())]
+    """Of each cell that was searched live, over its seeds."""
+    wanted = [row for row in rows if row["searcher"] == searcher and not row["control"] and not row["without_rule"]]
     return [
         Cost(
-            row["cell"],
-            row["model"],
+            kind.cell,
+            own[0]["model"],
             "live",
-            row["trials"],
-            row["wall_seconds"],
-            row["baseline_seconds"],
-            min(row["winner_seconds"], row["baseline_seconds"]),
-            row["replicas"] * row["batch_size"],
+            median([row["trials"] for row in own]),
+            median_of([row["wall_seconds"] for row in own]),
+            median([row["baseline_seconds"] for row in own]),
+            over_seeds(own),
+            own[0]["replicas"] * own[0]["batch_size"],
         )
-        for row in middle
-        if row["model"] in TRAINED_ON
+        for kind, own in kinds_of(wanted).items()
+        if own[0]["model"] in TRAINED_ON
     ]
 
 
@@ -112,9 +112,9 @@ def replay_costs(standings: Standings, facts: Sequence[Mapping[str, Any]], searc
                 row["model"],
                 "replay",
                 trials,
-                float(np.median(curves.clock[:, trials - 1] + thinking)),
+                median_of(curves.clock[:, trials - 1] + thinking),
                 row["baseline_seconds"],
-                float(np.median(curves.best[:, trials - 1])),
+                median_of(curves.improvement[:, trials - 1]),
                 row["replicas"] * row["batch_size"],
             )
         )
@@ -129,12 +129,12 @@ def cost_table(costs: Sequence[Cost]) -> Table:
             each.cell,
             each.how,
             f"{each.trials:.0f}",
-            duration(each.search_seconds),
-            f"{each.baseline_seconds / each.found_seconds:.2f}",
+            _between(each.search_seconds, duration),
+            in_times(each.speedup),
             f"{each.steps_an_epoch}",
             duration(each.training_seconds),
-            f"{100 * each.search_seconds / each.training_seconds:.2g} %",
-            f"{each.epochs_to_break_even:.2g}" if math.isfinite(each.epochs_to_break_even) else "never",
+            f"{100 * each.search_seconds.value / each.training_seconds:.2g} %",
+            _between(each.epochs_to_break_even, _epochs),
         )
         for each in costs
     ]
@@ -144,8 +144,21 @@ def cost_table(costs: Sequence[Cost]) -> Table:
         f"*live*: the whole command, finals included, and what they proved; *replay*: trials and thinking of the first "
         f"{TRIALS} trials, as short as they were recorded, without finals, and the best that was among them, which is "
         "proven by nothing: a limit of what can be hoped for. "
-        f"*training*: {EPOCHS} epochs with the best baseline, *share*: the search's of that; *break even*: epochs "
-        f"after which the search is paid for. Taken to be trained on: {'; '.join(data) or 'nothing yet'}.",
+        f"*search*: median over seeds; *training*: {EPOCHS} epochs with the best baseline, *share*: the search's of "
+        "that; *break even*: epochs after which the search is paid for, by the interval of the speed-up. Taken to be "
+        f"trained on: {'; '.join(data) or 'nothing yet'}.",
         ("cell", "how", "trials", "search", "speed-up", "steps an epoch", "training", "share", "break even"),
         rows,
     )
+
+
+def _between(estimate: Estimate, write: Callable[[float], str]) -> str:
+    """With its interval, where one is told."""
+    value, low, high = map(write, (estimate.value, estimate.low, estimate.high))
+    return value if low == value == high else f"{value} [{low}, {high}]"
+
+
+def _epochs(epochs: float) -> str:
+    if not math.isfinite(epochs):
+        return "never"
+    return f"{epochs:.0f}" if epochs >= LARGE else f"{epochs:.2g}"

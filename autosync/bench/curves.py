@@ -105,12 +105,17 @@ class Curves:
 
 
 def curves_of(rows: Iterable[Mapping[str, Any]]) -> dict[Contest, Curves]:
-    """The curves of all contests in `rows`, in the rows' order; each with the largest budget that was run."""
-    by_contest: dict[Contest, dict[int, list[Mapping[str, Any]]]] = {}
+    """The curves of all contests in `rows`, in the rows' order; each with the largest budget that was run, and taught
+    on the same cells: where there are searches taught on several, by those of which there are most."""
+    by_contest: dict[Contest, dict[tuple[int, str], list[Mapping[str, Any]]]] = {}
     for row in rows:
         contest = Contest(row["cell"], row["searcher"], row["baselines"])
-        by_contest.setdefault(contest, {}).setdefault(row["trials"], []).append(row)
-    return {contest: _curves(budgets[max(budgets)], max(budgets)) for contest, budgets in by_contest.items()}
+        by_contest.setdefault(contest, {}).setdefault((row["trials"], row["taught_on"]), []).append(row)
+    found = {}
+    for contest, alike in by_contest.items():
+        trials, taught_on = max(alike, key=lambda each: (each[0], len(alike[each]), each[1]))
+        found[contest] = _curves(alike[trials, taught_on], trials)
+    return found
 
 
 def _curves(rows: Sequence[Mapping[str, Any]], trials: int) -> Curves:

@@ -10,11 +10,12 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullLocator
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from autosync.bench.contenders import IDEAL
 from autosync.bench.curves import Contest, Curves
 from autosync.bench.intervals import Estimate
+from autosync.bench.live_tables import kinds_of, over_seeds
 from autosync.bench.standings import CLOSE, YARDSTICK, Standings
 
 __all__ = ["cell_picture", "live_picture", "summary_picture"]
@@ -38,6 +39,7 @@ def cell_picture(standings: Standings, cell: str) -> Figure:
     grid = figure.subplots(2 * blocks, columns, sharex=True, sharey="row", squeeze=False, height_ratios=(5, 2) * blocks)
     own = {name: standings.curves[Contest(cell, name, _baselines(standings))] for name in standings.searchers}
     highest = max(float(np.nanmax(np.where(np.isfinite(each.regret), each.regret, 0.0))) for each in own.values())
+    most_hits = max((rate.high for name in searchers for _, rate in own[name].hit_rates()), default=1.0)
     for place in range(blocks * columns):
         above, below = grid[2 * (place // columns) : 2 * (place // columns) + 2, place % columns]
         if place >= len(searchers):
@@ -56,7 +58,7 @@ def cell_picture(standings: Standings, cell: str) -> Figure:
         _hit_rates(below, own[searcher], color)
         above.set_title(searcher, fontsize=11, color=color)
         _regret_axis(above, highest)
-        below.set_ylim(-0.03, 1.03)
+        _hit_axis(below, most_hits)
         if place % columns == 0:
             above.set_ylabel("regret")
             below.set_ylabel("hit-rate")
@@ -106,18 +108,20 @@ def live_picture(rows: Sequence[Mapping[str, Any]]) -> Figure | None:
     """The re-measured speed-up over the best baseline of every live search, with its interval."""
     if not rows:
         return None
-    cells = sorted({(row["control"], row["cell"]) for row in rows})
-    figure = Figure(figsize=(9, 1.5 + 0.6 * len(cells)))
+    kinds = [
+        (f"{kind.cell}\n{kind.name}, {kind.asked}{' (control)' if control else ''}", control, own)
+        for control in (False, True)
+        for kind, own in kinds_of(row for row in rows if row["control"] == control).items()
+    ]
+    figure = Figure(figsize=(9, 1.5 + 0.7 * len(kinds)))
     axis = figure.subplots()
-    for place, (control, cell) in enumerate(cells):
-        own = [row for row in rows if (row["control"], row["cell"]) == (control, cell)]
-        for number, row in enumerate(sorted(own, key=lambda row: (row["searcher"], row["seed"]))):
+    for place, (_, control, own) in enumerate(kinds):
+        for number, row in enumerate(own):
             beside = place + 0.5 * ((number + 0.5) / len(own) - 0.5)
-            estimate = Estimate(row["speedup"], row["speedup_low"], row["speedup_high"])
-            _dot(axis, estimate, beside, YARDSTICKS if control else OURS, math.inf)
+            _dot(axis, over_seeds([row]), beside, YARDSTICKS if control else OURS, math.inf)
     axis.axvline(1, color="#555555", linestyle="--", linewidth=1.2)
-    axis.set_yticks(range(len(cells)), [f"{cell}{' (control)' if control else ''}" for control, cell in cells])
-    axis.set_ylim(len(cells) - 0.5, -0.5)
+    axis.set_yticks(range(len(kinds)), [title for title, _, _ in kinds], fontsize=8)
+    axis.set_ylim(len(kinds) - 0.5, -0.5)
     axis.set_xlabel("speed-up over the best baseline, re-measured in turns (95 % intervals); a mark a search")
     return figure
 
@@ -152,6 +156,13 @@ def _hit_rates(axis: Axes, curves: Curves, color: str) -> None:
     axis.fill_between(
         trials, [e.low for _, e in rates], [e.high for _, e in rates], color=color, alpha=0.2, linewidth=0
     )
+
+
+def _hit_axis(axis: Axes, most: float) -> None:
+    """From 0 to what the highest interval reaches: where there is little to hit, the whole share would show a line."""
+    axis.set_ylim(-0.03 * most, 1.06 * most)
+    axis.yaxis.set_major_locator(MaxNLocator(3, steps=[1, 2, 5, 10]))
+    axis.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:g} %"))
 
 
 def _dot(axis: Axes, estimate: Estimate, row: float, color: str, most: float) -> None:

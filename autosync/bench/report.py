@@ -18,7 +18,7 @@ from autosync.bench.columns import CELLS, LIVE, SEARCHES
 from autosync.bench.contenders import IDEAL, OURS
 from autosync.bench.cost import cost_table, live_costs, replay_costs
 from autosync.bench.curves import curves_of
-from autosync.bench.live_tables import controls_table, live_table, live_targets_table
+from autosync.bench.live_tables import controls_table, live_table, live_targets_table, rules_table
 from autosync.bench.pictures import cell_picture, live_picture, summary_picture
 from autosync.bench.replay_tables import (
     ablations_table,
@@ -113,12 +113,13 @@ def write_report(out: Path) -> Path:
 
 
 def _heading(material: Material) -> str:
-    codes = Counter(row["code"] for row in material.searches)
     lines = ["# Benchmarks of the search", ""]
     lines.append(f"{len(material.searches)} replayed searches and {len(material.live)} live ones.")
-    if len(codes) > 1:
-        counts = ", ".join(f"{count} with {code}" for code, count in codes.most_common())
-        lines.append(f"The replayed ones were not all run with one source of autosync: {counts}.")
+    for how, rows in (("replayed", material.searches), ("live", material.live)):
+        codes = Counter(row["code"] for row in rows)
+        if len(codes) > 1:
+            counts = ", ".join(f"{count} with {code}" for code, count in codes.most_common())
+            lines.append(f"The {how} ones were not all run with one source of autosync: {counts}.")
     lines.append("Square brackets hold 95 % intervals; of seeds, on these cells.")
     return "\n".join([*lines, ""])
 
@@ -132,6 +133,7 @@ def _parts(material: Material) -> Iterator[Table | tuple[str, Figure]]:
             yield live_targets_table(material.live)
             yield live_table(material.live)
             yield controls_table(material.live)
+            yield rules_table(material.live)
             if figure := live_picture(material.live):
                 yield "live_searches", figure
         yield material.costs()

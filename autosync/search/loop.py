@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from autosync.search.protocol import Proposal, Searcher
 from autosync.spec import RuntimeRecord
@@ -15,15 +15,17 @@ def run_search(
     evaluate: Callable[[Proposal], RuntimeRecord],
     trials: int,
     on_record: Callable[[RuntimeRecord], None] | None = None,
+    is_over: Callable[[Sequence[RuntimeRecord]], bool] = lambda _: False,
 ) -> list[RuntimeRecord]:
     """Time up to `trials` proposals one after the other, and return their records in order.
 
-    Fewer are timed when the space is used up. `on_record` gets each record before the searcher does, so that what it
-    stores is never behind what the searcher knows. What was pending when a search stopped comes first.
+    Fewer are timed when the space is used up, or `is_over` says so of the records there are. `on_record` gets each
+    record before the searcher does, so that what it stores is never behind what the searcher knows. What was pending
+    when a search stopped comes first.
     """
     records: list[RuntimeRecord] = []
     unfinished = searcher.pending()
-    while len(records) < trials:
+    while len(records) < trials and not is_over(records):
         proposals = unfinished[:1] or searcher.ask(1)
         del unfinished[:1]
         if not proposals:

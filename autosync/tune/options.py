@@ -40,6 +40,20 @@ EXCLUSIVE = (
     ("replay", "space"),
 )
 
+OF_TIMING = (
+    "warmup_steps",
+    "timed_steps",
+    "trial_time_limit_seconds",
+    "stop_factor",
+    "rounds",
+    "counterfactuals",
+    "nodes_per_trial",
+    "on_node_loss",
+    "node_wait_seconds",
+    "working_dir",
+)
+"""Options that say how trials are run; where none is, none may be given."""
+
 TRAINING_STEPS = 100_000
 """Steps that a model is trained for once the search is over, unless stated: about 90 epochs of a million examples in
 batches of a thousand."""
@@ -113,6 +127,9 @@ class TuneOptions(BaseModel):
             raise OptionsError(
                 "--replay searches recorded trials and keeps nothing; leave --resume and --without-rule out."
             )
+        of_timing = [name for name in OF_TIMING if getattr(self, name) != type(self).model_fields[name].default]
+        if self.replay is not None and of_timing:
+            raise OptionsError(f"--replay times nothing; leave {' and '.join(map(flag, of_timing))} out.")
         if self.reprobe and not (self.resume and self.probe):
             raise OptionsError("--reprobe measures the links of a run again; it needs --resume, and no --no-probe.")
         if self.warm_start is not None and (self.searcher != "guided" or self.simulator in CLOSED_FORMS):

@@ -20,6 +20,7 @@ def row(true: list[float], seed: int = 0, **changed: Any) -> dict[str, Any]:
         "baselines": True,
         "seed": seed,
         "trials": 5,
+        "taught_on": "",
         "best_seconds": 1.0,
         "baseline_seconds": 2.0,
         "purposes": ["search"] * len(true),
@@ -92,6 +93,11 @@ def test_contests_are_told_apart_and_the_largest_budget_counts() -> None:
     found = curves_of(rows)
     assert set(found) == {Contest("a@b", "random", True), Contest("a@b", "gp", True), Contest("a@b", "random", False)}
     assert found[Contest("a@b", "random", True)].true.shape == (1, 7)
+
+
+def test_searches_taught_on_other_cells_are_not_thrown_together() -> None:
+    taught = [row([1.5], seed, taught_on="others") for seed in range(3)]
+    assert only(row([1.0]), *taught).true[:, 0].tolist() == [1.5, 1.5, 1.5]
 
 
 def contest(cell: str, searcher: str, first: list[int]) -> list[dict[str, Any]]:

@@ -16,8 +16,9 @@ from autosync.bench.bench_error import BenchError
 from autosync.bench.columns import LIVE
 from autosync.bench.commands import ALL_MEMBERS, live
 from autosync.bench.cost import EPOCHS, cost_table, live_costs
+from autosync.bench.intervals import Estimate
 from autosync.bench.live import LiveJob, command_of, parse_cell, row_of
-from autosync.bench.live_tables import controls_table, live_table, live_targets_table
+from autosync.bench.live_tables import controls_table, kinds_of, live_table, live_targets_table, rules_table
 from autosync.bench.report import write_report
 from autosync.cost import step_bound
 from autosync.dataset import RecordStore, ResultStore
@@ -153,11 +154,13 @@ def test_tables_tell_gains_from_controls(tmp_path: Path) -> None:
     live([JOB, replace(JOB, seed=2)], NOWHERE, tmp_path, print, PlayedTune(0.1))
     live([control], NOWHERE, tmp_path, print, PlayedTune(0.2))
     found_rows = rows(tmp_path)
-    ((cell, _, speedup, guess, bound, each, beyond, *_),) = live_table(found_rows).rows
-    assert (cell, speedup, beyond) == ("bert-mini@two_racks", "2.00 [2.00, 2.00]", "2 of 2")
-    assert (guess, each.count("2.00 [")) == ("2.00", 2)
+    ((cell, _, asked, speedup, guess, bound, each, beyond, hits, *_),) = live_table(found_rows).rows
+    assert (cell, asked) == ("bert-mini@two_racks", "40 --simulator replay")
+    assert (speedup, beyond) == ("2.00 [2.00, 2.00]", "2 of 2")
+    assert (guess, each.count("2.00 [")) == ("2.00 [2.00, 2.00]", 2)
+    assert hits.startswith("100.0 % [34.2, ")
     assert bound == f"{0.2 / step_bound(MODEL, CLUSTER).seconds:.2f}"
-    ((cell, _, _, _, expected),) = controls_table(found_rows).rows
+    ((cell, *_, expected),) = controls_table(found_rows).rows
     assert (cell, expected) == ("resnet-mini@2x10gbit", "1 of 1")
     assert [line[1] for line in live_targets_table(found_rows).rows] == ["yes", "yes", "yes"]
     doubtful = [{**row, "beyond_noise": row["seed"] != 2} for row in found_rows]
@@ -166,15 +169,39 @@ def test_tables_tell_gains_from_controls(tmp_path: Path) -> None:
     assert "(live_searches.svg)" in page
 
 
+def test_searches_that_were_asked_for_otherwise_are_not_thrown_together(tmp_path: Path) -> None:
+    others = (replace(JOB, more=("--simulator", "linear")), replace(JOB, trials=41), replace(JOB, seed=2))
+    live([JOB, *others], NOWHERE, tmp_path, print, PlayedTune())
+    found_rows = rows(tmp_path)
+    assert [(kind.budget, len(own)) for kind, own in kinds_of(found_rows).items()] == [(40, 1), (40, 2), (41, 1)]
+    assert len(live_table(found_rows).rows) == 3
+    assert live_targets_table(found_rows).rows[0][2] == "1 of 1"
+
+
+def test_a_rule_is_held_against_the_same_searches_with_it(tmp_path: Path) -> None:
+    without = replace(JOB, without_rule="server_choice")
+    alone = replace(JOB, without_rule="bucket_order", trials=41)
+    live([JOB, replace(JOB, seed=2)], NOWHERE, tmp_path, print, PlayedTune(0.1))
+    live([without, alone], NOWHERE, tmp_path, print, PlayedTune(0.16))
+    ((cell, rule, _, seeds, hits, _, middle, less, speedup, slower),) = rules_table(rows(tmp_path)).rows
+    assert (cell, rule, seeds) == ("bert-mini@two_racks", "server_choice", "2, 1")
+    assert (middle, less) == ("0.50 [0.50, 0.50]", "0.80 [0.80, 0.80]")
+    assert (speedup[:4], slower[:4], hits[:5]) == ("2.00", "1.25", "100.0")
+    assert live_targets_table(rows(tmp_path)).rows[0][2] == "1 of 1"
+
+
 def test_a_search_is_paid_for_after_the_epochs_in_which_it_saves_its_own_time(tmp_path: Path) -> None:
     live([JOB], NOWHERE, tmp_path, print, PlayedTune(0.1))
     (cost,) = live_costs(rows(tmp_path))
     steps = -(-65_269 // (2 * MODEL.batch_size))
     assert cost.steps_an_epoch == steps
     assert cost.training_seconds == pytest.approx(EPOCHS * steps * 0.2)
-    assert cost.epochs_to_break_even == pytest.approx(600.0 / (steps * 0.1))
+    assert cost.epochs_to_break_even.value == pytest.approx(600.0 / (steps * 0.1))
     ((*_, share, breaks_even),) = cost_table([cost]).rows
     assert share == f"{100 * 600 / (EPOCHS * steps * 0.2):.2g} %"
     assert breaks_even == f"{600 / (steps * 0.1):.2g}"
-    ((*_, never),) = cost_table([replace(cost, found_seconds=0.2)]).rows
+    doubtful = replace(cost, speedup=Estimate(1.5, 0.9, 2.0))
+    ((*_, doubt),) = cost_table([doubtful]).rows
+    assert doubt == f"{600 / (steps * 0.2 / 3):.2g} [{600 / (steps * 0.1):.2g}, never]"
+    ((*_, never),) = cost_table([replace(cost, speedup=Estimate(1.0, 0.9, 1.0))]).rows
     assert never == "never"

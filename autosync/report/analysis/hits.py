@@ -2,9 +2,9 @@
 
 Notation, in log seconds: y_i is a trial's median and e_i its standard error; y_b and e_b are the best baseline's. A
 trial is a hit when y_i < y_b - 2 sqrt(e_i^2 + e_b^2). e_i is the deviation d between trials, which holds the noise
-within them (`autosync.report.analysis.noise`), or that of the median over the trial's own steps, if that is more or d is
-not known; a baseline that was measured T times in turns has e_b = d / sqrt(T). Trials that were stopped or failed are no
-hits, and count.
+within them (`autosync.report.analysis.noise`), or that of the median over the trial's own steps, where that is more or
+d is not known; a baseline that was measured T times in turns has e_b = d / sqrt(T). Trials that were stopped or failed
+are no hits, and count.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from autosync.tune.progress import duration
 from autosync.tune.recorded.cells import Cell, read_cells
 from autosync.tune.recorded.pool import PoolSpace
 from autosync.tune.recorded.table import RecordedTable
+from autosync.tune.stopping import Patience
 
 __all__ = ["search_recorded"]
 
@@ -40,7 +41,18 @@ def search_recorded(options: TuneOptions, say: Callable[[str], None]) -> int:
     pool = cast(SearchSpace, PoolSpace(cell.space, tuple(cell.trials), table.is_open))
     searcher = make_searcher(options, pool, list(cell.baselines))
     say(f"{cell.name}: {len(cell.trials)} strategies were timed, {len(cell.baselines)} of them hand-written.")
-    records = run_search(searcher, table, options.trials, _reporter(table, say))
+    patience = Patience(options.patience, options.training_steps)
+
+    def why_end(records: Sequence[RuntimeRecord]) -> str | None:
+        if table.clock_seconds >= (options.time_budget_seconds or math.inf):
+            return f"The time is used up, by the recorded lengths of {len(records)} trials."
+        return patience.why_end(records, searcher)
+
+    records = run_search(
+        searcher, table, options.trials, _reporter(table, say), lambda records: why_end(records) is not None
+    )
+    if len(records) < options.trials and (why := why_end(records)):
+        say(why)
     say(_summary(cell, records))
     return 0
 

@@ -47,6 +47,19 @@ def test_the_same_seed_says_the_same(data: Path) -> None:
     assert said(1) == said(1)
 
 
+def test_it_ends_with_the_time_or_out_of_patience_as_a_search_that_times_does(data: Path) -> None:
+    def said(**chosen: object) -> list[str]:
+        lines: list[str] = []
+        assert search_recorded(options(data, searcher="random", trials=30, **chosen), lines.append) == 0
+        return lines
+
+    assert not any("used up" in line or "found nothing" in line for line in said())
+    least = min(trials[0].total_seconds for trials in cell().trials.values())
+    (ended,) = (line for line in said(time_budget_seconds=10 * least) if "used up" in line)
+    assert 0 < int(ended.split(" of ")[1].split()[0]) <= 10
+    assert any("found nothing" in line for line in said(patience=3))
+
+
 def test_a_cell_that_was_not_recorded_is_refused(data: Path) -> None:
     with pytest.raises(DatasetError, match=r"are mlp@three, mlp@two; not 'mlp@four'; name one of them\."):
         search_recorded(options(data, model="mlp@four"), print)
@@ -57,5 +70,7 @@ def test_what_makes_no_sense_with_it_is_refused(data: Path) -> None:
         options(data, emulate="4x200mbit")
     with pytest.raises(OptionsError, match="keeps nothing; leave --resume and --without-rule out"):
         options(data, resume=True)
+    with pytest.raises(OptionsError, match=r"--replay times nothing; leave --steps and --counterfactuals out\."):
+        options(data, timed_steps=20, counterfactuals=3)
     with pytest.raises(OptionsError, match="needs --replay, the folder of the records"):
         search_recorded(TuneOptions.create(model="mlp@two", out=data), print)
