@@ -41,7 +41,11 @@ INTERRUPTED = 130
 @click.option("--stop-factor", default=1.25, help="A trial surely this much slower than the best is stopped early.")
 @click.option("--patience", type=int, help="Trials in a row without a better strategy before a search may end early.")
 @click.option("--training-steps", default=TRAINING_STEPS, help="Steps to train later: what a shorter one is worth.")
-@click.option("--rounds", default=6, help="Times the finalists are measured again, in turns.")
+@click.option(
+    "--rounds",
+    default=6,
+    help="Times the finalists are measured again, in turns; the best two oftener, if in doubt.",
+)
 @click.option(
     "--counterfactuals", default=0, help="Decisions of the winner to revert, each timed against it at the end."
 )

@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-
 from autosync.anatomy import strategy_in_words
 from autosync.errors import NodesLostError, TrialError
-from autosync.search import Verdict, judge
+from autosync.search import Verdict
 from autosync.spec import RuntimeRecord
-from autosync.tune.finals import finalists, remeasure
+from autosync.tune.contest import hold_finals
+from autosync.tune.finals import finalists
 from autosync.tune.job import Job
 from autosync.tune.progress import Standing, duration, milliseconds
 from autosync.tune.report import Outcome, outcome_json, outcome_table, verdict_in_words, worths_table
@@ -33,11 +32,9 @@ def finish(job: Job, records: Sequence[RuntimeRecord], stopped_because: str) -> 
         return 1
     if stopped_because:
         job.console.print(stopped_because, soft_wrap=True)
-    job.console.print(f"Measuring the {len(chosen)} finalists again, {job.options.rounds} times in turns ...")
     baselines = {each.strategy.digest for each in records if each.purpose == "baseline"}
     try:
-        rounds = remeasure(chosen, job.options.rounds, job.backend.run, job.append)
-        verdict = judge(rounds, baselines, np.random.default_rng(job.options.seed))
+        rounds, verdict = hold_finals(job, chosen, baselines)
     except TrialError as error:
         if isinstance(error, NodesLostError) and job.options.on_node_loss == "shrink":
             raise

@@ -10,7 +10,7 @@ from autosync.search import interleaved, strategy_medians
 from autosync.spec import RuntimeRecord, Strategy, TimingProtocol
 from trials.request import TrialRequest
 
-__all__ = ["CANDIDATES", "again", "finalists", "remeasure", "seconds_for_finals", "take_turns"]
+__all__ = ["CANDIDATES", "again", "finalists", "remeasure", "seconds_for_finals", "seconds_of_turn", "take_turns"]
 
 CANDIDATES = 3
 
@@ -48,9 +48,10 @@ def remeasure(
     rounds: int,
     run_trial: Callable[[TrialRequest], RuntimeRecord],
     keep: Callable[[RuntimeRecord], object],
+    out_of_time: Callable[[], bool] = lambda: False,
 ) -> list[list[RuntimeRecord]]:
-    """Time the finalists again, `rounds` times in turns, each to its end; the records by round."""
-    return take_turns([again(each, each.label) for each in chosen], rounds, run_trial, keep)
+    """Time the finalists again, `rounds` times in turns, each to its end; the records by round. See `take_turns`."""
+    return take_turns([again(each, each.label) for each in chosen], rounds, run_trial, keep, out_of_time)
 
 
 def again(record: RuntimeRecord, label: str, strategy: Strategy | None = None) -> TrialRequest:
@@ -103,5 +104,10 @@ def seconds_for_finals(records: Sequence[RuntimeRecord], rounds: int, counterfac
 
     So many `counterfactuals` are timed after them in turns with the winner; they are taken to last as long as it does.
     """
-    turns = [(each.setup_seconds + each.total_seconds) / 2 for each in finalists(records)]
+    turns = [seconds_of_turn(each) for each in finalists(records)]
     return rounds * (sum(turns) + ((1 + counterfactuals) * turns[0] if counterfactuals and turns else 0.0))
+
+
+def seconds_of_turn(record: RuntimeRecord) -> float:
+    """What a turn of a strategy takes, by its trial: it has half the steps."""
+    return (record.setup_seconds + record.total_seconds) / 2

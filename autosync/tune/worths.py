@@ -10,7 +10,7 @@ from autosync.anatomy import nearest_baseline
 from autosync.runs import REVERTED
 from autosync.search import Worth, counterfactuals, worth_of
 from autosync.spec import RuntimeRecord
-from autosync.tune.finals import again, take_turns
+from autosync.tune.finals import again, seconds_of_turn, take_turns
 from autosync.tune.job import Job
 
 __all__ = ["measure_worths"]
@@ -30,7 +30,7 @@ def measure_worths(job: Job, winner: RuntimeRecord) -> list[Worth]:
     job.console.print(f"Reverting {len(chosen)} of the winner's decisions, each by itself, {options.rounds} times ...")
     requests = [again(winner, f"{REVERTED}nothing")]
     requests += [again(winner, f"{REVERTED}{each.label}", each.strategy) for each in chosen]
-    seconds_a_round = len(requests) * (winner.setup_seconds + winner.total_seconds) / 2
+    seconds_a_round = len(requests) * seconds_of_turn(winner)
     budget = options.time_budget_seconds or math.inf
     rounds = take_turns(
         requests, options.rounds, job.backend.run, job.append, lambda: job.seconds_gone + seconds_a_round > budget

@@ -103,6 +103,13 @@ def test_the_best_of_several_candidates_is_held_to_a_wider_interval():
     assert among[0] < alone[0] < alone[1] < among[1]
 
 
+def test_one_of_two_looks_is_held_to_a_wider_interval():
+    rounds = rounds_of({USUAL: 0.2, FOUND: 0.1})
+    once, twice = judged(rounds), judge(rounds, BASELINE_DIGESTS, np.random.default_rng(0), looks=2)
+    assert twice.interval[0] < once.interval[0] < once.interval[1] < twice.interval[1]
+    assert (once.is_promising, twice.beyond_noise) == (False, True)
+
+
 def test_without_a_candidate_left_the_baseline_wins():
     rounds = [[first, failed(second)] for first, second in rounds_of({USUAL: 0.2, FOUND: 0.1})]
     verdict = judged(rounds)

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Collection
+from io import StringIO
 from pathlib import Path
-from typing import Any, final
+from typing import Any, Protocol, final
+
+from rich.console import Console
 
 from autosync.baselines import BASELINES
+from autosync.dataset import RecordStore
 from autosync.errors import DatasetError, TrialError
 from autosync.search import Searcher
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy, TimingProtocol
 from autosync.tune.campaign import Campaign, Keeper, Limits
 from autosync.tune.compose import make_searcher
+from autosync.tune.job import Job
 from autosync.tune.options import TuneOptions
+from autosync.tune.run_directory import RunDirectory
 from autosync.tune.spaces import load_space
 from tests.cases import mlp_model, star_cluster
 from tests.trials.scripted import ScriptedStep
@@ -23,7 +30,19 @@ from trials.lanes import RunOnLane
 from trials.request import TrialRequest
 from trials.run import Stage, run_trial
 
-__all__ = ["CLUSTER", "MODEL", "PROTOCOL", "Kept", "OneLane", "PretendBackend", "campaign", "options", "searcher"]
+__all__ = [
+    "CLUSTER",
+    "MODEL",
+    "PROTOCOL",
+    "Kept",
+    "OneLane",
+    "PretendBackend",
+    "campaign",
+    "options",
+    "pretended_job",
+    "printed",
+    "searcher",
+]
 
 MODEL, CLUSTER = mlp_model(), star_cluster(2)
 PROTOCOL = TimingProtocol(warmup_steps=1, timed_steps=3, stop_factor=1.5)
@@ -106,6 +125,23 @@ class OneLane:
 
 def options(out: Path = Path("unused"), **given: object) -> TuneOptions:
     return TuneOptions.create(**({"model": "mlp", "out": out} | given))
+
+
+class _Runs(Protocol):
+    def run(self, request: TrialRequest) -> RuntimeRecord: ...
+
+
+def pretended_job(directory: Path, backend: _Runs, **given: object) -> Job:
+    """A run in `directory` that has just begun, its trials run by `backend`, what it prints kept."""
+    chosen = options(directory / "run", data=directory / "data", **given)
+    run = RunDirectory.open(chosen)
+    run.write_run(chosen, MODEL.digest, CLUSTER)
+    console = Console(file=StringIO(), width=200)
+    return Job(chosen, run, RecordStore.create(chosen.data), backend, console, time.monotonic())  # type: ignore[arg-type]
+
+
+def printed(job: Job) -> str:
+    return job.console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
 
 
 def searcher(name: str, seed: int = 1) -> Searcher:

@@ -11,29 +11,21 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from rich.console import Console
 
-from autosync.dataset import RecordStore
 from autosync.runs import REVERTED, read_run, result_schema
 from autosync.spec import RuntimeRecord
 from autosync.tune import reporting
 from autosync.tune.campaign import Limits
 from autosync.tune.ending import finish, print_interrupted
 from autosync.tune.job import Job
-from autosync.tune.run_directory import RunDirectory
-from tests.tune.pretend import CLUSTER, MODEL, Kept, PretendBackend, campaign, options
+from tests.tune.pretend import Kept, PretendBackend, campaign, pretended_job, printed
 
 TRIALS, ROUNDS = 12, 3
 STOPPED = "The limit of 12 trials was reached."
 
 
 def job(directory: Path, **given: object) -> Job:
-    chosen = options(directory / "run", data=directory / "data", rounds=ROUNDS, **given)
-    run = RunDirectory.open(chosen)
-    run.write_run(chosen, MODEL.digest, CLUSTER)
-    console = Console(file=StringIO(), width=200)
-    store = RecordStore.create(chosen.data)
-    return Job(chosen, run, store, PretendBackend(), console, time.monotonic())  # type: ignore[arg-type]
+    return pretended_job(directory, PretendBackend(), rounds=ROUNDS, **given)
 
 
 def searched(job: Job) -> list[RuntimeRecord]:
@@ -44,10 +36,6 @@ def searched(job: Job) -> list[RuntimeRecord]:
     for each in records:
         job.append(each)
     return records
-
-
-def printed(job: Job) -> str:
-    return job.console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
 
 
 def test_a_finished_search_leaves_its_result_its_rows_and_its_report(tmp_path: Path) -> None:

@@ -1,0 +1,75 @@
+"""The finals held: all finalists in turns, and where these promise a gain and do not prove it, the best two again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from autosync.errors import NodesLostError, TrialError
+from autosync.search import Verdict, judge
+from autosync.spec import RuntimeRecord
+from autosync.tune.finals import remeasure, seconds_of_turn
+from autosync.tune.job import Job
+
+__all__ = ["hold_finals"]
+
+Rounds = list[list[RuntimeRecord]]
+
+LOOKS = 2
+"""At most, before a verdict."""
+
+TIMES_MORE = 2
+"""So many times the rounds of the finals the best two take turns again: two turns a round, where finals have up to
+six."""
+
+
+def hold_finals(job: Job, chosen: Sequence[RuntimeRecord], baselines: Collection[str]) -> tuple[Rounds, Verdict]:
+    """All rounds, and the verdict: by those of all finalists if these decide, else by those of the best two alone.
+
+    `chosen` are the finalists' trials, `baselines` the digests of hand-written strategies. Raises `TrialError` when no
+    trial can be run any more, or no baseline succeeded.
+    """
+    options = job.options
+    generator = np.random.default_rng(options.seed)
+    job.console.print(f"Measuring the {len(chosen)} finalists again, {options.rounds} times in turns ...")
+    rounds = remeasure(chosen, options.rounds, job.backend.run, job.append)
+    first = judge(rounds, baselines, generator, LOOKS)
+    if not first.is_promising:
+        return rounds, first
+    job.console.print(
+        f"The best found seems {first.speedup:.2f} x as fast as {first.baseline_label}, which may be noise: measuring "
+        f"these two up to {TIMES_MORE * options.rounds} times more ...",
+        soft_wrap=True,
+    )
+    try:
+        more = _more_rounds(job, [each for each in chosen if each.strategy in (first.candidate, first.baseline)])
+    except TrialError as error:
+        if isinstance(error, NodesLostError) and options.on_node_loss == "shrink":
+            raise
+        return rounds, _noted(first, str(error))
+    paired = [turn for turn in more if all(each.outcome == "ok" for each in turn)]
+    if len(paired) < len(rounds):
+        return rounds + more, _noted(first, f"Of more rounds of these two only {len(paired)} came about.")
+    second = judge(paired, baselines, generator, LOOKS)
+    why = f"The first {len(rounds)} rounds had promised {first.speedup:.2f} x, and not decided."
+    return rounds + more, _noted(second, why)
+
+
+def _more_rounds(job: Job, pair: Sequence[RuntimeRecord]) -> Rounds:
+    """No round that would end after the time budget."""
+    seconds_a_round = sum(map(seconds_of_turn, pair))
+    budget = job.options.time_budget_seconds or math.inf
+    return remeasure(
+        pair,
+        TIMES_MORE * job.options.rounds,
+        job.backend.run,
+        job.append,
+        lambda: job.seconds_gone + seconds_a_round > budget,
+    )
+
+
+def _noted(verdict: Verdict, sentence: str) -> Verdict:
+    return replace(verdict, note=f"{verdict.note} {sentence}".strip())

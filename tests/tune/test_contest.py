@@ -1,0 +1,105 @@
+"""The finals held: they end where they decide, and go on for the best two where they promise and do not decide."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import final
+
+import numpy as np
+import pytest
+
+from autosync.errors import NodesLostError
+from autosync.search import Verdict
+from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord
+from autosync.tune.contest import TIMES_MORE, hold_finals
+from tests.tune.pretend import CLUSTER, MODEL, PretendBackend, pretended_job, printed
+from tests.tune.records import found, record, seed
+from trials.request import TrialRequest
+
+ROUNDS = 4
+BASELINE, FIRST, SECOND = record("all_reduce_25mb", [0.2]), *(record(each, [0.19]) for each in found(2))
+CHOSEN = (FIRST, SECOND, BASELINE)
+BASELINES = {seed("all_reduce_25mb").digest}
+
+
+@final
+class NoisyBackend:
+    """Strategies take `seconds`, give or take `noise` of them from turn to turn; nodes are lost after `lasts` turns."""
+
+    model: ModelSpec = MODEL
+    cluster: ClusterSpec = CLUSTER
+
+    def __init__(self, seconds: Sequence[float], noise: float, lasts: int = 1000, seed: int = 0) -> None:
+        self._seconds = {each.strategy.digest: taken for each, taken in zip(CHOSEN, seconds, strict=True)}
+        self._noise = noise
+        self._lasts = lasts
+        self._generator = np.random.default_rng(seed)
+        self.turns: list[str] = []
+
+    def run(self, request: TrialRequest) -> RuntimeRecord:
+        if len(self.turns) == self._lasts:
+            raise NodesLostError("All nodes are gone.")
+        self.turns.append(request.strategy.digest)
+        seconds = self._seconds[request.strategy.digest] * np.exp(self._noise * self._generator.standard_normal())
+        return replace(PretendBackend().run(request), step_seconds=(float(seconds),) * 5)
+
+
+def held(directory: Path, backend: NoisyBackend, **given: object) -> tuple[int, Verdict, str]:
+    job = pretended_job(directory, backend, rounds=ROUNDS, **given)
+    rounds, verdict = hold_finals(job, CHOSEN, BASELINES)
+    assert sum(map(len, rounds)) == len(backend.turns)
+    return len(rounds), verdict, printed(job)
+
+
+def test_finals_that_decide_are_over(tmp_path: Path) -> None:
+    rounds, verdict, said = held(tmp_path, NoisyBackend((0.1, 0.15, 0.2), 0.001))
+    assert (rounds, verdict.rounds, verdict.winner, verdict.note) == (ROUNDS, ROUNDS, FIRST.strategy, "")
+    assert "times more" not in said
+
+
+def test_finals_without_a_promise_are_over(tmp_path: Path) -> None:
+    rounds, verdict, _ = held(tmp_path, NoisyBackend((0.24, 0.23, 0.2), 0.05))
+    assert (rounds, verdict.winner, verdict.note) == (ROUNDS, BASELINE.strategy, "")
+
+
+def test_a_gain_that_the_finals_promise_is_proven_by_more_rounds_of_the_best_two_alone(tmp_path: Path) -> None:
+    backend = NoisyBackend((0.18, 0.3, 0.2), 0.05)
+    rounds, verdict, said = held(tmp_path, backend)
+    assert rounds == ROUNDS + TIMES_MORE * ROUNDS
+    assert (verdict.rounds, verdict.winner, verdict.beyond_noise) == (TIMES_MORE * ROUNDS, FIRST.strategy, True)
+    assert Counter(backend.turns[3 * ROUNDS :]) == dict.fromkeys((FIRST.strategy.digest, *BASELINES), 8)
+    assert "measuring these two up to 8 times more" in said
+    assert verdict.note.startswith(f"The first {ROUNDS} rounds had promised 1.1")
+
+
+def test_where_there_is_nothing_to_gain_more_rounds_seldom_prove_a_gain(tmp_path: Path) -> None:
+    """One-sided 2.5 % at most: over 3 of 40 come up once in 50 times."""
+    wins = 0
+    for number in range(40):
+        backend = NoisyBackend((0.2, 0.2, 0.2), 0.05, seed=number)
+        wins += held(tmp_path / str(number), backend)[1].beyond_noise
+    assert wins <= 3
+
+
+def test_a_spent_time_budget_leaves_the_first_verdict(tmp_path: Path) -> None:
+    backend = NoisyBackend((0.18, 0.3, 0.2), 0.05)
+    job = pretended_job(tmp_path, backend, rounds=ROUNDS, time_budget_seconds=5.0)
+    rounds, verdict = hold_finals(replace(job, begin=time.monotonic() - 60.0), CHOSEN, BASELINES)
+    assert (len(rounds), verdict.rounds, verdict.beyond_noise) == (ROUNDS, ROUNDS, False)
+    assert verdict.note == "Of more rounds of these two only 0 came about."
+
+
+def test_nodes_lost_in_more_rounds_leave_the_first_verdict_or_shrink_the_cluster(tmp_path: Path) -> None:
+    lasts = 3 * ROUNDS + 5
+    job = pretended_job(tmp_path / "one", NoisyBackend((0.18, 0.3, 0.2), 0.05, lasts), rounds=ROUNDS)
+    rounds, verdict = hold_finals(job, CHOSEN, BASELINES)
+    assert (len(rounds), verdict.rounds, verdict.note) == (ROUNDS, ROUNDS, "All nodes are gone.")
+    shrinking = pretended_job(
+        tmp_path / "two", NoisyBackend((0.18, 0.3, 0.2), 0.05, lasts), rounds=ROUNDS, on_node_loss="shrink"
+    )
+    with pytest.raises(NodesLostError):
+        hold_finals(shrinking, CHOSEN, BASELINES)
