@@ -61,24 +61,26 @@ class Findings:
 
     @cached_property
     def noise(self) -> Noise:
-        return noise_of(self.run.trials, self.run.finals)
+        """By all timings of strategies that were timed several times, in the search and in the finals."""
+        return noise_of(self.run.trials, [*self.run.trials, *self.run.finals])
 
     @cached_property
     def yardstick(self) -> Yardstick | None:
-        """The best baseline as it was timed."""
-        return yardstick_of(self.run.trials, self.run.finals, self.run.best_baseline_digest, self.noise)
+        """The best baseline as it was timed in the search."""
+        return yardstick_of(self.run.trials, self.run.best_baseline_digest, self.noise)
 
     @cached_property
     def points(self) -> list[Point]:
         again = {each.strategy.digest for each in self.run.finals}
-        yardstick = self.yardstick
+        in_finals = yardstick_of(self.run.finals, self.run.best_baseline_digest, self.noise)
+        yardsticks = [each for each in (self.yardstick, in_finals) if each is not None]
         return [
             Point(
                 number,
                 record,
                 architecture_of(record.strategy, record.model),
                 record.strategy.digest in again,
-                yardstick is not None and is_hit(record, yardstick, self.noise),
+                bool(yardsticks) and all(is_hit(record, each, self.noise) for each in yardsticks),
             )
             for number, record in enumerate(self.run.trials, 1)
         ]
@@ -109,9 +111,11 @@ class Findings:
 
     @cached_property
     def payback(self) -> Payback | None:
-        if self.run.verdict is None or self.yardstick is None or self.run.result is None:
+        digest = self.run.best_baseline_digest
+        seconds = next((each.median_seconds for each in self.contenders if each.digest == digest), None)
+        if self.run.verdict is None or seconds is None or self.run.result is None:
             return None
-        return payback_of(self.run.verdict, float(self.run.result["wall_seconds"]), self.yardstick.seconds)
+        return payback_of(self.run.verdict, float(self.run.result["wall_seconds"]), seconds)
 
     @cached_property
     def qualities(self) -> dict[str, Quality]:

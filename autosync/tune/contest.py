@@ -39,13 +39,17 @@ def hold_finals(job: Job, chosen: Sequence[RuntimeRecord], baselines: Collection
     first = judge(rounds, baselines, generator, LOOKS)
     if not first.is_promising:
         return rounds, first
+    pair = [each for each in chosen if each.strategy in (first.candidate, first.baseline)]
+    if _is_out_of_time(job, pair, len(rounds)):
+        return rounds, _noted(first, "More rounds of these two would tell; the time budget has no room for them.")
+    count = TIMES_MORE * options.rounds
     job.console.print(
         f"The best found seems {first.speedup:.2f} x as fast as {first.baseline_label}, which may be noise: measuring "
-        f"these two up to {TIMES_MORE * options.rounds} times more ...",
+        f"these two up to {count} times more ...",
         soft_wrap=True,
     )
     try:
-        more = _more_rounds(job, [each for each in chosen if each.strategy in (first.candidate, first.baseline)])
+        more = remeasure(pair, count, job.backend.run, job.append, lambda: _is_out_of_time(job, pair, 1))
     except TrialError as error:
         if isinstance(error, NodesLostError) and options.on_node_loss == "shrink":
             raise
@@ -58,17 +62,10 @@ def hold_finals(job: Job, chosen: Sequence[RuntimeRecord], baselines: Collection
     return rounds + more, _noted(second, why)
 
 
-def _more_rounds(job: Job, pair: Sequence[RuntimeRecord]) -> Rounds:
-    """No round that would end after the time budget."""
-    seconds_a_round = sum(map(seconds_of_turn, pair))
-    budget = job.options.time_budget_seconds or math.inf
-    return remeasure(
-        pair,
-        TIMES_MORE * job.options.rounds,
-        job.backend.run,
-        job.append,
-        lambda: job.seconds_gone + seconds_a_round > budget,
-    )
+def _is_out_of_time(job: Job, pair: Sequence[RuntimeRecord], rounds: int) -> bool:
+    """Whether so many rounds of the `pair` would end after the time budget."""
+    seconds = rounds * sum(map(seconds_of_turn, pair))
+    return job.seconds_gone + seconds > (job.options.time_budget_seconds or math.inf)
 
 
 def _noted(verdict: Verdict, sentence: str) -> Verdict:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,6 +25,8 @@ from autosync.report.analysis import (
     yardstick_of,
 )
 from autosync.report.analysis.importance import FEWEST
+from autosync.report.findings import Findings
+from autosync.runs import Run
 from autosync.spec import (
     AllReduce,
     Cast,
@@ -70,12 +73,12 @@ def test_noise_between_trials_is_found_again_and_its_interval_holds_it() -> None
     assert noise.interval is not None
     assert noise.between == pytest.approx(0.1, rel=0.25)
     assert noise.interval[0] < 0.1 < noise.interval[1]
-    assert (noise.strategies, noise.turns) == (2, 40)
+    assert (noise.strategies, noise.timings) == (2, 40)
 
 
 def test_a_hit_is_beyond_two_standard_errors_of_the_difference() -> None:
     baseline, noise = timed(0.1), noise_of([], [])
-    yardstick = yardstick_of([baseline], [], baseline.strategy.digest, noise)
+    yardstick = yardstick_of([baseline], baseline.strategy.digest, noise)
     assert yardstick is not None
     assert yardstick.seconds == pytest.approx(0.1)
     both = 2 * math.hypot(yardstick.error, yardstick.error)
@@ -90,9 +93,9 @@ def test_noise_between_trials_makes_hits_rarer() -> None:
     turns = [timed(0.1 * factor) for factor in (0.8, 1.0, 1.2, 1.0)]
     quiet, noisy = noise_of([], []), noise_of([], turns)
     for noise, hit in ((quiet, True), (noisy, False)):
-        yardstick = yardstick_of([baseline], turns, baseline.strategy.digest, noise)
+        yardstick = yardstick_of(turns, baseline.strategy.digest, noise)
         assert yardstick is not None
-        assert yardstick.turns == 4
+        assert yardstick.timings == 4
         assert is_hit(timed(0.09), yardstick, noise) is hit
 
 
@@ -100,7 +103,7 @@ def test_noise_between_trials_holds_that_within_them() -> None:
     """A trial's error is the greater of the two, not their sum."""
     turns = [timed(0.1 * factor, 0.03) for factor in (0.95, 1.0, 1.05, 1.0)]
     baseline, noise = turns[1], noise_of([], turns)
-    yardstick = yardstick_of([baseline], turns, baseline.strategy.digest, noise)
+    yardstick = yardstick_of(turns, baseline.strategy.digest, noise)
     assert yardstick is not None
     assert noise.between is not None
     both = 2 * math.hypot(noise.between, noise.between / 2)
@@ -109,8 +112,25 @@ def test_noise_between_trials_holds_that_within_them() -> None:
     assert not is_hit(timed(yardstick.seconds * math.exp(-both * 1.02), 0.5), yardstick, noise)
 
 
+@pytest.mark.parametrize(("first", "finals_are", "hit"), [(1.0, 1.3, False), (1.3, 1.0, False), (1.9, 1.9, True)])
+def test_a_hit_beats_the_baseline_as_timed_in_the_search_and_in_the_finals(
+    first: float, finals_are: float, hit: bool
+) -> None:
+    """Searched trials all take 1: a machine that was slower when the baseline was timed makes no hits of them."""
+    baseline, *others = (replace(each, run="one") for each in search_records()[:8])
+    searched = [replace(each, purpose="search", step_seconds=baseline.step_seconds) for each in others]
+    slower = tuple(finals_are * each for each in baseline.step_seconds)
+    baseline = replace(baseline, step_seconds=tuple(first * each for each in baseline.step_seconds))
+    finals = [replace(baseline, purpose="remeasure", step_seconds=slower) for _ in range(6)]
+    document = {"name": "one", "cluster": baseline.cluster.to_json()}
+    found = Findings(Run(Path("one"), document, records=(baseline, *searched, *finals)))
+    assert found.yardstick is not None
+    assert (len(found.points), found.noise.timings) == (8, 7)
+    assert {each.hit for each in found.points if each.is_searched} == {hit}
+
+
 def test_a_baseline_that_was_not_timed_is_no_yardstick() -> None:
-    assert yardstick_of([], [], None, noise_of([], [])) is None
+    assert yardstick_of([], None, noise_of([], [])) is None
 
 
 def test_rounds_of_hits_cover_every_searched_trial_once() -> None:

@@ -90,7 +90,8 @@ def test_a_spent_time_budget_leaves_the_first_verdict(tmp_path: Path) -> None:
     job = pretended_job(tmp_path, backend, rounds=ROUNDS, time_budget_seconds=5.0)
     rounds, verdict = hold_finals(replace(job, begin=time.monotonic() - 60.0), CHOSEN, BASELINES)
     assert (len(rounds), verdict.rounds, verdict.beyond_noise) == (ROUNDS, ROUNDS, False)
-    assert verdict.note == "Of more rounds of these two only 0 came about."
+    assert verdict.note == "More rounds of these two would tell; the time budget has no room for them."
+    assert "times more" not in printed(job)
 
 
 def test_nodes_lost_in_more_rounds_leave_the_first_verdict_or_shrink_the_cluster(tmp_path: Path) -> None:

@@ -3,8 +3,9 @@
 Notation, in log seconds: y_i is a trial's median and e_i its standard error; y_b and e_b are the best baseline's. A
 trial is a hit when y_i < y_b - 2 sqrt(e_i^2 + e_b^2). e_i is the deviation d between trials, which holds the noise
 within them (`autosync.report.analysis.noise`), or that of the median over the trial's own steps, where that is more or
-d is not known; a baseline that was measured T times in turns has e_b = d / sqrt(T). Trials that were stopped or failed
-are no hits, and count.
+d is not known; a baseline that was timed T times has e_b = d / sqrt(T). Where finals were held, on a machine that may
+have drifted since, a hit beats the baseline both as it was timed among the trials and as it was in the finals. Trials
+that were stopped or failed are no hits, and count.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class Yardstick:
     seconds: float
     interval: tuple[float, float]
     error: float
-    turns: int
+    timings: int
 
 
 @dataclass(frozen=True)
@@ -55,15 +56,12 @@ class HitRate:
         return self.hits / self.trials
 
 
-def yardstick_of(
-    trials: Sequence[RuntimeRecord], turns: Sequence[RuntimeRecord], digest: str | None, noise: Noise
-) -> Yardstick | None:
-    """The baseline `digest`, by its turns when it has several, else by its trial; None when it was not timed."""
-    own = [each for each in trials if each.strategy.digest == digest and each.timed]
-    again = [each for each in turns if each.strategy.digest == digest and each.timed]
+def yardstick_of(timings: Sequence[RuntimeRecord], digest: str | None, noise: Noise) -> Yardstick | None:
+    """The baseline `digest`, by the steps of its timing, or by its timings when it has several; None if it has none."""
+    own = [each for each in timings if each.strategy.digest == digest and each.timed]
     if not own:
         return None
-    medians = [each.median_seconds or 0.0 for each in again]
+    medians = [each.median_seconds or 0.0 for each in own]
     if len(medians) > 1:
         error = (noise.between or 0.0) / math.sqrt(len(medians))
         seconds, interval = statistics.median(medians), median_interval(medians)

@@ -1,7 +1,7 @@
 """How much steps of one trial, and trials of one strategy, differ among themselves.
 
-All in log seconds, so that a deviation of 0.05 is about 5 % of a step. Between trials: with T_s turns of finalist s and
-d_s^2 the variance of the logarithms of their medians,
+All in log seconds, so that a deviation of 0.05 is about 5 % of a step. Between trials: with T_s timings of strategy s,
+trials or turns of the finals, and d_s^2 the variance of the logarithms of their medians,
 
     d^2 = sum_s (T_s - 1) d_s^2 / n,   n = sum_s (T_s - 1),
 
@@ -27,7 +27,7 @@ __all__ = ["Noise", "noise_of"]
 class Noise:
     """Standard deviations in log seconds. `within` is the median over `trials`; None where too little was repeated.
 
-    `between` is over `turns` of `strategies`, with its 95 % `interval`.
+    `between` is over `timings` of `strategies` that have several, with its 95 % `interval`.
     """
 
     within: float | None
@@ -35,16 +35,16 @@ class Noise:
     between: float | None
     interval: tuple[float, float] | None
     strategies: int
-    turns: int
+    timings: int
 
 
-def noise_of(trials: Sequence[RuntimeRecord], turns: Sequence[RuntimeRecord]) -> Noise:
-    """Of complete `trials`, and of complete `turns` of finalists."""
+def noise_of(trials: Sequence[RuntimeRecord], timings: Sequence[RuntimeRecord]) -> Noise:
+    """Within complete `trials`, and between complete `timings` of the same strategies."""
     complete = [each for each in trials if each.outcome == "ok" and len(each.step_seconds) > 1]
     deviations = [_deviation(each.step_seconds) for each in complete]
     medians: dict[str, list[float]] = {}
-    for each in turns:
-        if each.median_seconds is not None:
+    for each in timings:
+        if each.outcome == "ok" and each.median_seconds is not None:
             medians.setdefault(each.strategy.digest, []).append(each.median_seconds)
     repeated = [values for values in medians.values() if len(values) > 1]
     freedom = sum(len(values) - 1 for values in repeated)
@@ -60,7 +60,7 @@ def noise_of(trials: Sequence[RuntimeRecord], turns: Sequence[RuntimeRecord]) ->
         between=between,
         interval=interval,
         strategies=len(repeated),
-        turns=sum(map(len, repeated)),
+        timings=sum(map(len, repeated)),
     )
 
 

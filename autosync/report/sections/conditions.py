@@ -45,11 +45,12 @@ def _within(findings: Findings) -> str:
 def _between(findings: Findings) -> str:
     noise = findings.noise
     if noise.between is None or noise.interval is None:
-        return "no strategy was timed several times in turns, so it is not known"
+        return "no strategy was timed several times, so it is not known"
     low, high = (math.expm1(each) for each in noise.interval)
     return (
-        f"medians of turns of one strategy differ by {_relative(noise.between)} (standard deviation; 95 % interval "
-        f"{percent_interval(low, high, 1)}; {noise.turns} turns of {noise.strategies} strategies)"
+        f"medians of timings of one strategy, in the search and in the finals, differ by {_relative(noise.between)} "
+        f"(standard deviation; 95 % interval {percent_interval(low, high, 1)}; {noise.timings} timings of "
+        f"{noise.strategies} strategies)"
     )
 
 

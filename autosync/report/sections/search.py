@@ -32,8 +32,9 @@ def search_section(findings: Findings) -> Section:
     )
     if rates:
         caption += (
-            f" Below: the share of searched trials, in rounds of about {rates[0].trials}, that beat the best baseline "
-            f"by more than two standard errors of their difference; bars are Wilson's 95 % intervals."
+            f" Below: the share of searched trials, in rounds of about {rates[0].trials}, that beat the best baseline, "
+            f"as it was timed in the search and in the finals, by more than two standard errors of their difference; "
+            f"bars are Wilson's 95 % intervals."
         )
     blocks: list[Block] = [
         Picture(

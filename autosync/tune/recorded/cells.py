@@ -86,7 +86,7 @@ class Cell:
     def _yardstick(self) -> Yardstick:
         """The best baseline."""
         own = self.trials[self.best_baseline[1]]
-        found = yardstick_of(own, own, own[0].strategy.digest, self._noise)
+        found = yardstick_of(own, own[0].strategy.digest, self._noise)
         assert found is not None, "a cell has a baseline that was timed"
         return found
 
