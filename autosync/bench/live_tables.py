@@ -61,8 +61,8 @@ def live_table(rows: Rows) -> Table:
         "was returned over the middle one of the hand-written strategies, geometric mean over seeds. *bound*: over "
         "what no exact strategy goes below, by links and cores alone (`autosync/cost/bound.py`), least over seeds. "
         "*each*: the seeds' own, with the interval of their rounds. *beyond noise*: runs whose own interval lies above "
-        "1. *hits*: share of searched trials faster than the best baseline by 2 standard errors, as it was timed in the "
-        "search and in the finals, with Wilson's interval.",
+        "1. *hits*: share of searched trials faster than the best baseline by 2 standard errors, as that was timed in "
+        "the search and in the finals, with Wilson's interval.",
         (
             "cell",
             "searcher",

@@ -109,20 +109,25 @@ def live_picture(rows: Sequence[Mapping[str, Any]]) -> Figure | None:
     if not rows:
         return None
     kinds = [
-        (f"{kind.cell}\n{kind.name}, {kind.asked}{' (control)' if control else ''}", control, own)
+        (kind, control, own)
         for control in (False, True)
         for kind, own in kinds_of(row for row in rows if row["control"] == control).items()
     ]
-    figure = Figure(figsize=(9, 1.5 + 0.7 * len(kinds)))
+    alike = len({kind.asked for kind, _, _ in kinds}) == 1
+    titles = [
+        f"{kind.cell}{' (control)' if control else ''}\n{kind.name}{'' if alike else f', {kind.asked}'}"
+        for kind, control, _ in kinds
+    ]
+    figure = Figure(figsize=(9, 1.2 + 0.48 * len(kinds)))
     axis = figure.subplots()
     for place, (_, control, own) in enumerate(kinds):
         for number, row in enumerate(own):
             beside = place + 0.5 * ((number + 0.5) / len(own) - 0.5)
             _dot(axis, over_seeds([row]), beside, YARDSTICKS if control else OURS, math.inf)
     axis.axvline(1, color="#555555", linestyle="--", linewidth=1.2)
-    axis.set_yticks(range(len(kinds)), [title for title, _, _ in kinds], fontsize=8)
+    axis.set_yticks(range(len(kinds)), titles, fontsize=8)
     axis.set_ylim(len(kinds) - 0.5, -0.5)
-    axis.set_xlabel("speed-up over the best baseline, re-measured in turns (95 % intervals); a mark a search")
+    axis.set_xlabel("speed-up over the best baseline (95 % intervals); a mark a search")
     return figure
 
 
