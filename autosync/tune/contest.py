@@ -14,7 +14,7 @@ from autosync.spec import RuntimeRecord
 from autosync.tune.finals import remeasure, seconds_of_turn
 from autosync.tune.job import Job
 
-__all__ = ["hold_finals"]
+__all__ = ["TIMES_MORE", "hold_finals"]
 
 Rounds = list[list[RuntimeRecord]]
 

@@ -20,6 +20,7 @@ from autosync.baselines import BASELINES, different_strategies
 from autosync.dataset import RecordStore
 from autosync.runs import result_schema
 from autosync.spec import RuntimeRecord, Strategy, strategy_faults
+from autosync.tune.contest import TIMES_MORE
 from autosync.tune.scalars import SCALARS
 from tests.report.pages import seen
 from tests.tune.jobs import Job, ended
@@ -96,7 +97,9 @@ def test_a_search_ends_with_a_strategy_a_result_and_every_record_on_disk(finishe
     again = [each for each in records if each.sequence is None]
     assert {each.purpose for each in again} == {"remeasure"}
     assert [each.outcome for each in again] == ["ok"] * len(again)
-    assert Counter(Counter(each.strategy.digest for each in again).values()).keys() == {ROUNDS}
+    turns = Counter(Counter(each.strategy.digest for each in again).values())
+    assert turns.keys() <= {ROUNDS, (1 + TIMES_MORE) * ROUNDS}
+    assert turns[(1 + TIMES_MORE) * ROUNDS] in (0, 2), "the best two, where the finals promised a gain"
     assert len(list((directory / "data").iterdir())) == 1, "small files are compacted at the end"
     for number in range(1, TRIALS + 1):
         assert f"{number}/{TRIALS}  " in printed
