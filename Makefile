@@ -19,7 +19,8 @@ test: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(ONE_THREAD) $(BIN)/pytest -n 3 --durations 20 $(MORE)
+# Neighbouring tests go to one process, which makes what they share once; whoever is done takes over from the others.
+	$(ONE_THREAD) $(BIN)/pytest -n 3 --dist worksteal --durations 20 $(MORE)
 
 test-all: MORE := -m 'thorough or not thorough'
 test-all: test

@@ -119,8 +119,8 @@ def records(count: int = 24, seed: int = 1, known: Simulator = CLOSED_FORM) -> l
 
 
 def kinds() -> list[Any]:
-    """Names of `SIMULATORS`; those that no search begins with, but for one of graphs, are for `make test-all`."""
-    others = ("rnn on replay", "deepsets on replay", "trees on replay")
+    """Names of `SIMULATORS`; networks that no search begins with are for `make test-all`."""
+    others = ("rnn on replay", "gat on replay", "deepsets on replay", "trees on replay")
     return [thorough(name) if name in others else name for name in SIMULATORS]
 
 

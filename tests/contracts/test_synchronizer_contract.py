@@ -7,6 +7,7 @@ import random
 import subprocess
 import sys
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -43,8 +44,10 @@ EIGHT_WAYS = (
     "hierarchies, first axis cut",
 )
 ROUNDED_CASES = [
-    *(("two nodes of two", way) for way in ROUNDED),
-    *(("three workers", way) for way in ROUNDED if "algorithm" in way),
+    *(("two nodes of two", way) for way in ROUNDED if way != "fp16 rings, a variable each"),
+    ("three workers", "fp16, every algorithm"),
+    pytest.param("two nodes of two", "fp16 rings, a variable each", marks=pytest.mark.thorough),
+    pytest.param("three workers", "bf16, every algorithm", marks=pytest.mark.thorough),
 ]
 LIKE_ONE_PROCESS = [name for name in TASKS if name != "normalized"]
 
@@ -126,20 +129,28 @@ def test_batch_norm_statistics_differ_by_replica_and_variables_do_not(way):
     assert len(moving_means) == 4
 
 
-@pytest.fixture(scope="module")
-def reports():
-    """What the client of four real servers says about each case."""
+@cache
+def reports(which: str):
+    """What the client of four real servers says about each of these cases."""
     with worker_processes(4) as addresses:
-        command = [sys.executable, "-m", "tests.contracts.over_servers", *addresses]
+        command = [sys.executable, "-m", "tests.contracts.over_servers", which, *addresses]
         done = subprocess.run(command, cwd=REPOSITORY, env=quiet(), capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr[-2000:]
     found = [json.loads(line) for line in done.stdout.splitlines()]
     return {tuple(each["case"]): each for each in found}
 
 
-@pytest.mark.parametrize("case", CASES, ids=" | ".join)
-def test_over_real_servers_a_strategy_trains_like_one_process(case, reports, tally):
-    report = reports[case]
+def over_servers():
+    """`which` of the cases, and the case; those of `more` are for `make test-all`."""
+    marks = {"usual": (), "more": pytest.mark.thorough}
+    return [
+        pytest.param(which, case, id=" | ".join(case), marks=marks[which]) for which in CASES for case in CASES[which]
+    ]
+
+
+@pytest.mark.parametrize(("which", "case"), over_servers())
+def test_over_real_servers_a_strategy_trains_like_one_process(which, case, tally):
+    report = reports(which)[case]
     assert report["failure"] is None
     tally(case[1], report["error"])
 

@@ -10,6 +10,7 @@ from autosync.simulator import NETWORKS, LearnedSimulator
 from autosync.simulator.ensemble import HeldOut
 from autosync.simulator.spread import ENOUGH, Spread, calibrated_spread, family_error
 from tests import cases
+from tests.cover import thorough
 from tests.simulator.cases import CLUSTER, MODEL, QUICK, records
 from tests.space.samples import sampled
 
@@ -27,7 +28,7 @@ def held(errors: np.ndarray, weights: np.ndarray | None = None) -> HeldOut:
     return HeldOut(errors, np.zeros(len(errors)), np.ones(len(errors)) if weights is None else weights)
 
 
-@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("network", [thorough(each) if each in ("rnn", "deepsets") else each for each in NETWORKS])
 def test_the_90_percent_interval_covers_about_90_percent(network: str) -> None:
     """Of 150 records, 81 % to 97 %: by chance alone, an exact interval is outside of that once in a thousand times."""
     made = LearnedSimulator(Replay(), network, settings=QUICK)

@@ -24,6 +24,7 @@ from autosync.tune.job import Job
 from autosync.tune.remote_simulator import RemoteSimulator
 from autosync.tune.run_directory import RunDirectory
 from tests import cases
+from tests.cover import thorough
 from tests.tune.pretend import CLUSTER, MODEL, PretendBackend, options
 from tests.tune.records import found, record
 
@@ -76,7 +77,7 @@ def known_after(made: RemoteSimulator, count: int) -> int:
     return int(made.predict(MODEL, CLUSTER, STRATEGIES)[0])
 
 
-@pytest.mark.parametrize("beside", [True, False])
+@pytest.mark.parametrize("beside", [True, thorough(False)])
 def test_predictions_come_from_the_fit_that_the_call_before_began(beside: bool) -> None:
     made = remote(beside)
     assert int(made.predict(MODEL, CLUSTER, STRATEGIES)[0]) == 0

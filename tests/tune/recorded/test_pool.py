@@ -14,6 +14,7 @@ from autosync.tune.compose import make_searcher
 from autosync.tune.options import SEARCHERS, TuneOptions
 from autosync.tune.recorded.pool import PoolSpace
 from autosync.tune.recorded.table import RecordedTable
+from tests.cover import crossed
 from tests.tune.recorded.examples import cell
 
 CELL = cell()
@@ -82,16 +83,15 @@ def test_same_arguments_same_strategy() -> None:
     assert drawn(POOL) == drawn(PoolSpace(CELL.space, MEMBERS))
 
 
-@pytest.mark.parametrize("name", SEARCHERS)
-@pytest.mark.parametrize("with_seeds", [True, False])
-def test_every_searcher_times_every_member_once_and_then_ends(name: str, with_seeds: bool) -> None:
+@pytest.mark.parametrize(("begins", "name"), crossed(["with baselines", "with none"], SEARCHERS))
+def test_every_searcher_times_every_member_once_and_then_ends(begins: str, name: str) -> None:
     table = RecordedTable(CELL, 0)
     pool = PoolSpace(CELL.space, MEMBERS, table.is_open)
     options = TuneOptions.create(model="mlp", out=Path("out"), searcher=name, simulator="analytic")
-    seeds = list(CELL.baselines) if with_seeds else []
+    seeds = list(CELL.baselines) if begins == "with baselines" else []
     searcher = make_searcher(options, pool, seeds)  # type: ignore[arg-type]
     records = run_search(searcher, table, 10_000)
     timed_first = [each.strategy.digest for each in records if each.purpose != "remeasure"]
     assert sorted(timed_first) == sorted(each.digest for each in MEMBERS)
     first = {each.label for each in records[: len(CELL.baselines)]}
-    assert (first == {label for label, _ in CELL.baselines}) == with_seeds
+    assert (first == {label for label, _ in CELL.baselines}) == bool(seeds)
