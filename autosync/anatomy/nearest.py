@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from operator import ne
+from typing import NamedTuple
 
 from autosync.anatomy.words import decision_in_words
 from autosync.baselines import BASELINES
@@ -23,7 +25,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Nearest:
-    """The baseline with the fewest variables decided otherwise, the first of several."""
+    """The baseline whose decisions are most alike, the first of several."""
 
     label: str
     strategy: Strategy
@@ -38,40 +40,54 @@ class Nearest:
 def nearest_baseline(strategy: Strategy, model: ModelSpec, cluster: ClusterSpec) -> Nearest:
     """Devices that are alike and the numbers of buckets do not tell decisions apart; the variables of a bucket do."""
     spellings = (strategy, canonical_strategy(strategy, cluster))
-    best: tuple[list[str], str, Strategy, Strategy] | None = None
+    best: tuple[dict[str, int], str, Strategy, Strategy] | None = None
     for label, baseline in BASELINES.items():
         other = baseline(model, cluster)
+        theirs = _decisions(other, model)
         for mine in spellings:
-            names = _differing(mine, other, model)
-            if best is None or len(names) < len(best[0]):
-                best = names, label, mine, other
+            apart = {name: each.apart(theirs[name]) for name, each in _decisions(mine, model).items()}
+            if best is None or sum(apart.values()) < sum(best[0].values()):
+                best = apart, label, mine, other
     assert best is not None
-    names, label, mine, other = best
+    apart, label, mine, other = best
+    names = [name for name, parts in apart.items() if parts]
     return Nearest(label, other, tuple(_grouped(names, mine, other, model)))
 
 
-def _differing(strategy: Strategy, other: Strategy, model: ModelSpec) -> list[str]:
-    ours, theirs = _decisions(strategy, model), _decisions(other, model)
-    return [name for name in ours if ours[name] != theirs[name]]
+class _Decision(NamedTuple):
+    """What is decided about a variable: whether servers or all-reduces add it up, how, in which pieces, and where."""
+
+    kinds: Hashable
+    how: Hashable
+    cut: Hashable
+    where: Hashable
+
+    def apart(self, other: _Decision) -> int:
+        """By 1 for each part that differs, by all parts where the kinds do: else a tree of many buckets would be as far
+        from a ring as from a server."""
+        return sum(map(ne, self, other)) if self.kinds == other.kinds else len(self)
 
 
-def _decisions(strategy: Strategy, model: ModelSpec) -> dict[str, Hashable]:
+def _decisions(strategy: Strategy, model: ModelSpec) -> dict[str, _Decision]:
     """Every variable's decision; a bucket is known by its first variable in graph order.
 
     A sparse variable's rows and sufficient factors are gathered for themselves, whatever the bucket.
     """
     leaders: dict[int, str] = {}
-    decisions: dict[str, Hashable] = {}
+    decisions: dict[str, _Decision] = {}
     for variable in model.variables:
         each = strategy.by_name[variable.name]
-        shards: list[Hashable] = []
+        how: list[Hashable] = []
+        where: list[str] = []
         for shard in each.shards:
             if isinstance(shard, AllReduce):
-                leader = variable.name if variable.sparse else leaders.setdefault(shard.group, variable.name)
-                shards.append((leader, shard.algorithm, shard.compressor))
+                how.append((shard.algorithm, shard.compressor))
+                where.append(variable.name if variable.sparse else leaders.setdefault(shard.group, variable.name))
             else:
-                shards.append(shard)
-        decisions[variable.name] = each.partition, tuple(shards)
+                how.append(replace(shard, device=""))
+                where.append(shard.device)
+        kinds = frozenset(type(shard) for shard in each.shards)
+        decisions[variable.name] = _Decision(kinds, tuple(how), each.partition, tuple(where))
     return decisions
 
 

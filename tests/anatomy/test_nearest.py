@@ -63,3 +63,10 @@ def test_another_bucket_is_a_difference_that_is_told() -> None:
     assert [(each.here, each.there) for each in nearest.differences] == [
         ("ring all-reduce", "ring all-reduce, in another bucket or on another server")
     ]
+
+
+def test_trees_in_many_buckets_are_nearer_to_rings_than_to_servers() -> None:
+    trees = {f"v{place}": VariableStrategy("", (AllReduce(place, "tree"),)) for place in range(len(MODEL.variables))}
+    nearest = nearest_baseline(changed("all_reduce_64mb", **trees), MODEL, CLUSTER)
+    assert nearest.label == "all_reduce_per_variable"
+    assert nearest.variables == len(MODEL.variables)

@@ -96,7 +96,7 @@ def _places(cluster: ClusterSpec, nodes: tuple[Node, ...], above: dict[str, str]
 
 
 def _draw_switch(axes: Axes, name: str, place: _Place, x: float) -> None:
-    top, bottom = place.rows[0] - HALF, place.rows[-1] + HALF
+    top, bottom = place.rows[0] - HALF, place.rows[-1] + HALF / 2  # where the name of the next one stands, it has ended
     box = FancyBboxPatch((x, top), BAR, bottom - top, boxstyle="round,pad=0,rounding_size=0.006", linewidth=0)
     box.set_facecolor(MUTED.light)
     axes.add_patch(box)

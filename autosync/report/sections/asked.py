@@ -9,6 +9,9 @@ from autosync.report.numbers import counted
 
 __all__ = ["asked_section"]
 
+IN_WORDS = {"auto": "a learned simulator, of those that a closed form lets through (auto)"}
+"""Simulators whose names say little."""
+
 
 def asked_section(findings: Findings) -> Section:
     run = findings.run
@@ -42,7 +45,9 @@ def _space(findings: Findings) -> str:
 def _search(findings: Findings) -> str:
     options = findings.run.options
     parts = [str(options[name]) for name in ("searcher",) if name in options]
-    parts += [f"candidates ranked by {options['simulator']}"] if options.get("searcher") == "guided" else []
+    if options.get("searcher") == "guided":
+        ranks = str(options["simulator"])
+        parts.append(f"candidates ranked by {IN_WORDS.get(ranks, ranks)}")
     parts += [f"seed {options['seed']}"] if "seed" in options else []
     return ", ".join(parts) or "not written down"
 

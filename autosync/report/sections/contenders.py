@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import partial
 
 from autosync.report.blocks import Block, Column, Note, Picture, Row, Section, Table
@@ -38,14 +39,17 @@ def contenders_section(findings: Findings) -> Section:
         ),
         _table(contenders, winner, seconds),
     ]
-    if len(run.finals) > len({each.strategy.digest for each in run.finals}):
+    turns = Counter(each.strategy.digest for each in run.finals)
+    if len(run.finals) > len(turns):
+        most = max(turns.values())
+        alone = " In the last rounds two went on alone." if [*turns.values()].count(most) == 2 < len(turns) else ""
         blocks.append(
             Picture(
                 "rounds",
                 "Median step time of each finalist in every round of the finals",
                 f"The finals round by round: medians of each turn with 95 % intervals over its steps. Finalists take "
                 f"turns, so a drift of the machine moves all lines alike, and the verdict compares them within each "
-                f"round. Thick: the winner; dashed: baselines. n = {len(run.finals)} turns.",
+                f"round.{alone} Thick: the winner; dashed: baselines. n = {len(run.finals)} turns.",
                 partial(draw_rounds, run.finals, contenders, winner),
             )
         )
