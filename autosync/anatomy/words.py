@@ -35,10 +35,10 @@ NAMED = 3
 """Variables named one by one before the rest are only counted."""
 
 ALGORITHMS = {
-    "ring": "Ring",
-    "tree": "Binomial-tree",
-    "halving_doubling": "Halving-and-doubling",
-    "hierarchical": "Hierarchical",
+    "ring": "ring",
+    "tree": "binomial-tree",
+    "halving_doubling": "halving-and-doubling",
+    "hierarchical": "hierarchical",
     "collective": "TensorFlow's collective",
 }
 GATHERED = ("Touched rows", "Sufficient factors")
@@ -86,7 +86,7 @@ def _how(shard: Synchronizer, sparse: bool) -> str:
     encoded = f", {compressor_in_words(shard.compressor)}" if shard.compressor else ""
     if sparse or shard.gathers:
         return f"{'rows' if sparse else 'parts'} gathered by every replica{encoded}"
-    return f"{algorithm_in_words(shard.algorithm).lower()} all-reduce{encoded}"
+    return f"{algorithm_in_words(shard.algorithm)} all-reduce{encoded}"
 
 
 def _shard_bytes(strategy: Strategy, model: ModelSpec) -> Iterator[tuple[Variable, int, Synchronizer]]:
@@ -123,7 +123,8 @@ def _way(shard: AllReduce, variable: Variable) -> str:
         return "Sufficient factors gathered by every replica"
     if shard.gathers:
         return f"All-gather{encoded}"
-    return f"{algorithm_in_words(shard.algorithm)} all-reduce{encoded}"
+    algorithm = algorithm_in_words(shard.algorithm)
+    return f"{algorithm[0].upper()}{algorithm[1:]} all-reduce{encoded}"
 
 
 def _served(strategy: Strategy, model: ModelSpec) -> list[str]:
@@ -143,7 +144,7 @@ def _service(server: ParameterServer) -> str:
 
 
 def algorithm_in_words(algorithm: str) -> str:
-    """An all-reduce's algorithm, such as 'Binomial-tree'."""
+    """An all-reduce's algorithm, such as 'binomial-tree'."""
     return ALGORITHMS[algorithm]
 
 

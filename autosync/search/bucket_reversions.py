@@ -53,7 +53,7 @@ def _algorithm(contrast: Contrast, bucket: list[_Member]) -> Iterator[tuple[str,
     by_algorithm = _by([member for member in bucket if member.theirs], lambda m: m.theirs.algorithm if m.theirs else "")
     there = max(by_algorithm, key=lambda name: _bytes(by_algorithm[name]), default="ring")
     if here != there:
-        said = f"{algorithm_in_words(there)} all-reduce, not {algorithm_in_words(here).lower()}"
+        said = f"{algorithm_in_words(there)} all-reduce, not {algorithm_in_words(here)}"
         changed = [(member, replace(member.ours, algorithm=there)) for member in bucket]
         yield f"{_named(bucket, contrast)}: {said}", _decisions(contrast, changed)
 

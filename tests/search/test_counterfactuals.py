@@ -110,7 +110,7 @@ def test_the_algorithm_of_a_bucket_is_one_decision() -> None:
     found = reverted(every_shard(ring, by_tree), ring, dense)
     assert list(found.values()) == [ring.with_groups_renumbered()]
     (label,) = found
-    assert label.endswith(": Ring all-reduce, not binomial-tree")
+    assert label.endswith(": ring all-reduce, not binomial-tree")
 
 
 def split(base: Strategy, parts: int) -> Strategy:

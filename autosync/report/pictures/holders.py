@@ -135,7 +135,7 @@ def _how(parts: Sequence[Holding]) -> str:
         shard = part.synchronizer
         if isinstance(shard, AllReduce):
             if not part.variable.sparse and not shard.gathers:
-                words[f"{algorithm_in_words(shard.algorithm).lower()}"] = None
+                words[algorithm_in_words(shard.algorithm)] = None
         else:
             if shard.local_copy:
                 words["local copies"] = None
