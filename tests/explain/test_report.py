@@ -118,8 +118,8 @@ def test_the_nearest_baseline_is_compared_in_decisions_and_in_time() -> None:
         list(explained(subject(AllReduce(0, "tree"), cases.star_cluster(4), cases.mlp_model()))),
         "The nearest hand-written strategy",
     )
-    assert lines[0].startswith("parameter_server, which decides 6 of 6 variables otherwise; predicted to be ")
+    assert lines[0].startswith("all_reduce_25mb, which decides 6 of 6 variables otherwise; predicted to be ")
     assert lines[1:] == [
         "dense_1/kernel, dense_0/kernel, dense_2/kernel and 3 more (340 kB): binomial-tree all-reduce; "
-        "there on a parameter server"
+        "there ring all-reduce"
     ]
