@@ -69,7 +69,8 @@ def _taken_apart(contrast: Contrast, bucket: list[_Member]) -> Iterator[tuple[st
         for number, part in enumerate(parts[1:])
         for member in part
     ]
-    yield f"{_named(bucket, contrast)}: in {len(parts)} buckets, not one", _decisions(contrast, changed)
+    stay = [(member, member.ours) for member in bucket]
+    yield f"{_named(bucket, contrast)}: in {len(parts)} buckets, not one", _decisions(contrast, [*stay, *changed])
 
 
 def _put_together(contrast: Contrast, bucket: list[_Member]) -> Iterator[tuple[str, dict[str, VariableStrategy]]]:
@@ -79,9 +80,9 @@ def _put_together(contrast: Contrast, bucket: list[_Member]) -> Iterator[tuple[s
     if len(parts) < 2:
         return
     host = parts[0][0].ours.group
-    changed = [(member, replace(member.ours, group=host)) for part in parts[1:] for member in part]
     together = [member for part in parts for member in part]
-    yield f"{_named(together, contrast)}: in one bucket, not {len(parts)}", _decisions(contrast, changed)
+    merged = [(member, replace(member.ours, group=host)) for member in together]
+    yield f"{_named(together, contrast)}: in one bucket, not {len(parts)}", _decisions(contrast, merged)
 
 
 def _decisions(contrast: Contrast, changed: Sequence[tuple[_Member, AllReduce]]) -> dict[str, VariableStrategy]:

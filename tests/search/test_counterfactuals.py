@@ -136,6 +136,14 @@ def test_buckets_are_taken_apart_or_put_together_as_a_whole() -> None:
     assert apart[label].digest == three.digest
 
 
+@pytest.mark.parametrize(("ours", "theirs"), [(3, 1), (1, 3)])
+def test_all_bytes_of_buckets_that_are_taken_apart_or_put_together_count(ours: int, theirs: int) -> None:
+    dense = cases.bert_like_model(layers=1, sparse=False)
+    winner, baseline = (split(BASELINES["all_reduce_64mb"](dense, CLUSTER), parts) for parts in (ours, theirs))
+    (found,) = counterfactuals(dense, CLUSTER, winner, baseline, most=99)
+    assert found.gradient_bytes == dense.gradient_bytes
+
+
 def test_local_copies_and_encodings_are_reverted_for_all_that_have_them() -> None:
     def copied(shard: Synchronizer) -> Synchronizer:
         return replace(shard, local_copy=True) if isinstance(shard, ParameterServer) else shard
