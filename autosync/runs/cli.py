@@ -68,7 +68,10 @@ def show(run: str | None, data: Path | None) -> None:
     console.print()
     rows = contenders_of(found)
     if rows:
-        console.print(contenders_table(rows, found.winner_digest if found.verdict else None))
+        verdict = found.verdict
+        console.print(
+            contenders_table(rows, verdict["winner"] if verdict else None, verdict["baseline"] if verdict else None)
+        )
         console.print()
     said = verdict_in_words(found.verdict) if found.verdict else "There is no verdict yet: the finals were not held."
     console.print(said, style="bold", soft_wrap=True)

@@ -13,9 +13,10 @@ from autosync.runs.listing import Listed
 __all__ = ["contenders_table", "runs_table"]
 
 
-def contenders_table(rows: Sequence[Contender], winner: str | None) -> Table:
+def contenders_table(rows: Sequence[Contender], winner: str | None, baseline: str | None) -> Table:
     """Median step, its 95 % interval and the speed-up over the best baseline; the digest `winner` is marked.
 
+    `baseline` is the digest of the one that the verdict compares with; None, without a verdict, for the quickest.
     The speed-up of what was timed once, at another moment than the yardstick, is marked with a tilde.
     """
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
@@ -23,7 +24,7 @@ def contenders_table(rows: Sequence[Contender], winner: str | None) -> Table:
     for title, width in (("", 8), ("median", 9), ("95 % interval", 13), ("speed-up", 8)):
         table.add_column(title, justify="right" if title else "left", min_width=width, no_wrap=True)
     table.add_column("steps", no_wrap=True)
-    yardstick = _yardstick_seconds(rows)
+    yardstick = _yardstick_seconds(rows, baseline)
     for row in rows:
         table.add_row(
             f"{'> ' if row.digest == winner else '  '}{marked(row.label, row.changes_statistics)}",
@@ -37,9 +38,10 @@ def contenders_table(rows: Sequence[Contender], winner: str | None) -> Table:
     return table
 
 
-def _yardstick_seconds(rows: Sequence[Contender]) -> float:
-    """Median step seconds of the best baseline; of one that was measured again if there is any."""
+def _yardstick_seconds(rows: Sequence[Contender], baseline: str | None) -> float:
+    """Median step seconds of `baseline`, or of the quickest one, which was measured again if any was."""
     measured = [row for row in rows if row.purpose == "baseline" and row.median_seconds]
+    measured = [row for row in measured if row.digest == baseline] or measured
     final = [row for row in measured if row.remeasured] or measured
     return min((row.median_seconds or float("inf") for row in final), default=float("nan"))
 

@@ -40,7 +40,10 @@ class Outcome:
 
 def outcome_table(outcome: Outcome) -> Table:
     """Median step, its 95 % interval and the speed-up over the best baseline; finalists, re-measured, come first."""
-    return contenders_table(outcome.contenders(), outcome.verdict.winner.digest if outcome.verdict else None)
+    verdict = outcome.verdict
+    return contenders_table(
+        outcome.contenders(), verdict.winner.digest if verdict else None, verdict.baseline.digest if verdict else None
+    )
 
 
 def worths_table(worths: Sequence[Worth]) -> Table:

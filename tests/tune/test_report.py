@@ -72,6 +72,13 @@ def test_the_table_holds_finalists_first_then_every_baseline_fastest_first() -> 
     ]
 
 
+def test_speed_ups_are_over_the_baseline_that_the_verdict_names_as_in_the_report() -> None:
+    lucky = [replace(record("parameter_server", [0.15]), purpose="remeasure")]
+    shown = {line[0]: line for line in text(replace(FASTER, rounds=[[*FASTER.rounds[0], *lucky], *FASTER.rounds[1:]]))}
+    assert shown["all_reduce_25mb"][4] == "1.00 x"
+    assert shown["parameter_server"][4] == "1.33 x"
+
+
 def test_what_was_timed_again_in_the_search_has_one_line() -> None:
     again = [replace(FASTER.trials[0], purpose="remeasure", started_at=9.0), *FASTER.trials[4:5]]
     assert text(replace(FASTER, trials=[*FASTER.trials, *again[:1]])) == text(FASTER)
