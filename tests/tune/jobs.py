@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 import uuid
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import final
@@ -66,11 +67,15 @@ class Job:
 
     def wait_for(self, text: str) -> None:
         """Until the command has printed `text`."""
+        self.wait_until(lambda: text in self.output, repr(text))
+
+    def wait_until(self, holds: Callable[[], bool], what: str, look_seconds: float = 0.05) -> None:
+        """Until `holds()`, which is looked at so often; `what` names it where it does not come to be."""
         deadline = time.monotonic() + PATIENCE_SECONDS
-        while text not in self.output:
-            assert self._process.poll() is None, f"{text!r} never came:\n{self.output}{self.complaint}"
-            assert time.monotonic() < deadline, f"{text!r} did not come in time:\n{self.output}{self.complaint}"
-            time.sleep(0.05)
+        while not holds():
+            assert self._process.poll() is None, f"{what} never came:\n{self.output}{self.complaint}"
+            assert time.monotonic() < deadline, f"{what} did not come in time:\n{self.output}{self.complaint}"
+            time.sleep(look_seconds)
 
     def status(self) -> int:
         """Its exit status, once it has ended; one that hangs is ended, and complains of where its threads stood."""

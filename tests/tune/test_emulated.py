@@ -15,8 +15,9 @@ from trials.emulate.network import NETNS
 
 pytestmark = needs_root
 
-TRIALS = 12
-# Tune starts an actor for a second trial, which takes seconds, but gives it the first trial's if that ends before.
+TRIALS = 60
+# Tune starts an actor for a second trial, which takes seconds, and longer beside other tests, but gives it the first
+# trial's if that ends before: trials are long here, and there are more than the two lanes take to run side by side.
 COMMAND = (
     *("--model", "mlp", "--trials", str(TRIALS), "--rounds", "2", "--steps", "500", "--warmup", "2"),
     *("--nodes-per-trial", "2", "--simulator", "analytic"),
@@ -38,7 +39,8 @@ def test_trials_run_side_by_side_until_ctrl_c_takes_the_cluster_down_and_says_ho
 ) -> None:
     before = clusters_left()
     job = Job(tmp_path, *COMMAND, *WHERE)
-    job.wait_for(f"   4/{TRIALS}")
+    job.wait_for(f"   1/{TRIALS}")
+    job.wait_until(lambda: side_by_side(lanes_of(trials_of(tmp_path))), "two trials side by side", look_seconds=1.0)
     job.press_ctrl_c()
     printed = ended(job, 130)
     assert clusters_left() <= before
@@ -51,16 +53,26 @@ def test_trials_run_side_by_side_until_ctrl_c_takes_the_cluster_down_and_says_ho
     check_lanes(printed, trials_of(tmp_path))
 
 
-def check_lanes(printed: str, records: list[RuntimeRecord]) -> None:
-    """Two lanes of two nodes each, on which trials ran at the same time, and never two on one."""
-    assert "2 trials run side by side, each on 2 nodes of its own." in printed
-    by_lane: dict[tuple[str, ...], list[tuple[float, float]]] = {}
-    for each in records:
+def lanes_of(records: list[RuntimeRecord]) -> dict[tuple[str, ...], list[tuple[float, float]]]:
+    """When each trial began and ended, in order, by the addresses of its nodes."""
+    lanes: dict[tuple[str, ...], list[tuple[float, float]]] = {}
+    for each in sorted(records, key=lambda record: record.started_at):
         nodes = tuple(node.address for node in each.cluster.nodes)
-        by_lane.setdefault(nodes, []).append((each.started_at, each.started_at + each.total_seconds))
-    assert by_lane.keys() == {("10.77.0.1", "10.77.0.2"), ("10.77.0.3", "10.77.0.4")}
-    for times in by_lane.values():
-        assert all(one[1] <= following[0] for one, following in pairwise(sorted(times))), "a lane ran two at once"
-    times = sorted(time for times in by_lane.values() for time in times)
-    assert any(one[1] > following[0] for one, following in pairwise(times)), "no two ran side by side"
+        lanes.setdefault(nodes, []).append((each.started_at, each.started_at + each.total_seconds))
+    return lanes
+
+
+def side_by_side(lanes: dict[tuple[str, ...], list[tuple[float, float]]]) -> bool:
+    """Whether one began while another ran."""
+    times = sorted(time for times in lanes.values() for time in times)
+    return any(one[1] > following[0] for one, following in pairwise(times))
+
+
+def check_lanes(printed: str, records: list[RuntimeRecord]) -> None:
+    """Two lanes of two nodes each, and never two trials on one."""
+    assert "2 trials run side by side, each on 2 nodes of its own." in printed
+    lanes = lanes_of(records)
+    assert lanes.keys() == {("10.77.0.1", "10.77.0.2"), ("10.77.0.3", "10.77.0.4")}
+    for times in lanes.values():
+        assert all(one[1] <= following[0] for one, following in pairwise(times)), "a lane ran two at once"
     assert len({each.cluster.digest for each in records}) == 1
