@@ -63,7 +63,9 @@ def _replaying(searchers: Sequence[str], seeds: int) -> Any:
             click.option("--seeds", type=click.IntRange(1), default=seeds, help="Searches each; in fives."),
             click.option("--trials", type=click.IntRange(1), default=60, help="Budget of each search."),
             click.option(
-                "--baselines/--no-baselines", default=True, help="Hand-written strategies first, or not given at all."
+                "--baselines/--no-baselines",
+                default=True,
+                help="Hand-written strategies as seeds, or not given at all.",
             ),
             click.option("--processes", type=click.IntRange(1), default=os.cpu_count() or 1, help="Side by side."),
         )

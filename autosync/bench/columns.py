@@ -11,7 +11,7 @@ SEARCHES = (
     ResultColumn("data", "text", "none", "digest of the cell's records"),
     ResultColumn("model", "text", "none", "name of the model"),
     ResultColumn("searcher", "text", "none", "who searched"),
-    ResultColumn("baselines", "flag", "none", "whether the hand-written strategies were proposed first"),
+    ResultColumn("baselines", "flag", "none", "whether the hand-written strategies were given as seeds"),
     ResultColumn("seed", "integer", "none", "seed of the searcher, and of which trial of a strategy is met first"),
     ResultColumn("trials", "integer", "trials", "the budget"),
     ResultColumn("taught_on", "text", "none", "digest of the cells that taught its simulator before; empty when none"),

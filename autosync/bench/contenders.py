@@ -47,6 +47,9 @@ NETWORK = "linear"
 MEMBERS = 3
 """Of its ensemble, in place of five: how sure it is nobody asks here."""
 
+ALL = 1000
+"""More seeds than there are."""
+
 OURS = "guided"
 IDEAL = "ideal"
 """No rival, but a reference: it knows what each strategy takes without noise, as far as the records tell."""
@@ -97,12 +100,10 @@ def _random(start: Start) -> Searcher:
 
 
 def _ideal(start: Start) -> Searcher:
-    """The hand-written strategies first, where they are given: each time the one of the least time without noise."""
+    """Each time the one of the least time without noise, hand-written or not."""
     if start.known.cell is None:
         raise BenchError("What a search could do that knew everything is worked out from the cell that it searches.")
-    given = dict.fromkeys(strategy for _, strategy in start.seeds)
-    ordered = sorted(foreseen(start.known.cell, start.seed), key=lambda each: each not in given)
-    return RandomSearch(start.space, [(IDEAL, each) for each in ordered], start.seed)
+    return RandomSearch(start.space, [(IDEAL, each) for each in foreseen(start.known.cell, start.seed)], start.seed)
 
 
 def _evolution(start: Start) -> Searcher:
@@ -170,6 +171,7 @@ CONTENDERS: Mapping[str, Contender] = {
     "guided-no-transfer": partial(_guided, simulator=partial(_learned, network=NETWORK)),
     "guided-no-replay": partial(_guided, simulator=partial(_learned, network=NETWORK, base="analytic")),
     "guided-no-simulator": partial(_guided, simulator=_nothing),
+    "guided-baselines-first": partial(_guided, simulator=_transferred, first_seeds=ALL),
     "guided-not-diverse": partial(_guided, simulator=_transferred, diverse=False),
     "guided-not-retimed": partial(_guided, simulator=_transferred, retime_every=0),
     IDEAL: _ideal,
@@ -180,7 +182,9 @@ CONTENDERS: Mapping[str, Contender] = {
 a network that reads what a closed form says of links and servers, taught in the search; *transferred*, it has ours.
 """
 
-TRANSFERRING = frozenset((OURS, "original-transferred", "guided-not-diverse", "guided-not-retimed"))
+TRANSFERRING = frozenset(
+    (OURS, "original-transferred", "guided-baselines-first", "guided-not-diverse", "guided-not-retimed")
+)
 
 
 @final
@@ -202,4 +206,5 @@ ABLATIONS = (
     Ablation("the replay and the network, the closed form alone", "guided-replay", "guided-analytic"),
     Ablation("diversity", OURS, "guided-not-diverse"),
     Ablation("timing the leader again", OURS, "guided-not-retimed"),
+    Ablation("weighing baselines against others, all of them first", OURS, "guided-baselines-first"),
 )

@@ -66,7 +66,7 @@ def cell_picture(standings: Standings, cell: str) -> Figure:
             below.tick_params(labelbottom=True)
             below.set_xlabel("trials")
     seeds = len(next(iter(own.values())).true)
-    first = "baselines first" if _baselines(standings) else "no baselines given"
+    first = "baselines given" if _baselines(standings) else "no baselines given"
     figure.suptitle(
         f"{cell}, {first}: {seeds} seeds thin, their median thick, that of {YARDSTICK} search dashed, that of "
         "knowing all but the noise dotted.\nRegret: by how much the best so far is slower than the pool's best. "
@@ -99,7 +99,7 @@ def summary_picture(standings: Standings) -> Figure | None:
     left.set_xlabel(f"trials to within 5 % of the best (beyond {most}: not reached)")
     right.axvline(1, color="#555555", linestyle="--", linewidth=1.2)
     right.set_xlabel(f"times fewer trials than {YARDSTICK} search")
-    first = "baselines first" if _baselines(standings) else "no baselines given"
+    first = "baselines given" if _baselines(standings) else "no baselines given"
     figure.suptitle(f"{len(standings.cells)} cells, {first} (95 % intervals)")
     return figure
 

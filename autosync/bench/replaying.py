@@ -41,7 +41,7 @@ class SearchJob:
     """`searcher` on the cell called `cell`, with seeds from `first_seed` on, each for up to `trials` trials.
 
     `data` is the digest of what was measured of the cell. `baselines` tells whether the hand-written strategies are
-    proposed first, or are strategies like others. `taught_on` is the digest of the other cells, where they matter.
+    given as seeds, or are strategies like others. `taught_on` is the digest of the other cells, where they matter.
     """
 
     cell: str
@@ -62,7 +62,7 @@ class SearchJob:
         return digest([FORMAT, self.data, *chosen])
 
     def __str__(self) -> str:
-        without = "" if self.baselines else ", no baselines first"
+        without = "" if self.baselines else ", no baselines given"
         return f"{self.cell}: {self.searcher}{without}, seeds {self.seeds.start} to {self.seeds.stop - 1}"
 
 

@@ -141,7 +141,7 @@ def _parts(material: Material) -> Iterator[Table | tuple[str, Figure]]:
 
 def _replay_parts(material: Material) -> Iterator[Table | tuple[str, Figure]]:
     yield cells_table(material.facts)
-    for baselines, suffix, title in ((True, "", "baselines first"), (False, "_bare", "no baselines given")):
+    for baselines, suffix, title in ((True, "", "baselines given"), (False, "_bare", "no baselines given")):
         standings = material.standings(baselines).only(_is_searcher)
         if standings.curves:
             yield from _standings_parts(standings, material.facts, suffix, title)

@@ -31,7 +31,7 @@ LEAST_SPEEDUP = 1e-3
 @final
 @dataclass(frozen=True, eq=False)
 class Standings:
-    """Contests with, or without, baselines first; `curves` has those only."""
+    """Contests with, or without, baselines given; `curves` has those only."""
 
     curves: Mapping[Contest, Curves]
 

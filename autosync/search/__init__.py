@@ -12,7 +12,7 @@ from autosync.search.metrics import (
     regret,
     strategy_medians,
 )
-from autosync.search.protocol import Foresight, Proposal, Searcher
+from autosync.search.protocol import Foresight, Proposal, Searcher, Weighing, ask_within
 from autosync.search.random_search import RandomSearch
 from autosync.search.remeasure import Verdict, interleaved, judge, speedup, speedup_interval
 from autosync.search.worth import Worth, worth_of
@@ -30,7 +30,9 @@ __all__ = [
     "RandomSearch",
     "Searcher",
     "Verdict",
+    "Weighing",
     "Worth",
+    "ask_within",
     "best_so_far",
     "counterfactuals",
     "interleaved",

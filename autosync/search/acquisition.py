@@ -70,6 +70,8 @@ class Pool:
 
     @classmethod
     def joined(cls, pools: Sequence[Pool]) -> Pool:
+        """All strategies of the pools, of which an empty one does not say whether it knows a spread."""
+        pools = [each for each in pools if len(each.forecast)] or pools
         decisions = Decisions.joined([each.decisions for each in pools])
         spreads = [each.spread for each in pools if each.spread is not None]
         spread = np.concatenate(spreads) if len(spreads) == len(pools) else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, final
 
@@ -34,13 +34,15 @@ Floats = npt.NDArray[np.float64]
 @final
 @dataclass(frozen=True)
 class GuidedOptions:
-    """A round breeds candidates from the `leaders` best timed strategies and proposes `round_size` to time.
+    """After the `first_seeds` seeds of the least forecast, a round breeds candidates from the `leaders` best timed
+    strategies and proposes `round_size` to time, of these and of the seeds left.
 
     Each pick is instead, with chance `explore_share`, a strategy sampled without regard to the simulator. Unless
     `diverse`, a round's picks are those of the largest expected improvement, however alike. Every `retime_every` rounds
     (0: never) the leader is timed again if it was timed once.
     """
 
+    first_seeds: int = 3
     round_size: int = 4
     leaders: int = 10
     explore_share: float = 0.05
@@ -51,8 +53,10 @@ class GuidedOptions:
 
 @final
 class GuidedSearch:
-    """Proposes the seeds, that of the least forecast first, then in rounds; a round begins when all before it is
-    answered, and depends on that alone.
+    """Proposes a few seeds, then in rounds; a round begins when all before it is answered, and depends on that alone.
+
+    Other seeds are candidates of every round, so a seed that promises little is proposed late, and by itself perhaps
+    never: whoever wants all of them timed calls `ask_seeds` in time.
 
     The searcher owns `simulator` and fits it to all records at the start of a round, before which nothing else is asked
     of it; so it must depend on the records of its last fit alone, and no state of it is kept. One with a
@@ -77,10 +81,23 @@ class GuidedSearch:
         self._relief = Relief(space, simulator)
         self._queue: deque[Proposal] = deque()
         self._outlook = Outlook()
+        self._foretold: dict[str, float] = {}
+        """Log step seconds of the seeds that were left when the round began, by digest."""
 
     def ask(self, count: int) -> list[Proposal]:
+        return self._asked(count, self._next)
+
+    def seeds_left(self) -> int:
+        return len(self._ledger.seeds_left())
+
+    def ask_seeds(self, count: int) -> list[Proposal]:
+        return self._asked(count, self._seed_proposal)
+
+    def _asked(self, count: int, following: Callable[[], Proposal | None]) -> list[Proposal]:
+        if not self._ledger.proposals:
+            self._seeds_left()
         proposals: list[Proposal] = []
-        while len(proposals) < count and (proposal := self._seed_proposal() or self._next()):
+        while len(proposals) < count and (proposal := following()):
             proposals.append(proposal)
         return proposals
 
@@ -94,31 +111,36 @@ class GuidedSearch:
         return self._outlook.expected_gain()
 
     def state(self) -> dict[str, Any]:
-        own = {"queue": [each.to_json() for each in self._queue], "rounds": self._outlook.rounds()}
-        return self._ledger.state(self.name, self._seed, **own)
+        queue, rounds = [each.to_json() for each in self._queue], self._outlook.rounds()
+        return self._ledger.state(self.name, self._seed, queue=queue, rounds=rounds, foretold=dict(self._foretold))
 
     def restore(self, state: Mapping[str, Any]) -> None:
         what = "A searcher's state"
         self._ledger = Ledger.restored(self._ledger, state, self.name, self._seed)
         self._queue = deque(Proposal.from_json(each) for each in required(state, "queue", list, what))
         self._outlook = Outlook([tuple(each) for each in required(state, "rounds", list, what)])
+        self._foretold = dict(required(state, "foretold", dict, what))
 
     def _seed_proposal(self) -> Proposal | None:
-        if not self._ledger.begun:
-            self._ledger.sort_seeds(lambda strategies: self._pool(strategies).forecast)
-        proposal = self._ledger.next_seed()
-        if proposal is None:
+        """The seed of the least forecast that is left."""
+        left = self._ledger.seeds_left()
+        if not left:
             return None
-        seconds = math.exp(self._pool([proposal.strategy]).forecast[0])
-        return self._ledger.claim(replace(proposal, predicted_seconds=seconds))
+        seed = min(left, key=lambda each: self._foretold[each.strategy.digest])
+        seconds = math.exp(self._foretold[seed.strategy.digest])
+        return self._ledger.claim(replace(seed, predicted_seconds=seconds))
 
     def _next(self) -> Proposal | None:
-        """The next proposal of this round, or of a new one; None while one is under way, or with the space used up."""
+        """The next of the first seeds, of this round, or of a new one; None while one is under way, or with the space
+        used up.
+        """
+        if self._ledger.proposals < self._options.first_seeds and (seed := self._seed_proposal()):
+            return seed
         while True:
             while self._queue:
                 proposal = self._queue.popleft()
                 if proposal.purpose == "remeasure" or self._ledger.is_new(proposal.strategy):
-                    self._ledger.drawn += 1
+                    self._ledger.drawn += proposal.purpose != "baseline"
                     return self._ledger.claim(proposal)
             if self._ledger.pending():
                 return None
@@ -139,8 +161,13 @@ class GuidedSearch:
         count = max(1, options.round_size - len(again))
         picks = best_batch(evidence.residuals, pool, evidence.best, count, options.diverse)
         self._outlook.begin(evidence.best, [each.gain for each in picks])
-        proposals = [Proposal(candidates[each.place], self.name, math.exp(pool.forecast[each.place])) for each in picks]
+        proposals = [self._proposal(candidates[each.place], self.name, pool.forecast[each.place]) for each in picks]
         return again + [self._perhaps_explored(each, rng) for each in proposals]
+
+    def _proposal(self, strategy: Strategy, label: str, forecast: float) -> Proposal:
+        """Of `strategy`, under its own name if it is a seed."""
+        proposal = self._ledger.seed_like(strategy) or Proposal(strategy, label)
+        return replace(proposal, predicted_seconds=math.exp(forecast))
 
     def _refit(self) -> None:
         records = self._ledger.records()
@@ -159,22 +186,33 @@ class GuidedSearch:
         return [Proposal(strategy, label, math.exp(self._pool([strategy]).forecast[0]), "remeasure")]
 
     def _candidates(self, evidence: Evidence, rng: random.Random) -> tuple[list[Strategy], Pool]:
-        """New strategies worth a look."""
+        """New strategies worth a look, seeds among them."""
         breeding = self._options.breeding
+        seeds, pool = self._seeds_left()
         left = self._ledger.left()
         if left is not None:
-            some = rng.sample(left, min(len(left), breeding.most))
-            return some, self._pool(some)
-        leaders = [each.strategy for each in evidence.leaders(self._options.leaders)]
+            others = [each for each in left if self._ledger.seed_like(each) is None]
+            some = rng.sample(others, min(len(others), breeding.most))
+            return some + seeds, Pool.joined([self._pool(some), pool])
+        leaders = [*(each.strategy for each in evidence.leaders(self._options.leaders)), *seeds]
         pools: list[Pool] = []
 
         def promise(strategies: list[Strategy]) -> Floats:
             pools.append(self._pool(strategies))
             return evidence.residuals.promise(pools[-1])
 
-        litter = breed(self._ledger.space, leaders, rng, promise, self._relief.child, breeding)
-        new = np.array([self._ledger.is_new(each) for each in litter], np.bool_)
-        return [each for each, keep in zip(litter, new, strict=True) if keep], Pool.joined(pools).where(new)
+        litter = breed(self._ledger.space, leaders[: self._options.leaders], rng, promise, self._relief.child, breeding)
+        new = [self._ledger.is_new(each) and self._ledger.seed_like(each) is None for each in litter]
+        bred = [each for each, keep in zip(litter, new, strict=True) if keep]
+        return bred + seeds, Pool.joined([Pool.joined(pools).where(np.array(new, np.bool_)), pool])
+
+    def _seeds_left(self) -> tuple[list[Strategy], Pool]:
+        """Seeds that were not proposed, and what is foretold of them."""
+        seeds = [each.strategy for each in self._ledger.seeds_left()]
+        pool = self._pool(seeds)
+        names = [each.digest for each in seeds]
+        self._foretold = dict(zip(names, pool.forecast.tolist(), strict=True))
+        return seeds, pool
 
     def _pool(self, strategies: list[Strategy]) -> Pool:
         space = self._ledger.space
@@ -192,4 +230,4 @@ class GuidedSearch:
     def _explored(self, rng: random.Random) -> list[Proposal]:
         """A new strategy that is sampled, if there is one."""
         strategy = fresh_strategy(self._ledger, lambda: self._ledger.space.sample(rng), rng)
-        return [Proposal(strategy, "explore", math.exp(self._pool([strategy]).forecast[0]))] if strategy else []
+        return [self._proposal(strategy, "explore", self._pool([strategy]).forecast[0])] if strategy else []

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, final
-
-import numpy as np
-import numpy.typing as npt
 
 from autosync.errors import SpecError
 from autosync.search.protocol import Proposal
@@ -19,7 +17,7 @@ from autosync.spec.fields import required
 
 __all__ = ["Ledger", "Observation"]
 
-FORMAT = "autosync.searcher/3"
+FORMAT = "autosync.searcher/4"
 
 
 @final
@@ -36,8 +34,6 @@ class Observation:
 class Ledger:
     """Never lets a strategy be proposed twice, nor one that differs from it only by devices that are alike.
 
-    Seeds come in the order given, unless they are sorted before the first is asked for.
-
     The space says in which order replicas stand (and rings go); another order counts as the same proposal.
 
     Proposals are numbered in the order made, and records are kept by the number of the proposal they answer: whatever
@@ -48,8 +44,6 @@ class Ledger:
         self.space = space
         self.drawn = 0
         self._seeds = tuple(seeds)
-        self._order = list(range(len(self._seeds)))
-        self._next_seed = 0
         self._pending: dict[str, tuple[int, Proposal]] = {}
         self._seen: set[Strategy] = set()
         self._keys: set[tuple[object, ...]] = set()
@@ -60,27 +54,24 @@ class Ledger:
         self._clusters: list[dict[str, Any]] = []
 
     @property
-    def begun(self) -> bool:
-        """Whether a seed was asked for."""
-        return self._next_seed > 0
+    def proposals(self) -> int:
+        """How many were made."""
+        return len(self._answers)
 
-    def sort_seeds(self, forecast: Callable[[list[Strategy]], npt.NDArray[np.float64]]) -> None:
-        """Let those come first that `forecast` gives the least; as they were where it gives the same."""
-        values = forecast([strategy for _, strategy in self._seeds])
-        self._order = np.argsort(values, kind="stable").tolist()
+    def seeds_left(self) -> list[Proposal]:
+        """The seeds that are new, in the order given, to be claimed; of those that decide the same, the first."""
+        return [self._seed(place) for standard, place in self._standards.items() if standard not in self._seen]
 
-    def next_seed(self) -> Proposal | None:
-        """The next seed that is new, to be claimed; None when all have been proposed."""
-        while self._next_seed < len(self._seeds):
-            label, strategy = self._seeds[self._order[self._next_seed]]
-            self._next_seed += 1
-            if self.is_new(strategy):
-                return Proposal(strategy, label, purpose="baseline")
-        return None
+    def seed_like(self, strategy: Strategy) -> Proposal | None:
+        """The seed that decides the same as `strategy`, if it is new."""
+        standard = self._standard(strategy)
+        known = standard in self._standards and standard not in self._seen
+        return self._seed(self._standards[standard]) if known else None
 
     def claimed_seed(self) -> Proposal | None:
-        proposal = self.next_seed()
-        return None if proposal is None else self.claim(proposal)
+        """The next seed, if one is left."""
+        left = self.seeds_left()
+        return self.claim(left[0]) if left else None
 
     def is_new(self, strategy: Strategy) -> bool:
         """Whether the strategy was neither proposed nor told, nor was one like it."""
@@ -157,8 +148,6 @@ class Ledger:
             "seed": seed,
             "space": self._space_name(),
             "drawn": self.drawn,
-            "order": list(self._order),
-            "next_seed": self._next_seed,
             "pending": [[number, proposal.to_json()] for number, proposal in self._pending.values()],
             "answers": list(self._answers),
             "clusters": list(self._clusters),
@@ -188,8 +177,6 @@ class Ledger:
             book._seen.add(book._standard(proposal.strategy))
             book._pending[proposal.strategy.digest] = number, proposal
         book.drawn = required(state, "drawn", int, what)
-        book._order = list(required(state, "order", list, what))
-        book._next_seed = required(state, "next_seed", int, what)
         return book
 
     def _keep(self, record: RuntimeRecord) -> None:
@@ -203,6 +190,18 @@ class Ledger:
         document = record.to_json() | {"cluster": self._clusters.index(cluster)}
         del document["model"]
         self._documents.append(document)
+
+    def _seed(self, place: int) -> Proposal:
+        label, strategy = self._seeds[place]
+        return Proposal(strategy, label, purpose="baseline")
+
+    @cached_property
+    def _standards(self) -> dict[Strategy, int]:
+        """What stands for each seed, and the place of the first such."""
+        places: dict[Strategy, int] = {}
+        for place, (_, strategy) in enumerate(self._seeds):
+            places.setdefault(self._standard(strategy), place)
+        return places
 
     def _standard(self, strategy: Strategy) -> Strategy:
         """The strategy that stands for all that decide the same, but for names: equal ones are one proposal."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from autosync.search.protocol import Proposal, Searcher
+from autosync.search.protocol import Proposal, Searcher, ask_within
 from autosync.spec import RuntimeRecord
 
 __all__ = ["run_search"]
@@ -17,7 +17,7 @@ def run_search(
     on_record: Callable[[RuntimeRecord], None] | None = None,
     is_over: Callable[[Sequence[RuntimeRecord]], bool] = lambda _: False,
 ) -> list[RuntimeRecord]:
-    """Time up to `trials` proposals one after the other, and return their records in order.
+    """Time up to `trials` proposals one after the other, all seeds among them, and return their records in order.
 
     Fewer are timed when the space is used up, or `is_over` says so of the records there are. `on_record` gets each
     record before the searcher does, so that what it stores is never behind what the searcher knows. What was pending
@@ -26,7 +26,7 @@ def run_search(
     records: list[RuntimeRecord] = []
     unfinished = searcher.pending()
     while len(records) < trials and not is_over(records):
-        proposals = unfinished[:1] or searcher.ask(1)
+        proposals = unfinished[:1] or ask_within(searcher, trials - len(records))
         del unfinished[:1]
         if not proposals:
             break

@@ -9,7 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 from autosync.spec import RuntimeRecord, Strategy
 from autosync.spec.fields import known_fields, optional, required
 
-__all__ = ["Foresight", "Proposal", "Searcher"]
+__all__ = ["Foresight", "Proposal", "Searcher", "Weighing", "ask_within"]
 
 
 @dataclass(frozen=True)
@@ -87,3 +87,23 @@ class Foresight(Protocol):
     def expected_gain(self) -> float | None:
         """By which share of the best step so far the best proposal of late is expected to be faster; None at first."""
         ...
+
+
+@runtime_checkable
+class Weighing(Protocol):
+    """A searcher that weighs seeds against its own strategies, and may leave some of them for late."""
+
+    def seeds_left(self) -> int:
+        """How many seeds are yet to propose."""
+        ...
+
+    def ask_seeds(self, count: int) -> list[Proposal]:
+        """Up to `count` of these, whether or not answers are in."""
+        ...
+
+
+def ask_within(searcher: Searcher, trials: int) -> list[Proposal]:
+    """The next proposal, at most one, where `trials` more will be timed: a seed once all of these are for seeds."""
+    if isinstance(searcher, Weighing) and searcher.seeds_left() >= trials:
+        return searcher.ask_seeds(1)
+    return searcher.ask(1)

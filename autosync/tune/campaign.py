@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, final
 
 from autosync.errors import TrialError
-from autosync.search import Proposal, Searcher
+from autosync.search import Proposal, Searcher, Weighing, ask_within
 from autosync.spec import RuntimeRecord, Strategy, TimingProtocol
 from autosync.tune.stopping import Patience
 from autosync.tune.yardstick import best_now
@@ -34,10 +34,12 @@ class Keeper(Protocol):
 
 @dataclass(frozen=True)
 class Limits:
-    """When a search ends: after `trials` in all, out of `patience`, or as soon as `out_of_time` says so."""
+    """When a search ends: after `trials` in all, out of `patience`, or as soon as it is `out_of_time`, which says
+    whether there is no time for so many trials more.
+    """
 
     trials: int
-    out_of_time: Callable[[], bool] = lambda: False
+    out_of_time: Callable[[int], bool] = lambda _: False
     patience: Patience = field(default_factory=Patience)
 
 
@@ -102,9 +104,9 @@ class Campaign:
             return f"All {self._limits.trials} trials have run."
         if self._is_used_up:
             return "The space is used up: every strategy in it was timed."
-        if (why := self._limits.patience.why_end(self.records, self.searcher)) is not None:
-            return why
-        return "The time is used up, but for measuring again." if self._limits.out_of_time() else None
+        if self._limits.out_of_time(0):
+            return "The time is used up, but for measuring again."
+        return None if self._seeds_left else self._limits.patience.why_end(self.records, self.searcher)
 
     @property
     def best_median_seconds(self) -> float | None:
@@ -115,7 +117,7 @@ class Campaign:
         """The next trial to run; None when the search is over, or while it depends on those under way."""
         if self.is_over:
             return None
-        proposals = self._unfinished[:1] or self.searcher.ask(1)
+        proposals = self._unfinished[:1] or self._proposed()
         del self._unfinished[:1]
         if not proposals:
             self._is_used_up = not self.searcher.pending()
@@ -123,6 +125,18 @@ class Campaign:
         self._out += 1
         self._keeper.save_state(self.searcher.state())
         return self._request(proposals[0])
+
+    def _proposed(self) -> list[Proposal]:
+        """At most one proposal: a seed as soon as there is room or time for no others, or no patience."""
+        seeds, limits = self._seeds_left, self._limits
+        if seeds and (limits.out_of_time(seeds + 1) or limits.patience.why_end(self.records, self.searcher)):
+            return ask_within(self.searcher, seeds)
+        return ask_within(self.searcher, limits.trials - len(self.records) - self._out)
+
+    @property
+    def _seeds_left(self) -> int:
+        """Seeds that the searcher keeps for later."""
+        return self.searcher.seeds_left() if isinstance(self.searcher, Weighing) else 0
 
     def finish(self, record: RuntimeRecord) -> None:
         """Keep the record of a request, tell the searcher, and then everyone who watches."""

@@ -25,7 +25,7 @@ from autosync.tune.asked import asked
 from autosync.tune.campaign import Campaign, Limits
 from autosync.tune.earlier_records import earlier_records
 from autosync.tune.ending import command_to_go_on, finish, print_interrupted
-from autosync.tune.finals import seconds_for_finals
+from autosync.tune.finals import seconds_for
 from autosync.tune.job import Job
 from autosync.tune.metrics import SearchMetrics
 from autosync.tune.options import TuneOptions
@@ -117,7 +117,7 @@ def make_searcher(
     seeds: list[tuple[str, Strategy]],
     simulator: Simulator | None = None,
 ) -> Searcher:
-    """The searcher called `options.searcher`, which proposes `seeds` first, and is guided by `simulator` if given."""
+    """The searcher called `options.searcher`, which proposes `seeds` too, and is guided by `simulator` if given."""
     if options.searcher == "random":
         return RandomSearch(space, seeds, options.seed)
     if options.searcher == "evolution":
@@ -140,14 +140,21 @@ def _guide(job: Job, space: SearchSpace, go_on: bool) -> Simulator | None:
 
 def _seeds_in_words(model: ModelSpec, cluster: ClusterSpec, different: int, trials: int) -> Iterator[str]:
     """Which hand-written strategies come to the same here, and whether all are timed."""
-    yield f"{different} of {len(BASELINES)} hand-written strategies differ here and are timed first."
+    yield f"{different} of {len(BASELINES)} hand-written strategies differ here; all of these are timed."
     first: dict[str, str] = {}
     for name, baseline in BASELINES.items():
         same = first.setdefault(baseline(model, cluster).digest, name)
         if same != name:
             yield f"  {name} is the same as {same} here."
     if trials < different:
-        yield f"  With --trials {trials}, {different - trials} of them are not timed: the best baseline may be missed."
+        yield f"  With --trials {trials}, {different - trials} of them are not: the best baseline may be missed."
+
+
+def _untimed_in_words(seeds: list[tuple[str, Strategy]], records: list[RuntimeRecord]) -> Iterator[str]:
+    timed = {each.strategy.digest for each in records}
+    names = [name for name, strategy in seeds if strategy.digest not in timed]
+    if names:
+        yield f"There was no room for {', '.join(names)}, so the best baseline may be missed."
 
 
 def _search(job: Job, go_on: bool) -> int:
@@ -178,6 +185,8 @@ def _search(job: Job, go_on: bool) -> int:
     try:
         with progress, closing(scalars):
             run_with_tune(campaign, job.backend, job.directory, model.name)
+        for line in _untimed_in_words(seeds, campaign.records):
+            job.console.print(line, soft_wrap=True)
         return finish(job, campaign.records, campaign.stopped_because or "")
     except NodesLostError:
         if options.on_node_loss != "shrink":
@@ -211,11 +220,11 @@ def _protocol(options: TuneOptions) -> TimingProtocol:
 
 
 def _limits(job: Job, trials: int, records: Callable[[], list[RuntimeRecord]]) -> Limits:
-    """A time budget is for the whole run: what has gone by, and what the finals will take, count too."""
+    """A time budget is for the whole run: what has gone by, and what further trials and the finals take, count too."""
     budget = job.options.time_budget_seconds or math.inf
     rounds, reverted = job.options.rounds, job.options.counterfactuals
     return Limits(
         trials,
-        lambda: job.seconds_gone + seconds_for_finals(records(), rounds, reverted) >= budget,
+        lambda more: job.seconds_gone + seconds_for(more, records(), rounds, reverted) >= budget,
         Patience(job.options.patience, job.options.training_steps),
     )

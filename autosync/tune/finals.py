@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -10,7 +11,7 @@ from autosync.search import interleaved, strategy_medians
 from autosync.spec import RuntimeRecord, Strategy, TimingProtocol
 from trials.request import TrialRequest
 
-__all__ = ["CANDIDATES", "again", "finalists", "remeasure", "seconds_for_finals", "seconds_of_turn", "take_turns"]
+__all__ = ["CANDIDATES", "again", "finalists", "remeasure", "seconds_for", "seconds_of_turn", "take_turns"]
 
 CANDIDATES = 3
 
@@ -99,13 +100,15 @@ def _shorter(protocol: TimingProtocol) -> TimingProtocol:
     )
 
 
-def seconds_for_finals(records: Sequence[RuntimeRecord], rounds: int, counterfactuals: int = 0) -> float:
-    """What the finals would take if held now, so that a time budget can leave room for them.
+def seconds_for(trials: int, records: Sequence[RuntimeRecord], rounds: int, counterfactuals: int = 0) -> float:
+    """What so many more `trials` would take, and then the finals, so that a time budget can leave room for them.
 
-    So many `counterfactuals` are timed after them in turns with the winner; they are taken to last as long as it does.
+    A trial takes what the middle one of `records` did. The finals are taken to be held among those there are; so many
+    `counterfactuals` are timed after them in turns with the winner, and last as long as it does.
     """
     turns = [seconds_of_turn(each) for each in finalists(records)]
-    return rounds * (sum(turns) + ((1 + counterfactuals) * turns[0] if counterfactuals and turns else 0.0))
+    finals = rounds * (sum(turns) + ((1 + counterfactuals) * turns[0] if counterfactuals and turns else 0.0))
+    return finals + trials * statistics.median([each.total_seconds for each in records] or [0.0])
 
 
 def seconds_of_turn(record: RuntimeRecord) -> float:

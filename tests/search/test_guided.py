@@ -10,7 +10,7 @@ import pytest
 from autosync.baselines import BASELINES
 from autosync.cost import AnalyticSimulator
 from autosync.search import BreedingOptions, GuidedOptions, GuidedSearch, Proposal, run_search
-from autosync.spec import RuntimeRecord
+from autosync.spec import RuntimeRecord, Strategy
 from search_spaces.default import SPACE
 from tests.cases import mlp_model, star_cluster
 from tests.search.laws import rough_simulator, timed, truth
@@ -35,18 +35,21 @@ def distinct_seeds() -> int:
     return len({strategy.digest for _, strategy in SEEDS})
 
 
-def test_seeds_come_in_the_order_of_their_forecasts_and_go_on_in_it_when_restored() -> None:
+def test_the_first_seeds_are_those_of_the_least_forecast_and_the_same_when_restored() -> None:
     guided, again = searcher(), searcher(simulator=AnalyticSimulator())
     first = guided.ask(1)
     again.restore(guided.state())
     proposals = first + guided.ask(100)
-    seconds = [each.predicted_seconds for each in proposals]
+    assert [each.purpose for each in proposals] == ["baseline"] * FEW.first_seeds
+    left = guided.ask_seeds(100)
+    assert len(left) == distinct_seeds() - FEW.first_seeds
+    seconds = [each.predicted_seconds for each in proposals + left]
     assert seconds == sorted(seconds)  # type: ignore[type-var]
-    assert [each.label for each in proposals] != [label for label, _ in SEEDS]
-    assert [each.label for each in first + again.ask(100)] == [each.label for each in proposals]
+    assert [each.label for each in proposals + left] != [label for label, _ in SEEDS]
+    assert first + again.ask(100) + again.ask_seeds(100) == proposals + left
 
 
-def test_the_first_round_waits_for_all_seeds_and_each_for_all_of_the_one_before() -> None:
+def test_the_first_round_waits_for_the_first_seeds_and_each_for_all_of_the_one_before() -> None:
     guided = searcher()
     waiting = guided.ask(100)
     for _ in range(4):
@@ -59,9 +62,46 @@ def test_the_first_round_waits_for_all_seeds_and_each_for_all_of_the_one_before(
         assert len(waiting) == FEW.round_size
 
 
+class Favouring:
+    """A simulator to which one strategy is as fast as can be, and all others take a second."""
+
+    def __init__(self, favourite: Strategy) -> None:
+        self._favourite = favourite
+
+    def fit(self, records, weights=None) -> None:
+        """It has made up its mind."""
+
+    def predict(self, _model, _cluster, strategies):
+        return np.array([-9.0 if each == self._favourite else 0.0 for each in strategies])
+
+
+def test_a_seed_that_a_round_picks_is_proposed_under_its_own_name() -> None:
+    label, favourite = SEEDS[2]
+    guided = searcher(replace(FEW, first_seeds=0), Favouring(favourite))
+    first = guided.ask(1)[0]
+    assert (first.strategy, first.label, first.purpose) == (favourite, label, "baseline")
+    assert guided.seeds_left() == distinct_seeds() - 1
+
+
+def test_seeds_that_promise_little_are_timed_all_the_same_when_trials_run_out() -> None:
+    records = run_search(searcher(), answer, 30)
+    purposes = [each.purpose for each in records]
+    assert purposes[: FEW.first_seeds] == ["baseline"] * FEW.first_seeds
+    assert purposes.count("baseline") == distinct_seeds()
+    few = run_search(searcher(), answer, distinct_seeds())
+    assert {each.purpose for each in few} == {"baseline"}
+
+
+def test_a_seed_that_is_asked_for_is_not_proposed_again_by_the_round_that_had_picked_it() -> None:
+    guided = searcher(replace(FEW, first_seeds=0, round_size=distinct_seeds() + 4))
+    proposals = guided.ask(1) + guided.ask_seeds(100) + guided.ask(100)
+    digests = [each.strategy.digest for each in proposals]
+    assert len(digests) == len(set(digests))
+
+
 def test_a_leader_that_was_timed_once_is_timed_again_every_other_round_and_never_a_third_time() -> None:
-    records = run_search(searcher(replace(FEW, retime_every=2)), answer, distinct_seeds() + 24)
-    rounds = [records[distinct_seeds() + 4 * number :][:4] for number in range(6)]
+    records = run_search(searcher(replace(FEW, retime_every=2)), answer, FEW.first_seeds + 40)
+    rounds = [records[FEW.first_seeds + 4 * number :][:4] for number in range(6)]
     again = [[each.strategy.digest for each in one if each.purpose == "remeasure"] for one in rounds]
     assert [len(each) for each in again[::2]] == [0, 0, 0]
     assert len(again[1]) == 1
@@ -93,7 +133,7 @@ def test_batches_differ_where_they_need_not_be_diverse() -> None:
         [each.strategy.digest for each in run_search(searcher(replace(FEW, diverse=wanted)), answer, 20)]
         for wanted in (True, False)
     )
-    assert diverse[: distinct_seeds() + 2] == greedy[: distinct_seeds() + 2], "the first pick is the same"
+    assert diverse[: FEW.first_seeds + 1] == greedy[: FEW.first_seeds + 1], "the first pick is the same"
     assert diverse != greedy
 
 
@@ -121,7 +161,7 @@ def test_a_search_expects_more_where_its_simulator_is_less_sure() -> None:
     for spread in (0.05, 0.5):
         guided = searcher(simulator=Spread(spread))
         assert guided.expected_gain() is None
-        run_search(guided, answer, distinct_seeds() + 1)
+        run_search(guided, answer, distinct_seeds() + 4)
         gain = guided.expected_gain()
         assert gain is not None
         gains.append(gain)

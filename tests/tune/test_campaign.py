@@ -8,9 +8,10 @@ from itertools import count
 
 import pytest
 
+from autosync.baselines import BASELINES, different_strategies
 from autosync.cost import AnalyticSimulator
 from autosync.errors import DatasetError, TrialError
-from autosync.search import GuidedSearch
+from autosync.search import BreedingOptions, GuidedOptions, GuidedSearch
 from autosync.spec import RuntimeRecord
 from autosync.tune.campaign import MOST_LOSSES, MOST_LOST, Campaign, Limits
 from autosync.tune.spaces import load_space
@@ -19,6 +20,8 @@ from tests.tune.pretend import CLUSTER, MODEL, PROTOCOL, SEEDS, Kept, PretendBac
 from trials.request import TrialRequest
 
 SEARCHERS = ("guided", "evolution", "random")
+DIFFERENT = different_strategies(BASELINES, MODEL, CLUSTER)
+FEW = GuidedOptions(breeding=BreedingOptions(founders=30, generations=1, children=20, parents=8))
 AGAIN = len(SEEDS) + 3 * 4 + 1
 """Trials of a guided search until the leader is timed again."""
 
@@ -70,6 +73,35 @@ def test_baselines_are_timed_first_under_their_names_and_the_others_are_search()
     assert all(each.predicted_seconds is not None for each in search.records)
 
 
+def keeping_seeds(limits: Limits) -> Campaign:
+    """A campaign whose searcher keeps some of its `DIFFERENT` seeds for later."""
+    space = load_space("default").bind(MODEL, CLUSTER)
+    searcher = GuidedSearch(space, list(DIFFERENT.items()), 0, AnalyticSimulator(), FEW)
+    return Campaign(searcher, Kept(), PROTOCOL, "run", 0, limits)
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [Limits(trials=len(DIFFERENT) + 4), Limits(trials=99, patience=Patience(4, training_steps=1))],
+    ids=["trials", "patience"],
+)
+def test_every_seed_is_timed_before_trials_or_patience_run_out(limits: Limits) -> None:
+    search = keeping_seeds(limits)
+    search.run(PretendBackend().run)
+    purposes = [each.purpose for each in search.records]
+    assert purposes.count("baseline") == len(DIFFERENT)
+    assert purposes[: len(DIFFERENT)] != ["baseline"] * len(DIFFERENT), "some of them were kept for later"
+    assert len(purposes) <= limits.trials
+
+
+def test_every_seed_is_timed_before_time_runs_out() -> None:
+    search = keeping_seeds(Limits(trials=99, out_of_time=lambda more: len(search.records) + more > 20))
+    search.run(PretendBackend().run)
+    assert [each.purpose for each in search.records].count("baseline") == len(DIFFERENT)
+    assert len(search.records) == 21
+    assert search.stopped_because == "The time is used up, but for measuring again."
+
+
 def test_a_request_knows_the_best_median_so_far() -> None:
     search, backend = campaign("random", Limits(trials=5)), PretendBackend()
     assert search.best_median_seconds is None
@@ -86,7 +118,7 @@ def test_a_request_knows_the_best_median_so_far() -> None:
 
 def test_a_search_ends_when_time_is_up_and_never_has_more_out_than_trials() -> None:
     ticks = count()
-    search = campaign("random", Limits(trials=100, out_of_time=lambda: next(ticks) >= 4))
+    search = campaign("random", Limits(trials=100, out_of_time=lambda _: next(ticks) >= 4))
     search.run(PretendBackend().run)
     assert len(search.records) == 4
     search = campaign("random", Limits(trials=2))
@@ -268,7 +300,7 @@ def test_trials_used_up_end_a_search_in_those_words() -> None:
 
 
 def test_time_used_up_ends_a_search_in_those_words() -> None:
-    search = campaign("random", Limits(trials=4, out_of_time=lambda: len(search.records) == 2))
+    search = campaign("random", Limits(trials=4, out_of_time=lambda _: len(search.records) == 2))
     search.run(PretendBackend().run)
     assert search.stopped_because == "The time is used up, but for measuring again."
 

