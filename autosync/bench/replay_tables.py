@@ -226,9 +226,7 @@ def targets_table(standings: Standings, name: str, title: str) -> Table:
     if undecided.cells and len(undecided.cells) < len(standings.cells):
         where = f"; in {len(undecided.cells)} of {len(standings.cells)} cells, where no baseline is so close"
         rows += _targets(undecided, where)
-    about = (
-        "The best rival is the one that guided search beats by least; baselines count as trials where they come first."
-    )
+    about = "The best rival is the one that guided search beats by least; baselines count as trials like others."
     return Table(name, title, about, ("target", "reached", "measured"), rows)
 
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import cast
+from typing import Any, cast
 
-from autosync.search import run_search
 from autosync.space import SearchSpace
-from autosync.spec import RuntimeRecord
+from autosync.spec import RuntimeRecord, TimingProtocol
+from autosync.tune.campaign import Campaign, Limits
 from autosync.tune.compose import make_searcher
+from autosync.tune.finals import seconds_for
 from autosync.tune.options import OptionsError, TuneOptions
 from autosync.tune.progress import duration
 from autosync.tune.recorded.cells import Cell, read_cells
 from autosync.tune.recorded.pool import PoolSpace
-from autosync.tune.recorded.table import RecordedTable
+from autosync.tune.recorded.table import RUN, RecordedTable
 from autosync.tune.stopping import Patience
 
 __all__ = ["search_recorded"]
@@ -41,20 +42,31 @@ def search_recorded(options: TuneOptions, say: Callable[[str], None]) -> int:
     pool = cast(SearchSpace, PoolSpace(cell.space, tuple(cell.trials), table.is_open))
     searcher = make_searcher(options, pool, list(cell.baselines))
     say(f"{cell.name}: {len(cell.trials)} strategies were timed, {len(cell.baselines)} of them hand-written.")
-    patience = Patience(options.patience, options.training_steps)
 
-    def why_end(records: Sequence[RuntimeRecord]) -> str | None:
-        if table.clock_seconds >= (options.time_budget_seconds or math.inf):
-            return f"The time is used up, by the recorded lengths of {len(records)} trials."
-        return patience.why_end(records, searcher)
+    def out_of_time(more: int) -> bool:
+        gone = table.clock_seconds + seconds_for(more, campaign.records, rounds=0)
+        return gone >= (options.time_budget_seconds or math.inf)
 
-    records = run_search(
-        searcher, table, options.trials, _reporter(table, say), lambda records: why_end(records) is not None
-    )
-    if len(records) < options.trials and (why := why_end(records)):
-        say(why)
-    say(_summary(cell, records))
+    limits = Limits(options.trials, out_of_time, Patience(options.patience, options.training_steps))
+    watchers = (_reporter(table, say),)
+    campaign = Campaign(searcher, _Nowhere(), TimingProtocol(), RUN, options.seed, limits, watchers)
+    campaign.run(table)
+    if out_of_time(0):
+        say(f"The time is used up, by the recorded lengths of {len(campaign.records)} trials.")
+    elif len(campaign.records) < options.trials:
+        say(campaign.stopped_because or "")
+    say(_summary(cell, campaign.records))
     return 0
+
+
+class _Nowhere:
+    """Keeps nothing: what is searched was recorded before."""
+
+    def append(self, record: RuntimeRecord) -> None:
+        """It is known."""
+
+    def save_state(self, state: dict[str, Any]) -> None:
+        """The same command says the same again."""
 
 
 def _reporter(table: RecordedTable, say: Callable[[str], None]) -> Callable[[RuntimeRecord], None]:

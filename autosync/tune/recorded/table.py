@@ -9,10 +9,12 @@ from typing import final
 from autosync.search import Proposal
 from autosync.spec import RuntimeRecord, Strategy
 from autosync.tune.recorded.cells import Cell
+from trials.request import TrialRequest
 
-__all__ = ["RecordedTable"]
+__all__ = ["RUN", "RecordedTable"]
 
 RUN = "replay"
+"""The run that its records are of."""
 
 
 @final
@@ -29,7 +31,7 @@ class RecordedTable:
         self._timed: dict[str, int] = {}
         self.clock_seconds = 0.0
 
-    def __call__(self, proposal: Proposal) -> RuntimeRecord:
+    def __call__(self, proposal: Proposal | TrialRequest) -> RuntimeRecord:
         """The record of `proposal`, as of a trial that begins now. Raises `KeyError` for one that was never timed."""
         strategy = self._cell.space.canonical(proposal.strategy)
         trials = list(self._cell.trials[strategy])
