@@ -39,4 +39,4 @@ BASELINES: Mapping[str, Baseline] = MappingProxyType(
         "poseidon": poseidon,
     }
 )
-"""Every baseline by name: parameter servers, all-reduce, and mixtures. The order is that of tables and of trials."""
+"""Every baseline by name: parameter servers, all-reduce, and mixtures. The order is that of tables."""

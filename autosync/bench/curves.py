@@ -28,7 +28,7 @@ MOST_REGRET = 1.0
 
 
 class Contest(NamedTuple):
-    """Who searched, on what, and whether baselines came first."""
+    """Who searched, on what, and whether baselines were given."""
 
     cell: str
     searcher: str

@@ -31,7 +31,7 @@ every record all the same: by what strategies alike have missed their forecasts.
 class PooledSimulator:
     """Foretells `members`, and nothing else, as the simulator of `make` does, which goes by `named` in `memory`.
 
-    Many searches on a pool come to the same records, as after the baselines; who shares the memory shares the fit.
+    Many searches on a pool come to the same records, as after the first seeds; who shares the memory shares the fit.
     """
 
     def __init__(self, named: str, make: Callable[[], Simulator], members: Sequence[Strategy], memory: Memory) -> None:

@@ -77,7 +77,7 @@ class Pool:
         spread = np.concatenate(spreads) if len(spreads) == len(pools) else None
         return cls(decisions, np.concatenate([each.forecast for each in pools]), spread)
 
-    def where(self, keep: npt.NDArray[np.bool_]) -> Pool:
+    def where(self, keep: npt.NDArray[np.bool_ | np.intp]) -> Pool:
         return Pool(self.decisions[keep], self.forecast[keep], None if self.spread is None else self.spread[keep])
 
 

@@ -35,7 +35,7 @@ class Decisions:
     def __len__(self) -> int:
         return len(self.codes)
 
-    def __getitem__(self, rows: slice | npt.NDArray[np.bool_]) -> Decisions:
+    def __getitem__(self, rows: slice | npt.NDArray[np.bool_ | np.intp]) -> Decisions:
         return Decisions(self.codes[rows], self.traffic[rows])
 
     @classmethod

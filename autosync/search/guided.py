@@ -35,7 +35,8 @@ Floats = npt.NDArray[np.float64]
 @dataclass(frozen=True)
 class GuidedOptions:
     """After the `first_seeds` seeds of the least forecast, a round breeds candidates from the `leaders` best timed
-    strategies and proposes `round_size` to time, of these and of the seeds left.
+    strategies, and from seeds that are left while fewer were timed, and proposes `round_size` to time, of these and of
+    the seeds left.
 
     Each pick is instead, with chance `explore_share`, a strategy sampled without regard to the simulator. Unless
     `diverse`, a round's picks are those of the largest expected improvement, however alike. Every `retime_every` rounds
@@ -58,9 +59,9 @@ class GuidedSearch:
     Other seeds are candidates of every round, so a seed that promises little is proposed late, and by itself perhaps
     never: whoever wants all of them timed calls `ask_seeds` in time.
 
-    The searcher owns `simulator` and fits it to all records at the start of a round, before which nothing else is asked
-    of it; so it must depend on the records of its last fit alone, and no state of it is kept. One with a
-    `predict_with_spread` also says how sure it is.
+    The searcher owns `simulator` and fits it to all records at the start of a round. Before that it is asked about the
+    seeds alone, and what it said of them is kept; so it must depend on the records of its last fit alone, and no state
+    of it is kept. One with a `predict_with_spread` also says how sure it is.
     """
 
     name = "guided"
@@ -126,9 +127,13 @@ class GuidedSearch:
         left = self._ledger.seeds_left()
         if not left:
             return None
-        seed = min(left, key=lambda each: self._foretold[each.strategy.digest])
-        seconds = math.exp(self._foretold[seed.strategy.digest])
-        return self._ledger.claim(replace(seed, predicted_seconds=seconds))
+        seed = min(left, key=self._forecast_of)
+        forecast = self._forecast_of(seed)
+        return self._ledger.claim(replace(seed, predicted_seconds=math.exp(forecast) if forecast < math.inf else None))
+
+    def _forecast_of(self, seed: Proposal) -> float:
+        """Log step seconds; infinite for one that a later version of the program gave a search that it resumed."""
+        return self._foretold.get(seed.strategy.digest, math.inf)
 
     def _next(self) -> Proposal | None:
         """The next of the first seeds, of this round, or of a new one; None while one is under way, or with the space
@@ -207,9 +212,11 @@ class GuidedSearch:
         return bred + seeds, Pool.joined([Pool.joined(pools).where(np.array(new, np.bool_)), pool])
 
     def _seeds_left(self) -> tuple[list[Strategy], Pool]:
-        """Seeds that were not proposed, and what is foretold of them."""
+        """Seeds that were not proposed, and what is foretold of them; that of the least forecast first."""
         seeds = [each.strategy for each in self._ledger.seeds_left()]
         pool = self._pool(seeds)
+        order = np.argsort(pool.forecast, kind="stable")
+        seeds, pool = [seeds[place] for place in order], pool.where(order)
         names = [each.digest for each in seeds]
         self._foretold = dict(zip(names, pool.forecast.tolist(), strict=True))
         return seeds, pool

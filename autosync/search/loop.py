@@ -17,11 +17,11 @@ def run_search(
     on_record: Callable[[RuntimeRecord], None] | None = None,
     is_over: Callable[[Sequence[RuntimeRecord]], bool] = lambda _: False,
 ) -> list[RuntimeRecord]:
-    """Time up to `trials` proposals one after the other, all seeds among them, and return their records in order.
+    """Time up to `trials` proposals one after the other, and return their records in order.
 
-    Fewer are timed when the space is used up, or `is_over` says so of the records there are. `on_record` gets each
-    record before the searcher does, so that what it stores is never behind what the searcher knows. What was pending
-    when a search stopped comes first.
+    Fewer are timed when the space is used up, or `is_over` says so of the records there are; else all seeds are among
+    them, if there are trials enough. `on_record` gets each record before the searcher does, so that what it stores is
+    never behind what the searcher knows. What was pending when a search stopped comes first.
     """
     records: list[RuntimeRecord] = []
     unfinished = searcher.pending()

@@ -91,7 +91,10 @@ class Foresight(Protocol):
 
 @runtime_checkable
 class Weighing(Protocol):
-    """A searcher that weighs seeds against its own strategies, and may leave some of them for late."""
+    """A searcher that weighs seeds against its own strategies, and may leave some of them for late.
+
+    When seeds are asked for is one more thing that its later proposals depend on.
+    """
 
     def seeds_left(self) -> int:
         """How many seeds are yet to propose."""

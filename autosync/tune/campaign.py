@@ -106,12 +106,20 @@ class Campaign:
             return "The space is used up: every strategy in it was timed."
         if self._limits.out_of_time(0):
             return "The time is used up, but for measuring again."
-        return None if self._seeds_left else self._limits.patience.why_end(self.records, self.searcher)
+        return None if self._seeds_left else self._out_of_patience()
 
     @property
     def best_median_seconds(self) -> float | None:
         """What a trial that begins now is compared with."""
         return best_now(self.records[: self._earlier], self.records[self._earlier :])
+
+    @property
+    def best_baseline_seconds(self) -> float | None:
+        """What a baseline is compared with: the best of them is to be timed to its end, however slow beside others."""
+        names = {each.strategy.digest for each in self.records if each.purpose == "baseline"}
+        own = [each if each.strategy.digest in names else None for each in self.records]
+        earlier, now = (filter(None, each) for each in (own[: self._earlier], own[self._earlier :]))
+        return best_now(list(earlier), list(now))
 
     def next_request(self) -> TrialRequest | None:
         """The next trial to run; None when the search is over, or while it depends on those under way."""
@@ -129,9 +137,14 @@ class Campaign:
     def _proposed(self) -> list[Proposal]:
         """At most one proposal: a seed as soon as there is room or time for no others, or no patience."""
         seeds, limits = self._seeds_left, self._limits
-        if seeds and (limits.out_of_time(seeds + 1) or limits.patience.why_end(self.records, self.searcher)):
+        if seeds and (limits.out_of_time(seeds + 1) or self._out_of_patience()):
             return ask_within(self.searcher, seeds)
         return ask_within(self.searcher, limits.trials - len(self.records) - self._out)
+
+    def _out_of_patience(self) -> str | None:
+        """Why, in one sentence. Seeds that were timed for want of it do not bring it back."""
+        last = max((number for number, each in enumerate(self.records) if each.purpose != "baseline"), default=-1)
+        return self._limits.patience.why_end(self.records[: last + 1] or self.records, self.searcher)
 
     @property
     def _seeds_left(self) -> int:
@@ -193,7 +206,11 @@ class Campaign:
             label=proposal.label,
             run=self._run,
             seed=self._seed,
-            # What is timed again is to be compared, so it runs to its end.
-            best_median_seconds=None if proposal.purpose == "remeasure" else self.best_median_seconds,
+            best_median_seconds=self._compared_with(proposal.purpose),
             predicted_seconds=proposal.predicted_seconds,
         )
+
+    def _compared_with(self, purpose: str) -> float | None:
+        if purpose == "remeasure":
+            return None  # it is to be compared, so it runs to its end
+        return self.best_baseline_seconds if purpose == "baseline" else self.best_median_seconds

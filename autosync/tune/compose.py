@@ -42,7 +42,7 @@ from trials.head_watch import watch_head
 from trials.interruption import ctrl_c_waits
 from trials.local_ray import RayStart, start_ray
 
-__all__ = ["make_searcher", "tune"]
+__all__ = ["make_searcher", "tune", "untimed_in_words"]
 
 HEADLESS = 3
 """Exit status when the cluster's head died."""
@@ -140,17 +140,18 @@ def _guide(job: Job, space: SearchSpace, go_on: bool) -> Simulator | None:
 
 def _seeds_in_words(model: ModelSpec, cluster: ClusterSpec, different: int, trials: int) -> Iterator[str]:
     """Which hand-written strategies come to the same here, and whether all are timed."""
-    yield f"{different} of {len(BASELINES)} hand-written strategies differ here; all of these are timed."
+    yield f"{different} of {len(BASELINES)} hand-written strategies differ here and are timed, if there is room."
     first: dict[str, str] = {}
     for name, baseline in BASELINES.items():
         same = first.setdefault(baseline(model, cluster).digest, name)
         if same != name:
             yield f"  {name} is the same as {same} here."
     if trials < different:
-        yield f"  With --trials {trials}, {different - trials} of them are not: the best baseline may be missed."
+        yield f"  With --trials {trials}, {different - trials} of them are not timed: the best baseline may be missed."
 
 
-def _untimed_in_words(seeds: list[tuple[str, Strategy]], records: list[RuntimeRecord]) -> Iterator[str]:
+def untimed_in_words(seeds: list[tuple[str, Strategy]], records: list[RuntimeRecord]) -> Iterator[str]:
+    """Which seeds no trial was of, if any."""
     timed = {each.strategy.digest for each in records}
     names = [name for name, strategy in seeds if strategy.digest not in timed]
     if names:
@@ -185,9 +186,8 @@ def _search(job: Job, go_on: bool) -> int:
     try:
         with progress, closing(scalars):
             run_with_tune(campaign, job.backend, job.directory, model.name)
-        for line in _untimed_in_words(seeds, campaign.records):
-            job.console.print(line, soft_wrap=True)
-        return finish(job, campaign.records, campaign.stopped_because or "")
+        ended = [campaign.stopped_because or "", *untimed_in_words(seeds, campaign.records)]
+        return finish(job, campaign.records, " ".join(ended))
     except NodesLostError:
         if options.on_node_loss != "shrink":
             print_interrupted(job, campaign.records, sys.argv[1:])
@@ -223,8 +223,13 @@ def _limits(job: Job, trials: int, records: Callable[[], list[RuntimeRecord]]) -
     """A time budget is for the whole run: what has gone by, and what further trials and the finals take, count too."""
     budget = job.options.time_budget_seconds or math.inf
     rounds, reverted = job.options.rounds, job.options.counterfactuals
+
+    def out_of_time(more: int) -> bool:
+        in_turn = math.ceil(more / max(1, len(job.backend)))
+        return job.seconds_gone + seconds_for(in_turn, records(), rounds, reverted) >= budget
+
     return Limits(
         trials,
-        lambda more: job.seconds_gone + seconds_for(more, records(), rounds, reverted) >= budget,
+        out_of_time,
         Patience(job.options.patience, job.options.training_steps),
     )

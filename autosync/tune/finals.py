@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -103,12 +102,12 @@ def _shorter(protocol: TimingProtocol) -> TimingProtocol:
 def seconds_for(trials: int, records: Sequence[RuntimeRecord], rounds: int, counterfactuals: int = 0) -> float:
     """What so many more `trials` would take, and then the finals, so that a time budget can leave room for them.
 
-    A trial takes what the middle one of `records` did. The finals are taken to be held among those there are; so many
-    `counterfactuals` are timed after them in turns with the winner, and last as long as it does.
+    A trial takes what the longest of `records` that was timed did. The finals are taken to be held among those there
+    are; so many `counterfactuals` are timed after them in turns with the winner, and last as long as it does.
     """
     turns = [seconds_of_turn(each) for each in finalists(records)]
     finals = rounds * (sum(turns) + ((1 + counterfactuals) * turns[0] if counterfactuals and turns else 0.0))
-    return finals + trials * statistics.median([each.total_seconds for each in records] or [0.0])
+    return finals + trials * max((each.total_seconds for each in records if each.timed), default=0.0)
 
 
 def seconds_of_turn(record: RuntimeRecord) -> float:

@@ -100,6 +100,11 @@ def test_a_search_ends_with_a_strategy_a_result_and_every_record_on_disk(finishe
     turns = Counter(Counter(each.strategy.digest for each in again).values())
     assert turns.keys() <= {ROUNDS, (1 + TIMES_MORE) * ROUNDS}
     assert turns[(1 + TIMES_MORE) * ROUNDS] in (0, 2), "the best two, where the finals promised a gain"
+    seeds = different_strategies(BASELINES, records[0].model, records[0].cluster)
+    assert {each.digest for each in seeds.values()} <= {each.strategy.digest for each in records}
+    why = json.loads((directory / "runs/one/result.json").read_text())["stopped_because"]
+    assert why == f"All {TRIALS} trials have run."
+    assert why in printed
     assert len(list((directory / "data").iterdir())) == 1, "small files are compacted at the end"
     for number in range(1, TRIALS + 1):
         assert f"{number}/{TRIALS}  " in printed
