@@ -113,7 +113,7 @@ def _searching(cells: Sequence[str]) -> Any:
                 "--without-rule",
                 "without_rules",
                 multiple=True,
-                help="A rule of the search space to switch off; repeatable, each has searches of its own.",
+                help="A rule of the search space to switch off, or '' for none; repeatable, searches take turns.",
             ),
             click.argument("more", nargs=-1, type=click.UNPROCESSED),
         )
