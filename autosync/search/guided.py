@@ -96,7 +96,7 @@ class GuidedSearch:
 
     def _asked(self, count: int, following: Callable[[], Proposal | None]) -> list[Proposal]:
         if not self._ledger.proposals:
-            self._seeds_left()
+            self._foretell_seeds()
         proposals: list[Proposal] = []
         while len(proposals) < count and (proposal := following()):
             proposals.append(proposal)
@@ -193,7 +193,7 @@ class GuidedSearch:
     def _candidates(self, evidence: Evidence, rng: random.Random) -> tuple[list[Strategy], Pool]:
         """New strategies worth a look, seeds among them."""
         breeding = self._options.breeding
-        seeds, pool = self._seeds_left()
+        seeds, pool = self._foretell_seeds()
         left = self._ledger.left()
         if left is not None:
             others = [each for each in left if self._ledger.seed_like(each) is None]
@@ -211,7 +211,7 @@ class GuidedSearch:
         bred = [each for each, keep in zip(litter, new, strict=True) if keep]
         return bred + seeds, Pool.joined([Pool.joined(pools).where(np.array(new, np.bool_)), pool])
 
-    def _seeds_left(self) -> tuple[list[Strategy], Pool]:
+    def _foretell_seeds(self) -> tuple[list[Strategy], Pool]:
         """Seeds that were not proposed, and what is foretold of them; that of the least forecast first."""
         seeds = [each.strategy for each in self._ledger.seeds_left()]
         pool = self._pool(seeds)
