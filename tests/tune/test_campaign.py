@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
 
 import pytest
 
-from autosync.baselines import BASELINES, different_strategies
 from autosync.cost import AnalyticSimulator
 from autosync.errors import DatasetError, TrialError
-from autosync.search import BreedingOptions, GuidedOptions, GuidedSearch
+from autosync.search import GuidedSearch
 from autosync.spec import RuntimeRecord
 from autosync.tune.campaign import MOST_LOSSES, MOST_LOST, Campaign, Limits
-from autosync.tune.compose import untimed_in_words
 from autosync.tune.spaces import load_space
 from autosync.tune.stopping import Patience, trials_since_better
 from tests.tune.pretend import CLUSTER, MODEL, PROTOCOL, SEEDS, Kept, PretendBackend, campaign
 from trials.request import TrialRequest
 
 SEARCHERS = ("guided", "evolution", "random")
-DIFFERENT = different_strategies(BASELINES, MODEL, CLUSTER)
-FEW = GuidedOptions(breeding=BreedingOptions(founders=30, generations=1, children=20, parents=8))
 AGAIN = len(SEEDS) + 3 * 4 + 1
 """Trials of a guided search until the leader is timed again."""
 
@@ -73,128 +68,6 @@ def test_baselines_are_timed_first_under_their_names_and_the_others_are_search()
     assert [each.purpose for each in search.records] == ["baseline"] * 3 + ["search"] * 3
     assert {(each.run, each.seed) for each in search.records} == {("pretended", 1)}
     assert all(each.predicted_seconds is not None for each in search.records)
-
-
-def keeping_seeds(limits: Limits) -> Campaign:
-    """A campaign whose searcher keeps some of its `DIFFERENT` seeds for later."""
-    space = load_space("default").bind(MODEL, CLUSTER)
-    searcher = GuidedSearch(space, list(DIFFERENT.items()), 0, AnalyticSimulator(), FEW)
-    return Campaign(searcher, Kept(), PROTOCOL, "run", 0, limits)
-
-
-@pytest.mark.parametrize(
-    "limits",
-    [Limits(trials=len(DIFFERENT) + 4), Limits(trials=99, patience=Patience(4, training_steps=1))],
-    ids=["trials", "patience"],
-)
-def test_every_seed_is_timed_before_trials_or_patience_run_out(limits: Limits) -> None:
-    search = keeping_seeds(limits)
-    search.run(PretendBackend().run)
-    purposes = [each.purpose for each in search.records]
-    assert purposes.count("baseline") == len(DIFFERENT)
-    assert purposes[: len(DIFFERENT)] != ["baseline"] * len(DIFFERENT), "some of them were kept for later"
-    assert len(purposes) <= limits.trials
-
-
-def test_every_seed_is_timed_before_time_runs_out() -> None:
-    search = keeping_seeds(Limits(trials=99, out_of_time=lambda more: len(search.records) + more > 20))
-    search.run(PretendBackend().run)
-    assert [each.purpose for each in search.records].count("baseline") == len(DIFFERENT)
-    assert len(search.records) == 21
-    assert search.stopped_because == "The time is used up, but for measuring again."
-
-
-def test_seeds_that_no_trial_was_of_are_named() -> None:
-    search = keeping_seeds(Limits(trials=len(DIFFERENT) - 2))
-    search.run(PretendBackend().run)
-    seeds = list(DIFFERENT.items())
-    left = [name for name, each in seeds if each.digest not in digests(search.records)]
-    assert len(left) == 2
-    assert list(untimed_in_words(seeds, search.records)) == [
-        f"There was no room for {left[0]}, {left[1]}, so the best baseline may be missed."
-    ]
-    assert list(untimed_in_words([each for each in seeds if each[0] not in left], search.records)) == []
-
-
-def as_if_timed(seconds: dict[str, float]) -> Callable[[TrialRequest], RuntimeRecord]:
-    """Trials whose steps take so long by purpose."""
-    backend = PretendBackend()
-    return lambda request: replace(backend.run(request), step_seconds=(seconds[request.purpose],) * 3)
-
-
-def test_a_seed_is_held_against_seeds_alone_and_others_against_all() -> None:
-    search, requests = keeping_seeds(Limits(trials=len(DIFFERENT) + 8)), list[TrialRequest]()
-    run = as_if_timed({"baseline": 0.3, "search": 0.1, "remeasure": 0.1})
-
-    def run_trial(request: TrialRequest) -> RuntimeRecord:
-        requests.append(request)
-        return run(request)
-
-    search.run(run_trial)
-    first = next(number for number, each in enumerate(requests) if each.purpose == "search")
-    compared = {(each.purpose, each.best_median_seconds) for each in requests[first + 1 :]}
-    assert compared - {("remeasure", None)} == {("baseline", 0.3), ("search", 0.1)}
-
-
-def test_patience_that_ran_out_does_not_come_back_with_a_seed_that_is_better() -> None:
-    search = keeping_seeds(Limits(trials=99, patience=Patience(4, training_steps=1)))
-    backend, seen = PretendBackend(), list[str]()
-
-    def run_trial(request: TrialRequest) -> RuntimeRecord:
-        seen.append(request.purpose)
-        late = request.purpose == "baseline" and "search" in seen
-        return replace(backend.run(request), step_seconds=(0.01 if late else 0.3,) * 3)
-
-    search.run(run_trial)
-    assert seen.count("baseline") == len(DIFFERENT)
-    assert set(seen[max(place for place, each in enumerate(seen) if each == "search") + 1 :]) == {"baseline"}
-    assert len(seen) < 40
-
-
-@pytest.mark.parametrize("lanes", [2, 4])
-def test_with_several_lanes_the_same_is_proposed_up_to_the_last_trial(lanes: int) -> None:
-    trials, backend = len(DIFFERENT) + 9, PretendBackend()
-    one_by_one = keeping_seeds(Limits(trials))
-    one_by_one.run(backend.run)
-    search, out, asked = keeping_seeds(Limits(trials)), list[TrialRequest](), list[str]()
-    while True:
-        while len(out) < lanes and (request := search.next_request()):
-            out.append(request)
-            asked.append(request.strategy.digest)
-        if not out:
-            break
-        search.finish(backend.run(out.pop()))
-    assert asked == digests(one_by_one.records)
-
-
-def test_a_search_taken_up_again_while_only_seeds_are_left_goes_on_with_them() -> None:
-    trials = len(DIFFERENT) + 4
-    whole = keeping_seeds(Limits(trials))
-    whole.run(PretendBackend().run)
-    assert [each.purpose for each in whole.records[-2:]] == ["baseline"] * 2
-    first = keeping_seeds(Limits(trials))
-    for _ in range(trials - 2):
-        first.finish(PretendBackend().run(sent(first)))
-    second = keeping_seeds(Limits(trials))
-    second.restore(json.loads(json.dumps(first.state())))
-    second.take_up(first.records)
-    second.run(PretendBackend().run)
-    assert digests(second.records) == digests(whole.records)
-    foretold = [[each.predicted_seconds for each in one.records] for one in (whole, second)]
-    assert foretold[0] == foretold[1]
-
-
-def test_a_search_resumed_by_a_version_with_another_seed_times_it_too() -> None:
-    first = keeping_seeds(Limits(trials=99))
-    first.finish(PretendBackend().run(sent(first)))
-    state = json.loads(json.dumps(first.state()))
-    state["foretold"].popitem()
-    second = keeping_seeds(Limits(trials=len(DIFFERENT)))
-    second.restore(state)
-    second.take_up(first.records)
-    second.run(PretendBackend().run)
-    assert [each.purpose for each in second.records] == ["baseline"] * len(DIFFERENT)
-    assert second.records[-1].predicted_seconds is None
 
 
 def test_a_request_knows_the_best_median_so_far() -> None:
