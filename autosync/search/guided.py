@@ -196,7 +196,7 @@ class GuidedSearch:
         seeds, pool = self._foretell_seeds()
         left = self._ledger.left()
         if left is not None:
-            others = [each for each in left if self._ledger.seed_like(each) is None]
+            others = [each for each in left if self._ledger.is_new_and_no_seed(each)]
             some = rng.sample(others, min(len(others), breeding.most))
             return some + seeds, Pool.joined([self._pool(some), pool])
         leaders = [*(each.strategy for each in evidence.leaders(self._options.leaders)), *seeds]
@@ -207,7 +207,7 @@ class GuidedSearch:
             return evidence.residuals.promise(pools[-1])
 
         litter = breed(self._ledger.space, leaders[: self._options.leaders], rng, promise, self._relief.child, breeding)
-        new = [self._ledger.is_new(each) and self._ledger.seed_like(each) is None for each in litter]
+        new = [self._ledger.is_new_and_no_seed(each) for each in litter]
         bred = [each for each, keep in zip(litter, new, strict=True) if keep]
         return bred + seeds, Pool.joined([Pool.joined(pools).where(np.array(new, np.bool_)), pool])
 

@@ -77,6 +77,11 @@ class Ledger:
         """Whether the strategy was neither proposed nor told, nor was one like it."""
         return self._standard(strategy) not in self._seen
 
+    def is_new_and_no_seed(self, strategy: Strategy) -> bool:
+        """Whether the strategy is new, and decides the same as no seed."""
+        standard = self._standard(strategy)
+        return standard not in self._seen and standard not in self._standards
+
     def claim(self, proposal: Proposal) -> Proposal:
         """Mark the proposal as pending, and give it back. Of one strategy no two may be pending."""
         assert proposal.strategy.digest not in self._pending, "it is being timed already"

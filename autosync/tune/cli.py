@@ -28,6 +28,7 @@ INTERRUPTED = 130
 @click.option("--searcher", default="guided", help=f"One of {', '.join(SEARCHERS)}.")
 @click.option("--simulator", default="auto", help=f"Ranks candidates: one of {', '.join(SIMULATORS)}.")
 @click.option("--warm-start", type=Path, help="Checkpoint of a simulator to start from.  [default: with auto, ours]")
+@click.option("--round-size", type=int, help="Trials of a round, all of which may run side by side.  [default: 4]")
 @click.option("--seed", default=0, help="Same seed and same measurements give the same proposals.")
 @click.option("--out", type=Path, help="Directory of the run.  [default: runs/MODEL-TIME]")
 @click.option("--data", default=Path("data"), type=Path, help="Directory of all records ever measured (Parquet).")

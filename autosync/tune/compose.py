@@ -18,7 +18,7 @@ from autosync.dataset import RecordStore
 from autosync.engine.zoo import default_space
 from autosync.errors import DatasetError, NodesLostError
 from autosync.rivals import RIVALS, make_rival
-from autosync.search import EvolutionSearch, GuidedSearch, RandomSearch, Searcher
+from autosync.search import EvolutionSearch, GuidedOptions, GuidedSearch, RandomSearch, Searcher
 from autosync.space import SearchSpace
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy, TimingProtocol
 from autosync.tune.asked import asked
@@ -42,7 +42,7 @@ from trials.head_watch import watch_head
 from trials.interruption import ctrl_c_waits
 from trials.local_ray import RayStart, start_ray
 
-__all__ = ["make_searcher", "tune", "untimed_in_words"]
+__all__ = ["idle_in_words", "make_searcher", "tune", "untimed_in_words"]
 
 HEADLESS = 3
 """Exit status when the cluster's head died."""
@@ -124,7 +124,18 @@ def make_searcher(
         return EvolutionSearch(space, seeds, options.seed)
     if options.searcher in RIVALS:
         return make_rival(options.searcher, space, seeds, options.seed, lambda: simulator or make_simulator(options))
-    return GuidedSearch(space, seeds, options.seed, simulator or make_simulator(options))
+    rounds = GuidedOptions(round_size=options.round_size or GuidedOptions.round_size)
+    return GuidedSearch(space, seeds, options.seed, simulator or make_simulator(options), rounds)
+
+
+def idle_in_words(options: TuneOptions, lanes: int) -> Iterator[str]:
+    """What would keep more of the `lanes` busy, if rounds are too small for that."""
+    size = options.round_size or GuidedOptions.round_size
+    if options.searcher == "guided" and lanes > size:
+        yield (
+            f"{lanes} trials have room side by side, but a round of the search has {size}, which wait for each other; "
+            f"--round-size {lanes} uses all nodes."
+        )
 
 
 def _guide(job: Job, space: SearchSpace, go_on: bool) -> Simulator | None:
@@ -168,7 +179,7 @@ def _search(job: Job, go_on: bool) -> int:
     searcher = make_searcher(options, space, seeds, _guide(job, space, go_on))
     earlier, elsewhere = _restore(job, searcher, go_on)
     trials = max(options.trials - elsewhere, len(seeds)) if elsewhere else options.trials
-    for line in _seeds_in_words(model, cluster, len(seeds), trials):
+    for line in (*_seeds_in_words(model, cluster, len(seeds), trials), *idle_in_words(options, len(job.backend))):
         job.console.print(line, soft_wrap=True)
     if elsewhere:
         job.console.print(f"{elsewhere} trials of this run were on other nodes; they count, but do not compare.")

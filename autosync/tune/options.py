@@ -80,6 +80,7 @@ class TuneOptions(BaseModel):
     searcher: str = Field("guided", pattern="|".join(f"^{name}$" for name in SEARCHERS))
     simulator: str = Field("auto", pattern="|".join(f"^{name}$" for name in SIMULATORS))
     warm_start: Path | None = None
+    round_size: int | None = Field(None, ge=1)
     seed: int = Field(0, ge=0, le=LARGEST_SEED)
     out: Path
     data: Path = Path("data")
@@ -127,6 +128,10 @@ class TuneOptions(BaseModel):
             raise OptionsError(
                 "--replay searches recorded trials and keeps nothing; leave --resume and --without-rule out."
             )
+        if self.round_size is not None and self.searcher != "guided":
+            raise OptionsError(
+                f"--round-size is for guided search, but --searcher {self.searcher} has no rounds; leave it out."
+            )
         of_timing = [name for name in OF_TIMING if getattr(self, name) != type(self).model_fields[name].default]
         if self.replay is not None and of_timing:
             raise OptionsError(f"--replay times nothing; leave {' and '.join(map(flag, of_timing))} out.")
@@ -151,6 +156,7 @@ class TuneOptions(BaseModel):
             "searcher",
             "simulator",
             "warm_start",
+            "round_size",
             "seed",
             "warmup_steps",
             "timed_steps",

@@ -20,6 +20,7 @@ REFUSED = {
         "nosuch",
         "--simulator must be one of auto, analytic, replay, linear, rnn, gat, deepsets, trees, not 'nosuch'.",
     ),
+    "round_size": (0, "--round-size must be greater than or equal to 1, not 0."),
     "seed": (-1, "--seed must be greater than or equal to 0, not -1."),
     "warmup_steps": (-1, "--warmup must be greater than or equal to 0, not -1."),
     "timed_steps": (0, "--steps must be greater than or equal to 1, not 0."),
@@ -72,6 +73,12 @@ def test_the_identity_holds_what_a_resumed_search_must_share_and_not_its_length(
     assert less.identity() != short.identity()
     warm = TuneOptions.create(model="mlp", out=Path("a"), warm_start=Path("checkpoint"))
     assert warm.identity() == short.identity() | {"warm_start": str(Path("checkpoint").resolve())}
+
+
+def test_a_round_size_is_for_a_search_that_has_rounds() -> None:
+    with pytest.raises(OptionsError) as refusal:
+        TuneOptions.create(model="mlp", out=Path("run"), searcher="random", round_size=8)
+    assert str(refusal.value) == "--round-size is for guided search, but --searcher random has no rounds; leave it out."
 
 
 @pytest.mark.parametrize(
