@@ -8,7 +8,7 @@ from pathlib import Path
 
 from autosync.errors import ClusterError
 from trials.emulate.processes import Process
-from trials.emulate.shaping import shaping_arguments
+from trials.emulate.shaping import FRAME_BYTES, shaping_arguments
 from trials.emulate.wiring import Port, Wiring
 
 __all__ = [
@@ -30,7 +30,10 @@ def commands_of(wiring: Wiring) -> list[list[str]]:
     switches = wiring.switch_namespace
     commands = [["ip", "netns", "add", namespace] for namespace in wiring.namespaces]
     for bridge in wiring.bridges.values():
-        commands += [["ip", "-n", switches, "link", "add", bridge, "type", "bridge"], _set_up(switches, bridge)]
+        commands += [
+            ["ip", "-n", switches, "link", "add", bridge, "type", "bridge"],
+            _set_up(switches, bridge, FRAME_BYTES),
+        ]
     for wire in wiring.wires:
         a, b = ([port.interface, "netns", port.namespace] for port in (wire.a, wire.b))
         commands.append(["ip", "link", "add", *a, "type", "veth", "peer", "name", *b])
@@ -92,11 +95,12 @@ def _of_port(port: Port) -> list[list[str]]:
     if port.gbit_per_s is not None:
         shape = shaping_arguments(port.gbit_per_s)
         commands.append(["tc", "-n", port.namespace, "qdisc", "replace", "dev", port.interface, "root", *shape])
-    return [*commands, _set_up(port.namespace, port.interface)]
+    return [*commands, _set_up(port.namespace, port.interface, FRAME_BYTES)]
 
 
-def _set_up(namespace: str, interface: str) -> list[str]:
-    return ["ip", "-n", namespace, "link", "set", interface, "up"]
+def _set_up(namespace: str, interface: str, frame_bytes: int | None = None) -> list[str]:
+    frames = [] if frame_bytes is None else ["mtu", str(frame_bytes)]
+    return ["ip", "-n", namespace, "link", "set", interface, *frames, "up"]
 
 
 def _run(command: list[str]) -> None:

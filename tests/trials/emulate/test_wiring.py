@@ -40,9 +40,21 @@ def test_every_end_with_a_rate_is_shaped_and_no_other() -> None:
     }
 
 
-def test_a_burst_is_a_moment_of_the_link_and_at_least_a_few_packets() -> None:
+def test_a_burst_is_one_packet_and_a_moment_of_the_link() -> None:
     bursts = {rate: int(shaping_arguments(rate)[4].removesuffix("b")) for rate in (0.01, 0.1, 1.0, 10.0)}
-    assert bursts == {0.01: 8192, 0.1: 8192, 1.0: 32500, 10.0: 325000}
+    assert bursts == {0.01: 9339, 0.1: 12264, 1.0: 41514, 10.0: 334014}
+
+
+def test_every_interface_between_nodes_has_the_same_large_packets() -> None:
+    """A switch drops what does not fit into its next wire."""
+    ups = [command for command in commands_of(Wiring("x", two_racks())) if command[-1] == "up"]
+    frames = {(each[2], each[5]): each[6:-1] for each in ups if each[5] != "lo"}
+    assert set(frames) == {
+        ("as-x-0", "eth0"),
+        ("as-x-1", "eth0"),
+        *(("as-x-switch", name) for name in ("br0", "br1", "port0", "port1", "trunk0a", "trunk0b")),
+    }
+    assert {tuple(each) for each in frames.values()} == {("mtu", "9000")}
 
 
 def test_a_lone_node_has_its_address_and_no_wire() -> None:
