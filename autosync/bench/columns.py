@@ -63,6 +63,7 @@ LIVE = (
     ResultColumn("taught_on", "text", "none", "digest of the cells that taught its simulator before; empty when none"),
     ResultColumn("seed", "integer", "none", "seed of the search"),
     ResultColumn("control", "flag", "none", "whether no gain is possible here"),
+    ResultColumn("packet_bytes", "integer", "bytes", "largest packet of the emulated network"),
     ResultColumn("budget", "integer", "trials", "that were asked for"),
     ResultColumn("more", "text", "none", "what else autosync.tune was given"),
     ResultColumn("trials", "integer", "trials", "that were run, finals not counted"),

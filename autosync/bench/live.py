@@ -18,10 +18,11 @@ from autosync.errors import AutosyncError
 from autosync.report.findings import Findings
 from autosync.runs import read_run
 from autosync.spec.codec import digest
+from trials.emulate.shaping import FRAME_BYTES
 
 __all__ = ["INTERRUPTED", "LiveCell", "LiveJob", "command_of", "parse_cell", "row_of", "run_command", "run_live"]
 
-FORMAT = "autosync.bench.live/3"
+FORMAT = "autosync.bench.live/4"
 INTERRUPTED = 130
 """What `autosync.tune` exits with after Ctrl-C."""
 
@@ -73,7 +74,7 @@ class LiveJob:
     @property
     def key(self) -> str:
         chosen = [self.searcher, self.seed, self.trials, self.control, self.without_rule, list(self.more)]
-        return digest([FORMAT, self.cell.model, self.cell.cluster, *chosen, self.taught_on])
+        return digest([FORMAT, self.cell.model, self.cell.cluster, *chosen, self.taught_on, FRAME_BYTES])
 
     @property
     def may_be_taught(self) -> bool:
@@ -162,6 +163,7 @@ def _row(job: LiveJob, found: Findings) -> Row:
         "taught_on": job.taught_on,
         "seed": job.seed,
         "control": job.control,
+        "packet_bytes": FRAME_BYTES,
         "budget": job.trials,
         "more": " ".join(job.more),
         "trials": result["trials"],

@@ -10,6 +10,7 @@ from autosync.bench.contenders import OURS
 from autosync.bench.intervals import Estimate, geometric_mean, median_of, share_of
 from autosync.bench.words import in_bound, in_percent, in_times
 from autosync.simulator.evaluation.tables import Table
+from trials.emulate.shaping import FRAME_BYTES
 
 __all__ = ["Kind", "controls_table", "kinds_of", "live_table", "live_targets_table", "over_seeds", "rules_table"]
 
@@ -24,6 +25,7 @@ class Kind(NamedTuple):
     cell: str
     searcher: str
     without_rule: str
+    packet_bytes: int
     budget: int
     more: str
     taught_on: str
@@ -34,7 +36,9 @@ class Kind(NamedTuple):
 
     @property
     def asked(self) -> str:
-        return f"{self.budget} {self.more}".strip()
+        """Of an emulation that is no longer made, also what its network was like."""
+        other = "" if self.packet_bytes == FRAME_BYTES else f", packets of {self.packet_bytes} bytes"
+        return f"{self.budget} {self.more}".strip() + other
 
 
 def kinds_of(rows: Iterable[Mapping[str, Any]]) -> dict[Kind, list[Mapping[str, Any]]]:
@@ -195,7 +199,7 @@ def live_targets_table(rows: Rows, ours: str = OURS) -> Table:
     about = (
         "Geometric means over seeds of lossless strategies, re-measured; where the interval reaches to 1, no gain is "
         "counted. Controls are not among the cells; of a cell that was asked for in several ways, the one "
-        "with the most seeds counts."
+        "with the most seeds counts, of those on the emulated network as it is now, if there are any."
     )
     return Table("live_targets", "Targets, live", about, ("target", "reached", "measured"), table)
 
@@ -205,12 +209,10 @@ def _kind(row: Mapping[str, Any]) -> Kind:
 
 
 def _by_cell(rows: Rows) -> dict[str, list[Mapping[str, Any]]]:
-    """Of each cell the searches of the kind that has most of them."""
-    found: dict[str, list[Mapping[str, Any]]] = {}
-    for kind, own in kinds_of(rows).items():
-        if len(own) > len(found.get(kind.cell, ())):
-            found[kind.cell] = own
-    return found
+    """Of each cell the searches of the kind that has most of them; of kinds on today's network, where there are any."""
+    kinds = kinds_of(rows)
+    rising = sorted(kinds, key=lambda kind: (kind.packet_bytes == FRAME_BYTES, len(kinds[kind])))
+    return {kind.cell: kinds[kind] for kind in rising}
 
 
 def _hits(rows: Rows) -> Estimate:

@@ -179,6 +179,18 @@ def test_searches_that_were_asked_for_otherwise_are_not_thrown_together(tmp_path
     assert live_targets_table(found_rows).rows[0][2] == "1 of 1"
 
 
+def test_searches_on_another_emulated_network_stand_apart_and_those_on_todays_count(tmp_path: Path) -> None:
+    live([JOB, replace(JOB, seed=2), replace(JOB, seed=3)], NOWHERE, tmp_path, print, PlayedTune(0.1))
+    earlier = [{**row, "packet_bytes": 1500, "speedup": 1.1} for row in rows(tmp_path)]
+    both = [*earlier, *(row for row in rows(tmp_path) if row["seed"] == 2)]
+    assert [row[2] for row in live_table(both).rows] == [
+        "40 --simulator replay, packets of 1500 bytes",
+        "40 --simulator replay",
+    ]
+    assert live_targets_table(both).rows[1][2] == "2.00 x in bert-mini@two_racks"
+    assert live_targets_table(earlier).rows[1][2] == "1.10 x in bert-mini@two_racks"
+
+
 def test_a_rule_is_held_against_the_same_searches_with_it(tmp_path: Path) -> None:
     without = replace(JOB, without_rule="server_choice")
     alone = replace(JOB, without_rule="bucket_order", trials=41)
