@@ -127,7 +127,7 @@ def live_picture(rows: Sequence[Mapping[str, Any]]) -> Figure | None:
     axis.axvline(1, color="#555555", linestyle="--", linewidth=1.2)
     axis.set_yticks(range(len(kinds)), titles, fontsize=8)
     axis.set_ylim(len(kinds) - 0.5, -0.5)
-    axis.set_xlabel("speed-up over the best baseline (95 % intervals); a mark a search")
+    axis.set_xlabel("speed-up over the best baseline\n(95 % intervals; a mark a search)")
     return figure
 
 
