@@ -8,7 +8,7 @@ FRAME_BYTES = 9000
 """Largest packet: jumbo frames, as clusters' networks have them. A shaped link sends packet by packet, and each costs
 this machine's processors, which the workers share. Measured on two cores, as a ring of 3 MB between TensorFlow
 processes in two racks with uplinks of 300 Mbit/s: with packets of 1500 bytes handling them took half of the processors'
-time, 3 % were sent again, and 172 Mbit/s went between the racks; with these it is a tenth, none, and 246 Mbit/s."""
+time, 3 % were sent again, and 172 Mbit/s went between the racks; with these it is an eighth, none, and 236 Mbit/s."""
 
 HEADER_BYTES = 14
 BURST_SECONDS = 260e-6
