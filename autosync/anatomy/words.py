@@ -38,6 +38,7 @@ ALGORITHMS = {
     "ring": "ring",
     "tree": "binomial-tree",
     "halving_doubling": "halving-and-doubling",
+    "rabenseifner": "Rabenseifner",
     "hierarchical": "hierarchical",
     "collective": "TensorFlow's collective",
 }

@@ -19,6 +19,7 @@ from autosync.cost.parameter_server import (
     sparse_server_exchange,
 )
 from autosync.cost.processes import Processes
+from autosync.cost.rabenseifner import rabenseifner_exchange
 from autosync.cost.ring import ring_exchange
 from autosync.cost.tree import tree_exchange
 
@@ -33,6 +34,7 @@ _AMONG_REPLICAS = {
     "ring": ring_exchange,
     "tree": tree_exchange,
     "halving_doubling": halving_doubling_exchange,
+    "rabenseifner": rabenseifner_exchange,
     "hierarchical": hierarchical_exchange,
     "collective": ring_exchange,  # TensorFlow's, and NCCL's where messages are large
     "all_gather": all_gather_exchange,

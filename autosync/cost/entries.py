@@ -22,7 +22,7 @@ from autosync.spec import (
 
 __all__ = ["Entries", "entries_of"]
 
-CHUNKED = ("ring", "halving_doubling", "collective")
+CHUNKED = ("ring", "halving_doubling", "rabenseifner", "collective")
 """Algorithms that send a replica's share of a bucket, of which a bucket with few elements has few."""
 
 

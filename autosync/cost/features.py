@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from autosync.cost.coefficients import Coefficients
 from autosync.cost.exchange import Quantities
+from autosync.cost.halves import SEEN_AS
 from autosync.cost.loads import Loads, Used, loads_by_replicas
 from autosync.cost.step_time import StepTerms, step_seconds, step_terms
 from autosync.cost.tables import PHASES
@@ -64,7 +65,7 @@ FEATURES = (
 )
 
 FloatArray = npt.NDArray[np.float64]
-REDUCED_KINDS = (*ALGORITHMS, "all_gather")
+REDUCED_KINDS = (*(each for each in ALGORITHMS if each not in SEEN_AS), "all_gather")
 SERVED_KINDS = ("dense_server", "local_copy", "sparse_server")
 KINDS = (*REDUCED_KINDS, "gathered_rows", *SERVED_KINDS)
 GRADIENT, TOUCHED = Quantities._fields.index("gradient_bytes"), Quantities._fields.index("touched_bytes")
@@ -171,7 +172,7 @@ def _kind(what: str, server: str, local_copy: bool) -> str:
     del server
     if what in ("dense_server", "pull"):
         return "local_copy" if local_copy else "dense_server"
-    return what
+    return SEEN_AS.get(what, what)
 
 
 def _imbalance(loads: FloatArray) -> FloatArray:

@@ -58,6 +58,7 @@ def _differing(algorithms: tuple[str, ...], cluster: ClusterSpec) -> list[str]:
     """The algorithms that are not another one by a different name on this cluster."""
     replicas = len(cluster.replica_devices)
     able = {"ring": True, "tree": replicas > 2, "halving_doubling": replicas > 2}
+    able["rabenseifner"] = replicas > 2 and _some_are_nearer(cluster)
     able["hierarchical"] = _nodes_share_replicas(cluster)
     able["collective"] = replicas > 1 and len({device.kind for device in cluster.replica_devices}) == 1
     return [each for each in dict.fromkeys(algorithms) if able[each]] or ["ring"]
@@ -67,6 +68,13 @@ def _nodes_share_replicas(cluster: ClusterSpec) -> bool:
     """Whether there are several nodes, and some node has several replicas to do something together first."""
     by_node = Counter(device.node for device in cluster.replica_devices)
     return len(cluster.nodes) > 1 and max(by_node.values()) > 1
+
+
+def _some_are_nearer(cluster: ClusterSpec) -> bool:
+    """Whether some replicas are nearer to each other: they share a node, or nodes hang on several switches."""
+    nodes = {node.name for node in cluster.nodes}
+    beside = {link.target for link in cluster.links if link.source in nodes and link.target != link.source}
+    return len(beside) > 1 or _nodes_share_replicas(cluster)
 
 
 def _fitting(rule: Rule, variable: Variable) -> list[Compressor | None]:

@@ -222,9 +222,9 @@ class SearchSpace:
 
 
 def _nodes_differ(strategy: Strategy) -> bool:
-    """Whether some all-reduce is a tree, or by halving and doubling of a number of replicas that is no power of two."""
+    """Whether some all-reduce is a tree, or halves buckets among a number of replicas that is no power of two."""
     replicas = len(strategy.replicas)
-    uneven = {"tree"} if replicas & (replicas - 1) == 0 else {"tree", "halving_doubling"}
+    uneven = {"tree"} if replicas & (replicas - 1) == 0 else {"tree", "halving_doubling", "rabenseifner"}
     return any(
         isinstance(shard, AllReduce) and shard.algorithm in uneven
         for each in strategy.variables

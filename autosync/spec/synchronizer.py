@@ -19,7 +19,7 @@ __all__ = [
     "synchronizer_from_json",
 ]
 
-PLACED_ALGORITHMS = ("ring", "tree", "halving_doubling", "hierarchical")
+PLACED_ALGORITHMS = ("ring", "tree", "halving_doubling", "rabenseifner", "hierarchical")
 """All-reduces laid out from ordinary ops, each on the device that does its part."""
 
 ALGORITHMS = (*PLACED_ALGORITHMS, "collective")
@@ -59,7 +59,8 @@ class AllReduce:
     """Every replica holds the shard; shards with the same `group` are reduced as one flat bucket.
 
     `algorithm`: "ring" (reduce-scatter, then all-gather), "tree" (binomial reduce, then broadcast),
-    "halving_doubling" (recursive halving, then doubling), "hierarchical" (inside each node, then across nodes) or
+    "halving_doubling" (recursive halving, then doubling; half of the bucket is exchanged with the farthest replica),
+    "rabenseifner" (the same, with the nearest one), "hierarchical" (inside each node, then across nodes) or
     "collective" (TensorFlow's own: NCCL among GPUs, a ring among CPUs; replicas must be all of one kind).
     """
 

@@ -213,7 +213,7 @@ def with_synchronizers(strategy: Strategy, change: Callable[[Synchronizer], Sync
 
 def on_a_tree(strategy: Strategy) -> bool:
     """Whether replicas are not alike, since some are in the middle of a tree and others are leaves."""
-    uneven = ("tree", "halving_doubling")
+    uneven = ("tree", "halving_doubling", "rabenseifner")
     return any(isinstance(shard, AllReduce) and shard.algorithm in uneven for _, _, shard in strategy.shards())
 
 

@@ -119,6 +119,7 @@ WAYS: dict[str, tuple[Synchronizer, ...]] = {
     "ring, rows gathered": (AllReduce(0), AllReduce(1)),
     "tree": (AllReduce(0, "tree"),),
     "halving and doubling": (AllReduce(0, "halving_doubling"),),
+    "Rabenseifner": (AllReduce(0, "rabenseifner"),),
     "hierarchical": (AllReduce(0, "hierarchical"),),
     "collective": (AllReduce(0, "collective"),),
     "server on node2": (ParameterServer("node2/cpu:0"), ParameterServer("node2/cpu:0")),

@@ -205,6 +205,28 @@ def _halving_doubling(replicas: Sequence[str], elements: int) -> Iterator[Messag
         far //= 2
 
 
+def _rabenseifner(replicas: Sequence[str], elements: int) -> Iterator[Message]:
+    count = 1
+    while count * 2 <= len(replicas):
+        count *= 2
+    left = list(replicas)
+    for pair in range(len(replicas) - count):
+        near, late = replicas[2 * pair], replicas[2 * pair + 1]
+        left.remove(late)
+        yield late, near, elements
+        yield near, late, elements
+    held = [elements] * count
+    far = 1
+    while far < count:
+        for number in range(count):
+            larger = held[number] - held[number] // 2
+            kept = held[number] - larger if number & far else larger
+            yield left[number], left[number ^ far], held[number] - kept
+            yield left[number], left[number ^ far], kept  # when it doubles again
+            held[number] = kept
+        far *= 2
+
+
 def _hierarchical(replicas: Sequence[str], elements: int) -> Iterator[Message]:
     leaders: dict[str, str] = {}
     for replica in replicas:
@@ -219,6 +241,7 @@ _ALGORITHMS = {
     "ring": _ring,
     "tree": _tree,
     "halving_doubling": _halving_doubling,
+    "rabenseifner": _rabenseifner,
     "hierarchical": _hierarchical,
     "collective": _ring,
 }

@@ -170,6 +170,9 @@ def test_halving_and_doubling_takes_two_messages_a_power_of_two() -> None:
     assert set(vector_on(cases.star_cluster(4), AllReduce(0, "halving_doubling")).values()) == {4}
     beyond = vector_on(cases.star_cluster(3), AllReduce(0, "halving_doubling"))
     assert (beyond["node0>switch"], beyond["node1>switch"], beyond["node2>switch"]) == (3, 2, 1)
+    assert set(vector_on(cases.star_cluster(4), AllReduce(0, "rabenseifner")).values()) == {4}
+    beyond = vector_on(cases.star_cluster(3), AllReduce(0, "rabenseifner"))
+    assert (beyond["node0>switch"], beyond["node1>switch"], beyond["node2>switch"]) == (3, 1, 2)
 
 
 def test_a_scale_is_a_message_beside_every_gradient_in_fp16() -> None:

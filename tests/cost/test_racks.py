@@ -30,6 +30,7 @@ MODEL = dense_model(50_000_000)
 MODEL_BYTES = 200e6
 UPLINK_BYTES_PER_SECOND = 0.3e9 / 8
 BESIDE_ONE = ("node0/cpu:0", "node1/cpu:0", "node2/cpu:0", "node3/cpu:0")
+NEAR_AND_FAR = ("rabenseifner", "halving_doubling")
 ALTERNATING = ("node0/cpu:0", "node2/cpu:0", "node1/cpu:0", "node3/cpu:0")
 
 
@@ -58,6 +59,11 @@ def ring(replicas: Sequence[str]) -> Strategy:
     return Strategy(tuple(replicas), (VariableStrategy("w", (AllReduce(0),)),))
 
 
+def halved(cluster: ClusterSpec, algorithm: str) -> Strategy:
+    replicas = tuple(str(device) for device in cluster.replica_devices)
+    return Strategy(replicas, (VariableStrategy("w", (AllReduce(0, algorithm),)),))
+
+
 def test_a_ring_that_visits_one_rack_after_the_other_crosses_each_uplink_once() -> None:
     cluster = racks(2, 2)
     found = link_bytes(traffic(MODEL, cluster, ring(BESIDE_ONE)), cluster)
@@ -74,6 +80,26 @@ def test_a_ring_that_alternates_between_racks_takes_twice_as_long() -> None:
     assert found["rack0>core"] == found["core>rack0"] == 2 * 1.5 * MODEL_BYTES
     assert found["node0>rack0"] == 1.5 * MODEL_BYTES
     assert seconds(cluster, ring(ALTERNATING)) == pytest.approx(3 * MODEL_BYTES / UPLINK_BYTES_PER_SECOND, rel=0.001)
+
+
+def test_rabenseifner_sends_the_large_halves_inside_racks() -> None:
+    cluster = racks(2, 2)
+    near, far = (link_bytes(traffic(MODEL, cluster, halved(cluster, each)), cluster) for each in NEAR_AND_FAR)
+    for found in (near, far):
+        assert {found[f"node{index}>rack{index // 2}"] for index in range(4)} == {1.5 * MODEL_BYTES}
+    # Each of a rack's two nodes sends a quarter of the model, or a half, to the other rack, and twice.
+    uplinks = ("rack0>core", "core>rack1", "rack1>core", "core>rack0")
+    assert [near[way] for way in uplinks] == [MODEL_BYTES] * 4
+    assert [far[way] for way in uplinks] == [2 * MODEL_BYTES] * 4
+
+
+def test_in_rabenseifner_replicas_beyond_a_power_of_two_send_inside_their_rack() -> None:
+    cluster = racks(2, 2, 2)
+    found = link_bytes(traffic(MODEL, cluster, halved(cluster, "rabenseifner")), cluster)
+    # node1 and node3 send to node0 and node2, which exchange halves; these exchange quarters with node4 and node5.
+    assert found["node1>rack0"] == found["rack0>node1"] == MODEL_BYTES
+    assert found["rack0>core"] == found["rack1>core"] == 1.5 * MODEL_BYTES
+    assert found["rack2>core"] == MODEL_BYTES
 
 
 def test_the_order_of_a_ring_does_not_matter_where_no_uplink_is_shared() -> None:

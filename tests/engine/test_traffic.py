@@ -94,6 +94,22 @@ def test_halving_and_doubling_sends_whole_buckets_to_and_from_replicas_beyond_a_
     assert crossing[0, 1] + crossing[1, 0] == 2 * model_bytes
 
 
+def test_rabenseifner_exchanges_a_half_with_the_near_and_a_quarter_with_the_far_partner(model_bytes):
+    crossing = _bytes_crossing(_step(session_on("dense", "SGD", FOUR_WORKERS), AllReduce(0, "rabenseifner")))
+    far, near = [(0, 2), (1, 3), (2, 0), (3, 1)], [(0, 1), (1, 0), (2, 3), (3, 2)]
+    assert set(crossing) == {*far, *near}
+    assert sum(crossing.values()) == 2 * 3 * model_bytes
+    for pair, sent in crossing.items():
+        assert abs(sent - 2 * model_bytes * (1 / 2 if pair in near else 1 / 4)) <= 2 * 4  # halves differ by an element
+
+
+def test_rabenseifner_sends_whole_buckets_between_pairs_where_replicas_are_no_power_of_two(model_bytes):
+    crossing = _bytes_crossing(_step(session_on("dense", "SGD", THREE_WORKERS), AllReduce(0, "rabenseifner")))
+    assert set(crossing) == {(1, 0), (0, 1), (0, 2), (2, 0)}
+    assert crossing[1, 0] == crossing[0, 1] == model_bytes
+    assert crossing[0, 2] + crossing[2, 0] == 2 * model_bytes
+
+
 def test_a_hierarchy_crosses_nodes_in_a_ring_of_their_first_replicas(model_bytes):
     crossing = _bytes_crossing(_step(session_on("dense", "SGD", TWO_BY_TWO), AllReduce(0, "hierarchical")))
     within = [(1, 0), (0, 1), (3, 2), (2, 3)]

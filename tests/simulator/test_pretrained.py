@@ -60,13 +60,17 @@ def test_it_predicts_as_the_saved_one_did_and_knows_its_base(saved: LearnedSimul
 
 
 def test_a_few_records_of_a_run_do_not_make_it_forget(checkpoint: Path) -> None:
-    loaded = LearnedSimulator.load(checkpoint)
-    before = error(loaded)
-    loaded.fit(records(4, seed=7))
-    anew = LearnedSimulator(Replay(), loaded.network, settings=QUICK)
-    anew.fit(records(4, seed=7))
-    assert error(loaded) < 1.5 * before
-    assert error(loaded) < 0.9 * error(anew)
+    before, after, anew = error(LearnedSimulator.load(checkpoint)), [], []
+    for seed in range(3, 8):  # four records may mislead; of several fours, most do not
+        few = records(4, seed)
+        loaded = LearnedSimulator.load(checkpoint)
+        loaded.fit(few)
+        after.append(error(loaded))
+        fresh = LearnedSimulator(Replay(), loaded.network, settings=QUICK)
+        fresh.fit(few)
+        anew.append(error(fresh))
+    assert np.median(after) < 1.3 * before
+    assert np.median(after) < 0.9 * np.median(anew)
 
 
 def test_a_few_records_teach_it_another_machines_speed(checkpoint: Path) -> None:

@@ -35,10 +35,11 @@ def offered(variable: Variable, cluster: ClusterSpec, **rule: Any) -> tuple[list
         (cases.local_cluster(2), ["ring", "collective"]),
         (cases.local_cluster(4), ["ring", "tree", "halving_doubling", "collective"]),
         (cases.star_cluster(4), ["ring", "tree", "halving_doubling", "collective"]),
+        (cases.rack_cluster(), ["ring", "tree", "halving_doubling", "rabenseifner", "collective"]),
         (cases.star_cluster(2, workers=2), list(ALGORITHMS)),
         (cases.gpu_cluster(), list(ALGORITHMS)),
     ],
-    ids=["two workers", "one machine", "a worker a node", "two by two", "GPUs"],
+    ids=["two workers", "one machine", "a worker a node", "two racks", "two by two", "GPUs"],
 )
 def test_algorithms_are_offered_where_they_make_a_difference(cluster: ClusterSpec, algorithms: list[str]):
     assert offered(MATRIX, cluster, algorithms=ALGORITHMS)[0] == algorithms
@@ -122,7 +123,7 @@ def test_the_declared_spaces_lose_nothing_but_the_one_that_says_so():
     [
         (
             {"algorithms": ("butterfly",)},
-            "Rule(algorithms) is some of ring, tree, halving_doubling, hierarchical, collective, not",
+            "Rule(algorithms) is some of ring, tree, halving_doubling, rabenseifner, hierarchical, collective, not",
         ),
         ({"compressors": ()}, "Rule(compressors) needs one or more that fit any matrix, or None"),
         ({"compressors": (FACTORS,)}, "sufficient factors alone do not."),

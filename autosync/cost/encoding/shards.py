@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from autosync.cost.halves import SEEN_AS
 from autosync.cost.tables import VariableTable
 from autosync.spec import (
     ALGORITHMS,
@@ -28,11 +29,11 @@ __all__ = ["WAYS", "ShardColumns", "shard_columns"]
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.intp]
 
-WAYS = ("server", "server_with_copies", *ALGORITHMS, "gathered")
+WAYS = ("server", "server_with_copies", *(each for each in ALGORITHMS if each not in SEEN_AS), "gathered")
 """How a shard may be synchronized; gathered: replicas send their own parts to all others."""
 
 SERVER, WITH_COPIES, GATHERED = 0, 1, len(WAYS) - 1
-ALGORITHM_WAYS = {name: WAYS.index(name) for name in ALGORITHMS}
+ALGORITHM_WAYS = {name: WAYS.index(SEEN_AS.get(name, name)) for name in ALGORITHMS}
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from autosync.engine.sync.all_reduce.collective import collective_mean
 from autosync.engine.sync.all_reduce.halving_doubling import halving_doubling_mean
 from autosync.engine.sync.all_reduce.hierarchical import hierarchical_mean
+from autosync.engine.sync.all_reduce.rabenseifner import rabenseifner_mean
 from autosync.engine.sync.all_reduce.ring import ring_mean
 from autosync.engine.sync.all_reduce.tree import tree_mean
 from autosync.engine.sync.member import Member
@@ -26,6 +27,7 @@ ALL_REDUCE: Mapping[str, Algorithm] = MappingProxyType(
         "ring": ring_mean,
         "tree": tree_mean,
         "halving_doubling": halving_doubling_mean,
+        "rabenseifner": rabenseifner_mean,
         "hierarchical": hierarchical_mean,
         "collective": collective_mean,
     }

@@ -1,0 +1,24 @@
+"""Traffic of Rabenseifner's all-reduce: halved at doubling distances (Thakur, Rabenseifner and Gropp 2005).
+
+P is the largest power of two of at most N replicas. Of the first 2(N-P), those at odd places send their bucket to the
+one before them, and get the result at the end. The P that are left halve their sums (`halves`) at distances 1, 2, ...,
+P/2, and double the mean the other way: 2(P-1)/P of the bucket leaves each of them in 2 log2 P messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from autosync.cost.exchange import Exchange
+from autosync.cost.halves import halving_exchange
+from autosync.cost.processes import Processes
+
+__all__ = ["rabenseifner_exchange"]
+
+
+def rabenseifner_exchange(replicas: Sequence[str], processes: Processes, slots: int) -> Exchange:
+    """A replica adds what it receives on the way to its part; all update the whole with their `slots` slots."""
+    count = 1 << (len(replicas).bit_length() - 1)
+    late = [(replicas[number], replicas[number - 1]) for number in range(1, 2 * (len(replicas) - count), 2)]
+    distances = [1 << k for k in range(count.bit_length() - 1)]
+    return halving_exchange(replicas, late, distances, processes, slots)
