@@ -1,19 +1,23 @@
 """What no exact strategy can go below: a step's time by the bytes that must cross, and by what must be computed.
 
-Notation: n nodes with replicas; M bytes that a node's own gradients come to, at least; C(S) the bytes a second that can
-leave a set of nodes S; F and B core-seconds of a replica's passes.
+Notation: n nodes with replicas; M(k) bytes that the sum of k replicas' gradients comes to, at least; C(S) the bytes a
+second that can leave a set of nodes S; F and B core-seconds of a replica's passes.
 
 To add up n gradients and make the sum known to n nodes takes 2 n - 2 messages, even if sums are sent on (one-way
-gossiping: Harary and Schwenk 1974), so all nodes together send at least (2 n - 2) M; and out of, and into, a set of
-nodes that holds some replicas and not all of them M must go. So
+gossiping: Harary and Schwenk 1974), each of M(1) at least. Out of a set of nodes that holds some replicas and not all
+of them, the sum of theirs must go, and into it the sum of the others'. So
 
-    step >= (2 n - 2) M / sum of C({node}),   the same of what can come in
-    step >= M / C(S) for every node and every side of a link that alone joins two parts, the same into it
+    step >= (2 n - 2) M(1) / sum of C({node}),   the same of what can come in
+    step >= sum over the nodes of M(replicas elsewhere) / sum of C({node}),   the same of what can come in
+    step >= M(replicas within) / C(S) for every node, and every side of a link that alone joins two parts
+    step >= M(replicas elsewhere) / what can come into it, the same
     step >= sum of (F + B) over the replicas on one machine's cores / these cores
 
-A dense variable counts with its bytes, or those of its factors if it has such and they are fewer; a sparse one with the
-rows that a replica touches, which is what must cross on average where batches are drawn at random, wherever rows are
-kept. Nothing is taken for latency, protocol, copies and the optimizer, so no strategy comes all the way.
+In the first two, each variable counts with the larger. A dense variable comes to its bytes. If its gradients have b
+rows of factors, the sum of k of them has rank r = min(k b, its sides) and is r times (the sum of its sides less r)
+numbers, as many as a matrix of that rank has. A sparse one comes to the rows that a replica touches, which is what must
+cross on average where batches are drawn at random, wherever rows are kept. Nothing is taken for latency, protocol,
+copies and the optimizer, so no strategy comes all the way.
 """
 
 from __future__ import annotations
@@ -46,7 +50,7 @@ def _by_links(model: ModelSpec, cluster: ClusterSpec) -> Iterator[StepBound]:
     replicas = Counter(device.node for device in cluster.replica_devices)
     if len(replicas) < 2:
         return
-    size = sum(_least_bytes(variable) for variable in model.variables)
+    all_replicas = replicas.total()
     links = [link for link in cluster.links if link.source != link.target]
     leaving, coming = ({node.name: 0.0 for node in cluster.nodes} for _ in range(2))
     for link in links:
@@ -54,16 +58,24 @@ def _by_links(model: ModelSpec, cluster: ClusterSpec) -> Iterator[StepBound]:
             leaving[link.source] += link.bytes_per_second
         if link.target in coming:
             coming[link.target] += link.bytes_per_second
-    everything = (2 * len(replicas) - 2) * size
+    everything = sum(
+        max(
+            (2 * len(replicas) - 2) * _sum_bytes(variable, 1),
+            sum(_sum_bytes(variable, all_replicas - held) for held in replicas.values()),
+        )
+        for variable in model.variables
+    )
     for rates, way in ((leaving, "out of"), (coming, "into")):
         yield StepBound(everything / sum(rates.values()), f"the links {way} all nodes together")
-        for node in replicas:
-            yield StepBound(size / rates[node], f"the links {way} {node}")
+        for node, held in replicas.items():
+            summed = held if rates is leaving else all_replicas - held
+            yield StepBound(_model_bytes(model, summed) / rates[node], f"the links {way} {node}")
     for link in links:
         beyond = _reached(link.target, [each for each in links if {each.source, each.target} != _ends(link)])
         inside = sum(count for node, count in replicas.items() if node in beyond)
-        if link.source not in beyond and 0 < inside < replicas.total():
-            yield StepBound(size / link.bytes_per_second, f"link {link.source} > {link.target}")
+        if link.source not in beyond and 0 < inside < all_replicas:
+            seconds = _model_bytes(model, all_replicas - inside) / link.bytes_per_second
+            yield StepBound(seconds, f"link {link.source} > {link.target}")
 
 
 def _by_cores(model: ModelSpec, cluster: ClusterSpec) -> Iterator[StepBound]:
@@ -81,13 +93,18 @@ def _by_cores(model: ModelSpec, cluster: ClusterSpec) -> Iterator[StepBound]:
         yield StepBound(count * passes / cores, f"computing on the {cores:g} cores of {where}")
 
 
-def _least_bytes(variable: Variable) -> float:
-    """That a node has to send of its own gradient of the variable."""
+def _model_bytes(model: ModelSpec, replicas: int) -> float:
+    return sum(_sum_bytes(variable, replicas) for variable in model.variables)
+
+
+def _sum_bytes(variable: Variable, replicas: int) -> float:
+    """That the sum of so many replicas' gradients of the variable comes to, however it is written down."""
     element = DTYPE_BYTES[variable.dtype]
     if variable.rows_per_step is not None:
         return min(variable.bytes, variable.rows_per_step * variable.row_elements * element)
     if variable.factor_rows is not None:
-        return min(variable.bytes, variable.factor_rows * sum(variable.shape) * element)
+        rank = min(replicas * variable.factor_rows, *variable.shape)
+        return rank * (sum(variable.shape) - rank) * element
     return variable.bytes
 
 

@@ -61,11 +61,18 @@ def test_what_joins_two_racks_is_crossed_once_each_way() -> None:
 def test_factors_and_rows_count_where_they_are_fewer_bytes() -> None:
     dense, sparse = bert_like_model(sparse=False), bert_like_model()
     assert step_bound(sparse, star_cluster()).seconds < step_bound(dense, star_cluster()).seconds
+
+
+def test_the_sum_of_factors_grows_with_the_replicas_until_it_is_dense() -> None:
     kernel, *others = MODEL.variables
-    thin = replace(MODEL, variables=(replace(kernel, factor_rows=1), *others))
-    saved = kernel.bytes - 4 * sum(kernel.shape)
-    expected = 1.5 * (MODEL.gradient_bytes - saved) / 0.2e9 * 8
-    assert step_bound(thin, star_cluster(4, gbit_per_s=0.2)).seconds == pytest.approx(expected)
+    rest, (rows, columns) = MODEL.gradient_bytes - kernel.bytes, kernel.shape
+    for factor_rows, ranks in ((1, (1, 3)), (rows, (rows, rows))):
+        thin = replace(MODEL, variables=(replace(kernel, factor_rows=factor_rows), *others))
+        own, of_three = (4 * rank * (rows + columns - rank) for rank in ranks)
+        # All four nodes: six messages, or the sum of the three others' into each.
+        expected = (6 * rest + max(6 * own, 4 * of_three)) / 4 / 0.2e9 * 8
+        assert step_bound(thin, star_cluster(4, gbit_per_s=0.2)).seconds == pytest.approx(expected)
+    assert own == kernel.bytes
 
 
 def test_cores_that_nodes_share_compute_for_all_of_them() -> None:
