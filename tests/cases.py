@@ -186,6 +186,20 @@ def rack_cluster() -> ClusterSpec:
     return ClusterSpec(nodes, tuple(links), ("rack0", "rack1"))
 
 
+def racks(*sizes: int, uplink_gbit_per_s: float = 0.3) -> ClusterSpec:
+    """Racks of that many nodes at 1 Gbit/s, each joined to a core switch by a thin uplink."""
+    rack_of = [f"rack{rack}" for rack, size in enumerate(sizes) for _ in range(size)]
+    nodes = tuple(Node(f"node{index}", "", 2.0) for index in range(len(rack_of)))
+    rates = {(node.name, node.name): 8.0 for node in nodes}
+    for node, rack in zip(nodes, rack_of, strict=True):
+        rates |= {(node.name, rack): 1.0, (rack, node.name): 1.0}
+    names = tuple(dict.fromkeys(rack_of))
+    for rack in names:
+        rates |= {(rack, "core"): uplink_gbit_per_s, ("core", rack): uplink_gbit_per_s}
+    links = tuple(Link(*ends, _stated(rate), _stated(1.0)) for ends, rate in rates.items())
+    return ClusterSpec(nodes, links, (*names, "core"))
+
+
 def gpu_cluster(nodes: int = 2, gpus: int = 4) -> ClusterSpec:
     """`nodes` machines with `gpus` GPUs each: replicas run on the GPUs, servers on the CPUs."""
     return _star(tuple(Node(f"node{index}", f"10.0.0.{index + 1}", 16.0, gpus=gpus) for index in range(nodes)), 25.0)

@@ -3,9 +3,9 @@
 Notation: n nodes with replicas; M(k) bytes that the sum of k replicas' gradients comes to, at least; C(S) the bytes a
 second that can leave a set of nodes S; F and B core-seconds of a replica's passes.
 
-To add up n gradients and make the sum known to n nodes takes 2 n - 2 messages, even if sums are sent on (one-way
-gossiping: Harary and Schwenk 1974), each of M(1) at least. Out of a set of nodes that holds some replicas and not all
-of them, the sum of theirs must go, and into it the sum of the others'. So
+To add up n gradients element by element and make the sum known to n nodes takes 2 n - 2 messages, even if sums are
+sent on (one-way gossiping: Harary and Schwenk 1974), each of M(1). Out of a set of nodes that holds some replicas and
+not all of them, the sum of theirs must go, and into it the sum of the others'. So
 
     step >= (2 n - 2) M(1) / sum of C({node}),   the same of what can come in
     step >= sum over the nodes of M(replicas elsewhere) / sum of C({node}),   the same of what can come in
@@ -14,8 +14,9 @@ of them, the sum of theirs must go, and into it the sum of the others'. So
     step >= sum of (F + B) over the replicas on one machine's cores / these cores
 
 In the first two, each variable counts with the larger. A dense variable comes to its bytes. If its gradients have b
-rows of factors, the sum of k of them has rank r = min(k b, its sides) and is r times (the sum of its sides less r)
-numbers, as many as a matrix of that rank has. A sparse one comes to the rows that a replica touches, which is what must
+rows of factors, the sum of k of them has in general rank r = min(k b, its sides), and is r times (the sum of its sides
+less r) numbers, as many as tell matrices of that rank apart; fewer than its elements are no sum element by element, and
+the first does not hold for them. A sparse one comes to the rows that a replica touches, which is what must
 cross on average where batches are drawn at random, wherever rows are kept. Nothing is taken for latency, protocol,
 copies and the optimizer, so no strategy comes all the way.
 """
@@ -60,16 +61,16 @@ def _by_links(model: ModelSpec, cluster: ClusterSpec) -> Iterator[StepBound]:
             coming[link.target] += link.bytes_per_second
     everything = sum(
         max(
-            (2 * len(replicas) - 2) * _sum_bytes(variable, 1),
+            (2 * len(replicas) - 2) * _sum_bytes(variable, 1) if _is_summed_by_elements(variable) else 0.0,
             sum(_sum_bytes(variable, all_replicas - held) for held in replicas.values()),
         )
         for variable in model.variables
     )
-    for rates, way in ((leaving, "out of"), (coming, "into")):
+    elsewhere = {node: all_replicas - held for node, held in replicas.items()}
+    for rates, way, summed in ((leaving, "out of", replicas), (coming, "into", elsewhere)):
         yield StepBound(everything / sum(rates.values()), f"the links {way} all nodes together")
-        for node, held in replicas.items():
-            summed = held if rates is leaving else all_replicas - held
-            yield StepBound(_model_bytes(model, summed) / rates[node], f"the links {way} {node}")
+        for node, count in summed.items():
+            yield StepBound(_model_bytes(model, count) / rates[node], f"the links {way} {node}")
     for link in links:
         beyond = _reached(link.target, [each for each in links if {each.source, each.target} != _ends(link)])
         inside = sum(count for node, count in replicas.items() if node in beyond)
@@ -95,6 +96,10 @@ def _by_cores(model: ModelSpec, cluster: ClusterSpec) -> Iterator[StepBound]:
 
 def _model_bytes(model: ModelSpec, replicas: int) -> float:
     return sum(_sum_bytes(variable, replicas) for variable in model.variables)
+
+
+def _is_summed_by_elements(variable: Variable) -> bool:
+    return variable.factor_rows is None or variable.factor_rows >= min(variable.shape)
 
 
 def _sum_bytes(variable: Variable, replicas: int) -> float:

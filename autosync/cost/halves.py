@@ -16,7 +16,7 @@ __all__ = ["SEEN_AS", "halving_exchange"]
 SEEN_AS = {"rabenseifner": "halving_doubling"}
 """What learned simulators are told of an algorithm in place of its name, where it sends as much in as many messages.
 
-Which links these cross differs, and that they are told in figures.
+Which links these cross differs; that is in the figures of links, and in what the base simulator foretells.
 """
 
 
@@ -38,14 +38,14 @@ def halving_exchange(
         return Stage(tuple(Transfer(*pair, payload=payload, gradients=1.0) for pair in apart))
 
     sent = {source for source, _ in late}
-    left = [replica for replica in replicas if replica not in sent]
+    inner = [replica for replica in replicas if replica not in sent]
     halving = [
-        stage([(replica, left[place ^ far]) for place, replica in enumerate(left)], 0.5 ** (turn + 1))
+        stage([(replica, inner[place ^ far]) for place, replica in enumerate(inner)], 0.5 ** (turn + 1))
         for turn, far in enumerate(distances)
     ]
     first = [stage(late, 1.0)] if late else []
     last = [stage([(target, source) for source, target in late], 1.0)] if late else []
-    added = dict.fromkeys(left, (len(left) - 1) / len(left))
+    added = dict.fromkeys(inner, (len(inner) - 1) / len(inner))
     for _, target in late:
         added[target] += 1.0
     work = tuple(Work(replica, added.get(replica, 0.0), updated_held=1.0 + slots) for replica in replicas)

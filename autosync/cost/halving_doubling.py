@@ -3,7 +3,7 @@
 P is the largest power of two of at most N replicas. Those beyond the first P send their bucket to the replica P before
 them, and get the result at the end. Among the P, in rounds of distance d = P/2, P/4, ..., 1, replica r exchanges with r
 xor d half of what it still holds; then the distances are gone through the other way, and what a replica holds doubles.
-2(P-1)/P of the bucket leaves each of the P in 2 log2 P messages.
+2(P-1)/P of the bucket leaves each of the P in 2 log2 P messages, and one bucket more whoever takes one for another.
 """
 
 from __future__ import annotations

@@ -71,10 +71,11 @@ def _nodes_share_replicas(cluster: ClusterSpec) -> bool:
 
 
 def _some_are_nearer(cluster: ClusterSpec) -> bool:
-    """Whether some replicas are nearer to each other: they share a node, or nodes hang on several switches."""
+    """Whether some replicas share a node, or a switch that not all have, and so are nearer to each other."""
     nodes = {node.name for node in cluster.nodes}
-    beside = {link.target for link in cluster.links if link.source in nodes and link.target != link.source}
-    return len(beside) > 1 or _nodes_share_replicas(cluster)
+    on_switch = Counter(link.target for link in cluster.links if link.source in nodes and link.target not in nodes)
+    shares_one = len(on_switch) > 1 and max(on_switch.values()) > 1
+    return shares_one or _nodes_share_replicas(cluster)
 
 
 def _fitting(rule: Rule, variable: Variable) -> list[Compressor | None]:

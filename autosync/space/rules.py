@@ -146,10 +146,11 @@ class Rule:
     they are all on servers or all all-reduced. Servers, local copies and buckets are chosen per shard either way.
 
     `algorithms` are those of all-reduces, offered where they can make a difference: `"tree"` and `"halving_doubling"`
-    from three replicas on, `"rabenseifner"` where some of these share a node or a rack, `"hierarchical"` on several
-    nodes of which one has several replicas, `"collective"` where replicas are devices of one kind. `compressors` say
-    how gradients may be sent, on servers and all-reduced alike; None is as they are. Those that cannot hold for a
-    variable or an algorithm, or save it no bytes, are left out, and a variable that none of them fits is sent as it is.
+    from three replicas on, `"rabenseifner"` where some of these share a node or one of several racks, `"hierarchical"`
+    on several nodes of which one has several replicas, `"collective"` where replicas are devices of one kind.
+    `compressors` say how gradients may be sent, on servers and all-reduced alike; None is as they are. Those that
+    cannot hold for a variable or an algorithm, or save it no bytes, are left out, and a variable that none of them fits
+    is sent as it is.
     """
 
     where: Where = EVERYTHING

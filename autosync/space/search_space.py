@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -151,7 +152,7 @@ class SearchSpace:
 
         Nodes are told apart where an all-reduce loads the links of some replicas more than those of others.
         """
-        apart = self._each_node_apart if _nodes_differ(strategy) else self._apart
+        apart = self._each_node_apart if self._loads_nodes_unlike(strategy) else self._apart
         return canonical_strategy(strategy, self.cluster, apart)
 
     @cached_property
@@ -165,6 +166,24 @@ class SearchSpace:
             strategy = self._strategy(draft)
             found.setdefault(strategy.digest, strategy)
         return tuple(found.values())
+
+    def _loads_nodes_unlike(self, strategy: Strategy) -> bool:
+        """Whether some all-reduce is a tree, or halves buckets among replicas that are not in alike powers of two."""
+        uneven = {"tree"} if self._in_alike_powers_of_two else {"tree", "halving_doubling", "rabenseifner"}
+        return any(
+            isinstance(shard, AllReduce) and shard.algorithm in uneven
+            for each in strategy.variables
+            for shard in each.shards
+        )
+
+    @cached_property
+    def _in_alike_powers_of_two(self) -> bool:
+        """Whether replicas are a power of two, as many on each node, and nodes as many on each switch that has some."""
+        nodes = Counter(device.node for device in self.cluster.replica_devices)
+        links = self.cluster.links
+        switches = Counter(link.target for link in links if link.source in nodes and link.target not in nodes)
+        replicas = nodes.total()
+        return replicas & (replicas - 1) == 0 and all(len(set(each.values())) <= 1 for each in (nodes, switches))
 
     @cached_property
     def _apart(self) -> tuple[frozenset[str], ...]:
@@ -219,17 +238,6 @@ class SearchSpace:
                     f"the space allows no more."
                 )
         return None
-
-
-def _nodes_differ(strategy: Strategy) -> bool:
-    """Whether some all-reduce is a tree, or halves buckets among a number of replicas that is no power of two."""
-    replicas = len(strategy.replicas)
-    uneven = {"tree"} if replicas & (replicas - 1) == 0 else {"tree", "halving_doubling", "rabenseifner"}
-    return any(
-        isinstance(shard, AllReduce) and shard.algorithm in uneven
-        for each in strategy.variables
-        for shard in each.shards
-    )
 
 
 def _kind_text(kind: BucketKind) -> str:

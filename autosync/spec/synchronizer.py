@@ -59,8 +59,8 @@ class AllReduce:
     """Every replica holds the shard; shards with the same `group` are reduced as one flat bucket.
 
     `algorithm`: "ring" (reduce-scatter, then all-gather), "tree" (binomial reduce, then broadcast),
-    "halving_doubling" (recursive halving, then doubling; half of the bucket is exchanged with the farthest replica),
-    "rabenseifner" (the same, with the nearest one), "hierarchical" (inside each node, then across nodes) or
+    "halving_doubling" (recursive halving, then doubling, the largest halves between replicas far apart in order),
+    "rabenseifner" (the same between neighbours in order), "hierarchical" (inside each node, then across nodes) or
     "collective" (TensorFlow's own: NCCL among GPUs, a ring among CPUs; replicas must be all of one kind).
     """
 

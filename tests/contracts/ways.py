@@ -118,7 +118,7 @@ ALONE: dict[str, Callable[[ModelSpec, ClusterSpec], Strategy]] = {
     "hierarchies, first axis cut": _each(lambda n: AllReduce(n % 3, "hierarchical"), 0, 3),
     "one collective": _each(lambda _: AllReduce(0, "collective")),
     "a collective a variable": _each(lambda n: AllReduce(n, "collective")),
-    "every algorithm": _each(lambda n: AllReduce(0, ALGORITHMS[n % 6]), 0, 6),
+    "every algorithm": _each(lambda n: AllReduce(0, ALGORITHMS[n % len(ALGORITHMS)]), 0, 6),
     "shards of both kinds": _each(lambda n: _server(n) if n % 2 else AllReduce(n % 3), 0, 4),
 }
 """Strategies in which all variables are treated alike. A sparse variable's all-reduce gathers rows."""
@@ -129,8 +129,10 @@ ROUNDED: dict[str, Callable[[ModelSpec, ClusterSpec], Strategy]] = {
     "bf16 ring": _each(lambda _: AllReduce(0, compressor=Cast("bf16"))),
     "fp16 ring": _each(lambda _: AllReduce(0, compressor=Cast("fp16"))),
     "fp16 rings, a variable each": _each(lambda n: AllReduce(n, compressor=Cast("fp16"))),
-    "bf16, every algorithm": _each(lambda n: AllReduce(0, ALGORITHMS[n % 6], Cast("bf16")), 0, 6),
-    "fp16, every algorithm": _each(lambda n: AllReduce(0, PLACED_ALGORITHMS[n % 5], Cast("fp16")), 0, 5),
+    "bf16, every algorithm": _each(lambda n: AllReduce(0, ALGORITHMS[n % len(ALGORITHMS)], Cast("bf16")), 0, 6),
+    "fp16, every algorithm": _each(
+        lambda n: AllReduce(0, PLACED_ALGORITHMS[n % len(PLACED_ALGORITHMS)], Cast("fp16")), 0, 5
+    ),
 }
 """Strategies of gradients in 16 bits. Each is named after what it casts to."""
 

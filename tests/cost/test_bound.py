@@ -21,11 +21,16 @@ from tests.cases import (
 from tests.space.samples import sampled
 
 MODEL = mlp_model()
+THIN = replace(
+    MODEL, variables=tuple(replace(each, factor_rows=4) if len(each.shape) == 2 else each for each in MODEL.variables)
+)
 PROFILED = replace(MODEL, profile=ModelProfile(0.1, 0.3, {each.name: 1.0 for each in MODEL.variables}))
 
 
 @pytest.mark.parametrize("cluster", [star_cluster(2), star_cluster(4), uneven_cluster(), rack_cluster()], ids=str)
-@pytest.mark.parametrize("model", [MODEL, bert_like_model(), bert_like_model(sparse=False), ncf_like_model()], ids=str)
+@pytest.mark.parametrize(
+    "model", [MODEL, THIN, bert_like_model(), bert_like_model(sparse=False), ncf_like_model()], ids=str
+)
 def test_no_exact_strategy_keeps_all_links_busy_for_less(model: ModelSpec, cluster: ClusterSpec) -> None:
     rates = np.array([link.bytes_per_second for link in cluster.links])
     exact = [each for each in sampled(model, cluster, 60) if not each.changes_statistics]
@@ -58,7 +63,7 @@ def test_what_joins_two_racks_is_crossed_once_each_way() -> None:
     assert found.reason in {f"link {each.source} > {each.target}" for each in joint}
 
 
-def test_factors_and_rows_count_where_they_are_fewer_bytes() -> None:
+def test_rows_count_where_they_are_fewer_bytes() -> None:
     dense, sparse = bert_like_model(sparse=False), bert_like_model()
     assert step_bound(sparse, star_cluster()).seconds < step_bound(dense, star_cluster()).seconds
 
@@ -66,13 +71,22 @@ def test_factors_and_rows_count_where_they_are_fewer_bytes() -> None:
 def test_the_sum_of_factors_grows_with_the_replicas_until_it_is_dense() -> None:
     kernel, *others = MODEL.variables
     rest, (rows, columns) = MODEL.gradient_bytes - kernel.bytes, kernel.shape
-    for factor_rows, ranks in ((1, (1, 3)), (rows, (rows, rows))):
+    # All four nodes together: of the rest six messages, of the kernel the sum of the three others' into each.
+    of_three = 4 * 3 * (rows + columns - 3)
+    for factor_rows, kernel_bytes in ((1, 4 * of_three), (rows, 6 * kernel.bytes)):
         thin = replace(MODEL, variables=(replace(kernel, factor_rows=factor_rows), *others))
-        own, of_three = (4 * rank * (rows + columns - rank) for rank in ranks)
-        # All four nodes: six messages, or the sum of the three others' into each.
-        expected = (6 * rest + max(6 * own, 4 * of_three)) / 4 / 0.2e9 * 8
+        expected = (6 * rest + kernel_bytes) / 4 / 0.2e9 * 8
         assert step_bound(thin, star_cluster(4, gbit_per_s=0.2)).seconds == pytest.approx(expected)
-    assert own == kernel.bytes
+
+
+def test_between_racks_goes_the_sum_of_a_racks_factors() -> None:
+    cluster = rack_cluster()
+    kernel, *_ = MODEL.variables
+    thin = ModelSpec("kernel", 8, "SGD", 0, (replace(kernel, factor_rows=2, ready_order=0),))
+    slow = [replace(each, gbit_per_s=replace(each.gbit_per_s, value=0.001)) for each in cluster.links[-2:]]
+    found = step_bound(thin, replace(cluster, links=(*cluster.links[:-2], *slow)))
+    of_two = 4 * 4 * (sum(kernel.shape) - 4)
+    assert found.seconds == pytest.approx(of_two / 0.001e9 * 8)
 
 
 def test_cores_that_nodes_share_compute_for_all_of_them() -> None:

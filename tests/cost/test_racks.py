@@ -14,15 +14,14 @@ from autosync.spec import (
     AllReduce,
     ClusterSpec,
     Figure,
-    Link,
     ModelSpec,
-    Node,
     ParameterServer,
     Strategy,
     Variable,
     VariableStrategy,
     canonical_strategy,
 )
+from tests.cases import racks
 from tests.cost.cases import dense_model, link_bytes, strategy_of
 
 FREE = Coefficients(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, overlap=1.0)
@@ -32,23 +31,6 @@ UPLINK_BYTES_PER_SECOND = 0.3e9 / 8
 BESIDE_ONE = ("node0/cpu:0", "node1/cpu:0", "node2/cpu:0", "node3/cpu:0")
 NEAR_AND_FAR = ("rabenseifner", "halving_doubling")
 ALTERNATING = ("node0/cpu:0", "node2/cpu:0", "node1/cpu:0", "node3/cpu:0")
-
-
-def racks(*sizes: int, uplink_gbit_per_s: float = 0.3) -> ClusterSpec:
-    """Racks of that many nodes at 1 Gbit/s, each joined to a core switch by a thin uplink."""
-    rack_of = [f"rack{rack}" for rack, size in enumerate(sizes) for _ in range(size)]
-    nodes = tuple(Node(f"node{index}", "", 2.0) for index in range(len(rack_of)))
-    links = [_link(node.name, node.name, 8.0) for node in nodes]
-    for node, rack in zip(nodes, rack_of, strict=True):
-        links += [_link(node.name, rack, 1.0), _link(rack, node.name, 1.0)]
-    names = tuple(dict.fromkeys(rack_of))
-    for rack in names:
-        links += [_link(rack, "core", uplink_gbit_per_s), _link("core", rack, uplink_gbit_per_s)]
-    return ClusterSpec(nodes, tuple(links), (*names, "core"))
-
-
-def _link(source: str, target: str, gbit_per_s: float) -> Link:
-    return Link(source, target, Figure(gbit_per_s, "stated"), Figure(1.0, "stated"))
 
 
 def seconds(cluster: ClusterSpec, strategy: Strategy, model: ModelSpec = MODEL) -> float:

@@ -11,7 +11,17 @@ import pytest
 
 from autosync.errors import SpaceError
 from autosync.space import ALGORITHMS, LOSSLESS, Cast, Cut, PowerSGD, Rule, Servers, Space, SufficientFactors, TopK
-from autosync.spec import AllReduce, ClusterSpec, Compressor, ModelSpec, ParameterServer, Partition, Variable
+from autosync.spec import (
+    AllReduce,
+    ClusterSpec,
+    Compressor,
+    ModelSpec,
+    ParameterServer,
+    Partition,
+    Strategy,
+    Variable,
+    VariableStrategy,
+)
 from search_spaces.default import SPACE as DEFAULT
 from search_spaces.lossy import SPACE as LOSSY
 from tests import cases
@@ -36,10 +46,11 @@ def offered(variable: Variable, cluster: ClusterSpec, **rule: Any) -> tuple[list
         (cases.local_cluster(4), ["ring", "tree", "halving_doubling", "collective"]),
         (cases.star_cluster(4), ["ring", "tree", "halving_doubling", "collective"]),
         (cases.rack_cluster(), ["ring", "tree", "halving_doubling", "rabenseifner", "collective"]),
+        (cases.racks(1, 1, 1, 1), ["ring", "tree", "halving_doubling", "collective"]),
         (cases.star_cluster(2, workers=2), list(ALGORITHMS)),
         (cases.gpu_cluster(), list(ALGORITHMS)),
     ],
-    ids=["two workers", "one machine", "a worker a node", "two racks", "two by two", "GPUs"],
+    ids=["two workers", "one machine", "a worker a node", "two racks", "a rack a node", "two by two", "GPUs"],
 )
 def test_algorithms_are_offered_where_they_make_a_difference(cluster: ClusterSpec, algorithms: list[str]):
     assert offered(MATRIX, cluster, algorithms=ALGORITHMS)[0] == algorithms
@@ -247,3 +258,19 @@ def test_nodes_are_alike_in_a_ring_and_told_apart_by_their_place_in_a_tree():
     assert space.canonical(ring).variables[0].shards == (ParameterServer("node0/cpu:0"),)
     _, tree = whole(ParameterServer("node2/cpu:0"), AllReduce(0, "tree"))
     assert space.canonical(tree) == tree
+
+
+@pytest.mark.parametrize("algorithm", ["halving_doubling", "rabenseifner"])
+@pytest.mark.parametrize(
+    ("cluster", "first"),
+    [(cases.star_cluster(4), 0), (cases.rack_cluster(), 0), (cases.star_cluster(3), 1), (cases.racks(3, 5), 1)],
+    ids=["a star of four", "racks of two", "a star of three", "racks of three and five"],
+)
+def test_nodes_are_alike_where_halving_groups_them_alike(cluster: ClusterSpec, first: int, algorithm: str):
+    space = Space("s", (Rule(servers=Servers(), all_reduce=True, algorithms=ALGORITHMS),), 8)
+    bound = space.bind(cases.mlp_model(), cluster)
+    served, *reduced = (each.name for each in bound.model.variables)
+    decided = [VariableStrategy(served, (ParameterServer("node1/cpu:0"),))]
+    decided += [VariableStrategy(each, (AllReduce(0, algorithm),)) for each in reduced]
+    found = bound.canonical(Strategy(bound.replicas, tuple(decided)))
+    assert found.variables[0].shards == (ParameterServer(f"node{first}/cpu:0"),)

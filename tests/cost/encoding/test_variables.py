@@ -72,6 +72,23 @@ def test_a_bucket_is_as_heavy_as_all_in_it_and_waits_for_the_last() -> None:
     assert found["bucket_delay"] == pytest.approx([0, 1 / 3, 0])
 
 
+def test_checkpoints_find_the_inputs_they_were_made_with() -> None:
+    ways = (
+        "server",
+        "server_with_copies",
+        "ring",
+        "tree",
+        "halving_doubling",
+        "hierarchical",
+        "collective",
+        "gathered",
+    )
+    assert tuple(f"{way}_share" for way in ways) == tuple(each for each in VARIABLE_INPUTS if each[:-6] in ways)
+    near, far = (table(AllReduce(0, each), AllReduce(1), AllReduce(2)) for each in ("rabenseifner", "halving_doubling"))
+    assert near == far
+    assert near["halving_doubling_share"] == [1, 0, 0]
+
+
 def test_shards_count_by_their_bytes() -> None:
     servers = tuple(ParameterServer(f"node{number}/cpu:0", local_copy=number == 1) for number in (1, 3))
     found = table((*servers, AllReduce(0), AllReduce(0)), ParameterServer("node3/cpu:0"), AllReduce(1))

@@ -4,7 +4,7 @@ P is the largest power of two of at most N replicas. Those beyond the first P se
 them, and get the result from it at the end. Among the P, in rounds of distance d = P/2, P/4, ..., 1, replica r and
 r xor d exchange halves of what they still hold, the lower one keeping the first, and add; then the distances are gone
 through the other way, and what a replica holds of the mean doubles (`halves`). Each of the P sends 2(P-1)/P of the
-bucket in 2 log2 P messages, half of these bytes to the replica that is farthest in order.
+bucket in 2 log2 P messages, and whoever takes one for a replica beyond them a bucket more.
 
 In 16 bits an element is rounded at most ceil(log2 N) times while it is summed and once when the mean is sent: its error
 is at most about ceil(log2 N) + 1 times that of one message (`wire`) of the largest partial sum.

@@ -2,10 +2,11 @@
 
 P is the largest power of two of at most N replicas. Of the first 2(N-P), those at odd places send their bucket to the
 one before them, and get the result from it at the end. The P that are left halve their sums (`halves`) at distances
-1, 2, ..., P/2, and double the mean the other way. Each of them sends 2(P-1)/P of the bucket in 2 log2 P messages.
+1, 2, ..., P/2, and double the mean the other way. Each of them sends 2(P-1)/P of the bucket in 2 log2 P messages, and
+the first of a pair a bucket more.
 
-Replicas near each other in order share a node or a rack, and exchange the largest halves: with two racks of two, each
-rack sends the bucket once to the other, where a ring sends 3/2 of it and `halving_doubling` twice the bucket.
+Neighbours in order exchange the largest halves. Where they share a node or a rack, little leaves it: with two racks of
+two, each rack sends the bucket once to the other, where a ring sends 3/2 of it and `halving_doubling` twice the bucket.
 
 In 16 bits an element is rounded at most ceil(log2 N) times while it is summed and once when the mean is sent: its error
 is at most about ceil(log2 N) + 1 times that of one message (`wire`) of the largest partial sum.
@@ -33,12 +34,16 @@ def rabenseifner_mean(members: Sequence[Member], gradients: Sequence[Any], wire:
     for number in late:
         near = number - 1
         sums[near] = wire.added(sums[number], devices[number], sums[near], devices[near])
-    left = [number for number in range(count) if number not in late]
+    inner_ones = [number for number in range(count) if number not in late]
     distances = [1 << k for k in range(inner.bit_length() - 1)]
     found = halved_and_doubled(
-        [devices[number] for number in left], [sums[number] for number in left], 1.0 / count, distances, wire
+        [devices[number] for number in inner_ones],
+        [sums[number] for number in inner_ones],
+        1.0 / count,
+        distances,
+        wire,
     )
-    messages = dict(zip(left, found, strict=True))
+    messages = dict(zip(inner_ones, found, strict=True))
     for number in late:
         messages[number] = messages[number - 1].at(devices[number])
     return [[messages[number].read(device)] for number, device in enumerate(devices)]
