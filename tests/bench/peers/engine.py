@@ -66,11 +66,14 @@ class Engine:
         operations = [[(name, begin, end) for name, begin, end in each] for each in said["operations"]]
         return operations, [(begin, end) for begin, end in said["steps"]]
 
+    def flow_seconds(self, pairs: Sequence[tuple[str, str]], flow_bytes: int, calls: int) -> list[float]:
+        """Seconds of calls that send `flow_bytes` from one device to the other of each pair, all at once."""
+        return list(self._client.ask("flows", pairs=pairs, bytes=flow_bytes, calls=calls)[0]["seconds"])
+
     def ring_flow_seconds(self, flow_bytes: int, calls: int) -> list[float]:
         """Seconds of calls that send `flow_bytes` from every node to the next at once, over TensorFlow's transport."""
         devices = [str(each) for each in self.cluster.server_devices]
-        pairs = list(zip(devices, [*devices[1:], devices[0]], strict=True))
-        return list(self._client.ask("flows", pairs=pairs, bytes=flow_bytes, calls=calls)[0]["seconds"])
+        return self.flow_seconds(list(zip(devices, [*devices[1:], devices[0]], strict=True)), flow_bytes, calls)
 
     def cpu_seconds(self) -> float:
         return (self._servers.cpu_seconds() if self._servers else 0.0) + self._client.cpu_seconds()

@@ -1,0 +1,132 @@
+"""What emulated links carry of the rate they are set to, and what that costs, by the size of their packets.
+
+    python -m tests.bench.bench_links --packets 1500,9000 4x200mbit 4x1gbit topologies/two_racks.yaml
+
+Needs root. For each cluster and size of packets, in turns, the cluster is emulated anew with a TensorFlow server in
+each host, and 3 MB are sent along every route of a pattern at once: from the first node to the last, between these two
+both ways, and from each node to the next as in a ring. A call ends when all are there. `ideal` is the time that a fair
+share of the links' rates takes (`trials.probe.fair`), `of it` the share of that rate that was reached. Medians over all
+calls with their 95 % interval, of which each turn has as many; `packets` is the share of all processors' time that the
+kernel spent on soft interrupts meanwhile, which are packets' for the most part (building the functions that send is in
+this time too), `again` the share of the TCP segments that were sent again.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from unittest import mock
+
+import click
+
+from autosync.search import median_interval
+from autosync.spec import ClusterSpec
+from tests.bench.peers.engine import engine_on
+from trials.cluster_file import read_cluster_file
+from trials.emulate import Emulated, emulated, network, parse_emulation, shaping
+from trials.probe.fair import fair_rates
+from trials.probe.flows import ends_of
+
+FLOW_BYTES = 3_000_000
+Route = tuple[str, str]
+
+
+@dataclass
+class Measured:
+    """Of all turns: seconds of calls; jiffies of all processors, and on packets; TCP segments sent, and sent again."""
+
+    seconds: list[float] = field(default_factory=list)
+    jiffies: int = 0
+    on_packets: int = 0
+    segments: int = 0
+    again: int = 0
+
+
+@click.command()
+@click.argument("clusters", nargs=-1, required=True)
+@click.option("--packets", default=str(shaping.FRAME_BYTES), show_default=True, help="Sizes in bytes, with commas.")
+@click.option("--turns", default=3, show_default=True)
+@click.option("--calls", default=30, show_default=True, help="Calls of each pattern in a turn.")
+def main(clusters: tuple[str, ...], packets: str, turns: int, calls: int) -> None:
+    """Send along the links of CLUSTERS (4x200mbit, or a cluster file)."""
+    sizes = [int(each) for each in packets.split(",")]
+    for text in clusters:
+        cluster = read_cluster_file(text) if text.endswith((".yaml", ".yml")) else parse_emulation(text)
+        patterns = _patterns([node.name for node in cluster.nodes])
+        found = {(pattern, size): Measured() for pattern in patterns for size in sizes}
+        for _ in range(turns):
+            for size in sizes:
+                with _packets_of(size), emulated("links", cluster, start_ray=False) as made, engine_on(made) as engine:
+                    for pattern, routes in patterns.items():
+                        devices = {device.node: str(device) for device in engine.cluster.server_devices}
+                        pairs = [(devices[source], devices[target]) for source, target in routes]
+                        with _counted(made, found[pattern, size]) as into:
+                            into.seconds += engine.flow_seconds(pairs, FLOW_BYTES, calls)
+        _print(text, cluster, patterns, found)
+
+
+def _patterns(nodes: Sequence[str]) -> dict[str, list[Route]]:
+    first, last = nodes[0], nodes[-1]
+    found = {"one flow": [(first, last)], "both ways": [(first, last), (last, first)]}
+    if len(nodes) > 2:
+        found["ring"] = list(zip(nodes, [*nodes[1:], first], strict=True))
+    return found
+
+
+@contextmanager
+def _packets_of(size: int) -> Iterator[None]:
+    """Clusters that are made in this block have packets of that many bytes; both modules know the constant."""
+    with mock.patch.object(shaping, "FRAME_BYTES", size), mock.patch.object(network, "FRAME_BYTES", size):
+        yield
+
+
+@contextmanager
+def _counted(made: Emulated, into: Measured) -> Iterator[Measured]:
+    jiffies, on_packets, segments, again = _counters(made)
+    yield into
+    now = _counters(made)
+    into.jiffies += now[0] - jiffies
+    into.on_packets += now[1] - on_packets
+    into.segments += now[2] - segments
+    into.again += now[3] - again
+
+
+def _counters(made: Emulated) -> tuple[int, int, int, int]:
+    """As `Measured` has them, since the machine and its hosts were started."""
+    processors = [int(each) for each in Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0].split()[1:9]]
+    segments, again = 0, 0
+    for host in made.hosts:
+        assert host.init is not None
+        names, counts = (
+            line.split()[1:]
+            for line in Path(f"/proc/{host.init.pid}/net/snmp").read_text(encoding="ascii").splitlines()
+            if line.startswith("Tcp:")
+        )
+        counted = dict(zip(names, map(int, counts), strict=True))
+        segments, again = segments + counted["OutSegs"], again + counted["RetransSegs"]
+    return sum(processors), processors[6], segments, again
+
+
+def _print(
+    text: str, cluster: ClusterSpec, patterns: dict[str, list[Route]], found: dict[tuple[str, int], Measured]
+) -> None:
+    print(f"\n{text}: {FLOW_BYTES / 1e6:g} MB along each route at once")
+    head = f"{'':10} {'bytes a packet':>14} {'ideal':>9} {'took':>9}  {'interval':>15} {'of it':>6}"
+    print(f"{head} {'packets':>8} {'again':>6}")
+    rates = {ends_of(link): link.gbit_per_s.value for link in cluster.links}
+    for (pattern, size), measured in found.items():
+        routes = [[ends_of(each) for each in cluster.route(*route)] for route in patterns[pattern]]
+        ideal = FLOW_BYTES * 8 / 1e9 / min(fair_rates(routes, rates))
+        took, (low, high) = statistics.median(measured.seconds), median_interval(measured.seconds)
+        print(
+            f"{pattern:10} {size:14} {ideal * 1e3:6.1f} ms {took * 1e3:6.1f} ms  "
+            f"{low * 1e3:6.1f} - {high * 1e3:6.1f} {ideal / took:6.0%} "
+            f"{measured.on_packets / measured.jiffies:8.0%} {measured.again / max(measured.segments, 1):6.1%}"
+        )
+
+
+if __name__ == "__main__":
+    main()
