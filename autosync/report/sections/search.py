@@ -73,7 +73,7 @@ def _hits(searched: list[Point]) -> str:
     if drawn and len(drawn) < len(searched):
         found = sum(each.hit for each in drawn)
         text += (
-            f" Of the {len(drawn)} among them that were drawn without the simulator's advice, {found} are: "
+            f" Of those drawn without the simulator's advice it is {found} of {len(drawn)}: "
             f"{percent(found / len(drawn))} ({percent_interval(*wilson_interval(found, len(drawn)))})."
         )
     return text
