@@ -77,37 +77,23 @@ def test_a_tree_sends_whole_buckets_to_the_first_replica_and_back(model_bytes):
     assert _bytes_crossing(step) == dict.fromkeys(both_ways, model_bytes)
 
 
-def test_halving_and_doubling_exchanges_a_half_with_the_far_and_a_quarter_with_the_near_partner(model_bytes):
-    step = _step(session_on("dense", "SGD", FOUR_WORKERS), AllReduce(0, "halving_doubling"))
-    crossing = _bytes_crossing(step)
-    far, near = [(0, 2), (1, 3), (2, 0), (3, 1)], [(0, 1), (1, 0), (2, 3), (3, 2)]
-    assert set(crossing) == {*far, *near}
+@pytest.mark.parametrize(("algorithm", "halves_go"), [("halving_doubling", "far"), ("rabenseifner", "near")])
+def test_a_half_goes_to_one_partner_and_a_quarter_to_the_other(algorithm, halves_go, model_bytes):
+    crossing = _bytes_crossing(_step(session_on("dense", "SGD", FOUR_WORKERS), AllReduce(0, algorithm)))
+    pairs = {"far": [(0, 2), (1, 3), (2, 0), (3, 1)], "near": [(0, 1), (1, 0), (2, 3), (3, 2)]}
+    assert set(crossing) == {*pairs["far"], *pairs["near"]}
     assert sum(crossing.values()) == 2 * 3 * model_bytes
     for pair, sent in crossing.items():
-        assert abs(sent - 2 * model_bytes * (1 / 2 if pair in far else 1 / 4)) <= 2 * 4  # halves differ by an element
+        share = 1 / 2 if pair in pairs[halves_go] else 1 / 4
+        assert abs(sent - 2 * model_bytes * share) <= 2 * 4  # halves differ by an element
 
 
-def test_halving_and_doubling_sends_whole_buckets_to_and_from_replicas_beyond_a_power_of_two(model_bytes):
-    crossing = _bytes_crossing(_step(session_on("dense", "SGD", THREE_WORKERS), AllReduce(0, "halving_doubling")))
-    assert set(crossing) == {(2, 0), (0, 2), (0, 1), (1, 0)}
-    assert crossing[2, 0] == crossing[0, 2] == model_bytes
-    assert crossing[0, 1] + crossing[1, 0] == 2 * model_bytes
-
-
-def test_rabenseifner_exchanges_a_half_with_the_near_and_a_quarter_with_the_far_partner(model_bytes):
-    crossing = _bytes_crossing(_step(session_on("dense", "SGD", FOUR_WORKERS), AllReduce(0, "rabenseifner")))
-    far, near = [(0, 2), (1, 3), (2, 0), (3, 1)], [(0, 1), (1, 0), (2, 3), (3, 2)]
-    assert set(crossing) == {*far, *near}
-    assert sum(crossing.values()) == 2 * 3 * model_bytes
-    for pair, sent in crossing.items():
-        assert abs(sent - 2 * model_bytes * (1 / 2 if pair in near else 1 / 4)) <= 2 * 4  # halves differ by an element
-
-
-def test_rabenseifner_sends_whole_buckets_between_pairs_where_replicas_are_no_power_of_two(model_bytes):
-    crossing = _bytes_crossing(_step(session_on("dense", "SGD", THREE_WORKERS), AllReduce(0, "rabenseifner")))
-    assert set(crossing) == {(1, 0), (0, 1), (0, 2), (2, 0)}
-    assert crossing[1, 0] == crossing[0, 1] == model_bytes
-    assert crossing[0, 2] + crossing[2, 0] == 2 * model_bytes
+@pytest.mark.parametrize(("algorithm", "late", "other"), [("halving_doubling", 2, 1), ("rabenseifner", 1, 2)])
+def test_whole_buckets_go_to_and_from_replicas_beyond_a_power_of_two(algorithm, late, other, model_bytes):
+    crossing = _bytes_crossing(_step(session_on("dense", "SGD", THREE_WORKERS), AllReduce(0, algorithm)))
+    assert set(crossing) == {(late, 0), (0, late), (0, other), (other, 0)}
+    assert crossing[late, 0] == crossing[0, late] == model_bytes
+    assert crossing[0, other] + crossing[other, 0] == 2 * model_bytes
 
 
 def test_a_hierarchy_crosses_nodes_in_a_ring_of_their_first_replicas(model_bytes):

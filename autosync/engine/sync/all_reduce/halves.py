@@ -11,23 +11,40 @@ from collections.abc import Sequence
 from typing import Any
 
 from autosync.engine.arrays import cut, scaled
+from autosync.engine.sync.member import Member
 from autosync.engine.sync.wire import Message, Wire, joined
 from autosync.spec import shard_sizes
 
-__all__ = ["halved_and_doubled"]
+__all__ = ["halving_mean"]
 
 
-def halved_and_doubled(
-    devices: Sequence[str], gradients: Sequence[Any], factor: float, distances: Sequence[int], wire: Wire
-) -> list[Message]:
-    """The sum of one flat gradient a device, times `factor`, on each device.
+def halving_mean(
+    members: Sequence[Member],
+    gradients: Sequence[Any],
+    late: Sequence[tuple[int, int]],
+    distances: Sequence[int],
+    wire: Wire,
+) -> list[list[Any]]:
+    """The mean of one flat gradient a member, on every member.
 
-    Halved at `distances`, which are the powers of two below the number of devices in some order.
+    Halved at `distances`, the powers of two below P in some order, among the P members that are not the first of a pair
+    of `late`. Those send their bucket to the second one of their pair before, and get the result from it at the end.
     """
-    messages = []
-    for device, part in zip(devices, _halved(devices, gradients, distances, wire), strict=True):
-        messages.append(None if part is None else wire.message(scaled(part, factor, device), device))
-    return _doubled(devices, messages, distances[::-1])
+    count, devices, sums = len(members), [member.device for member in members], list(gradients)
+    if count == 1:
+        return [[gradients[0]]]
+    for source, target in late:
+        sums[target] = wire.added(sums[source], devices[source], sums[target], devices[target])
+    sent = {source for source, _ in late}
+    inner = [number for number in range(count) if number not in sent]
+    at_inner = [devices[number] for number in inner]
+    own: list[Message | None] = []
+    for device, part in zip(at_inner, _halved(at_inner, [sums[each] for each in inner], distances, wire), strict=True):
+        own.append(None if part is None else wire.message(scaled(part, 1.0 / count, device), device))
+    messages = dict(zip(inner, _doubled(at_inner, own, distances[::-1]), strict=True))
+    for source, target in late:
+        messages[source] = messages[target].at(devices[source])
+    return [[messages[number].read(device)] for number, device in enumerate(devices)]
 
 
 def _halved(devices: Sequence[str], sums: Sequence[Any], distances: Sequence[int], wire: Wire) -> list[Any]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from autosync.engine.sync.all_reduce.halves import halved_and_doubled
+from autosync.engine.sync.all_reduce.halves import halving_mean
 from autosync.engine.sync.member import Member
 from autosync.engine.sync.wire import Wire
 
@@ -24,15 +24,7 @@ __all__ = ["halving_doubling_mean"]
 
 def halving_doubling_mean(members: Sequence[Member], gradients: Sequence[Any], wire: Wire) -> list[list[Any]]:
     """The mean of one flat gradient a member, on every member."""
-    count, devices = len(members), [member.device for member in members]
-    if count == 1:
-        return [[gradients[0]]]
-    inner = 1 << (count.bit_length() - 1)
-    sums: list[Any] = list(gradients[:inner])
-    for late in range(inner, count):
-        near = late - inner
-        sums[near] = wire.added(gradients[late], devices[late], sums[near], devices[near])
+    count, inner = len(members), 1 << (len(members).bit_length() - 1)
+    late = [(number, number - inner) for number in range(inner, count)]
     distances = [inner >> k for k in range(1, inner.bit_length())]
-    messages = halved_and_doubled(devices[:inner], sums, 1.0 / count, distances, wire)
-    messages += [messages[late - inner].at(devices[late]) for late in range(inner, count)]
-    return [[each.read(device)] for each, device in zip(messages, devices, strict=True)]
+    return halving_mean(members, gradients, late, distances, wire)

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from autosync.engine.sync.all_reduce.halves import halved_and_doubled
+from autosync.engine.sync.all_reduce.halves import halving_mean
 from autosync.engine.sync.member import Member
 from autosync.engine.sync.wire import Wire
 
@@ -26,24 +26,7 @@ __all__ = ["rabenseifner_mean"]
 
 def rabenseifner_mean(members: Sequence[Member], gradients: Sequence[Any], wire: Wire) -> list[list[Any]]:
     """The mean of one flat gradient a member, on every member."""
-    count, devices = len(members), [member.device for member in members]
-    if count == 1:
-        return [[gradients[0]]]
-    inner = 1 << (count.bit_length() - 1)
-    sums, late = list(gradients), range(1, 2 * (count - inner), 2)
-    for number in late:
-        near = number - 1
-        sums[near] = wire.added(sums[number], devices[number], sums[near], devices[near])
-    inner_ones = [number for number in range(count) if number not in late]
+    count, inner = len(members), 1 << (len(members).bit_length() - 1)
+    late = [(number, number - 1) for number in range(1, 2 * (count - inner), 2)]
     distances = [1 << k for k in range(inner.bit_length() - 1)]
-    found = halved_and_doubled(
-        [devices[number] for number in inner_ones],
-        [sums[number] for number in inner_ones],
-        1.0 / count,
-        distances,
-        wire,
-    )
-    messages = dict(zip(inner_ones, found, strict=True))
-    for number in late:
-        messages[number] = messages[number - 1].at(devices[number])
-    return [[messages[number].read(device)] for number, device in enumerate(devices)]
+    return halving_mean(members, gradients, late, distances, wire)
