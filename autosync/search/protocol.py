@@ -106,7 +106,11 @@ class Weighing(Protocol):
 
 
 def ask_within(searcher: Searcher, trials: int) -> list[Proposal]:
-    """The next proposal, at most one, where `trials` more will be timed: a seed once all of these are for seeds."""
-    if isinstance(searcher, Weighing) and searcher.seeds_left() >= trials:
+    """The next proposal, at most one, where `trials` more will be timed: of the last ones every other is a seed.
+
+    Seeds were left because little was expected of them; where that is wrong, the searcher is to learn of it while it
+    can still go on from there. With no room for others, all are seeds.
+    """
+    if isinstance(searcher, Weighing) and 2 * searcher.seeds_left() >= trials:
         return searcher.ask_seeds(1)
     return searcher.ask(1)

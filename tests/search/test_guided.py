@@ -92,6 +92,22 @@ def test_seeds_that_promise_little_are_timed_all_the_same_when_trials_run_out() 
     assert {each.purpose for each in few} == {"baseline"}
 
 
+class Against(Favouring):
+    """A simulator to which hand-written strategies are slow, and all others take a second."""
+
+    def __init__(self) -> None:
+        self._slow = {strategy.digest for _, strategy in SEEDS}
+
+    def predict(self, _model, _cluster, strategies):
+        return np.array([3.0 if each.digest in self._slow else 0.0 for each in strategies])
+
+
+def test_of_the_last_trials_every_other_is_a_seed_so_that_the_search_goes_on_from_one_that_was_misjudged() -> None:
+    records = run_search(searcher(replace(FEW, first_seeds=1), Against()), answer, 12)
+    assert distinct_seeds() == 3
+    assert [number for number, each in enumerate(records) if each.purpose == "baseline"] == [0, 8, 10]
+
+
 def test_a_seed_that_is_asked_for_is_not_proposed_again_by_the_round_that_had_picked_it() -> None:
     guided = searcher(replace(FEW, first_seeds=0, round_size=distinct_seeds() + 4))
     proposals = guided.ask(1) + guided.ask_seeds(100) + guided.ask(100)
