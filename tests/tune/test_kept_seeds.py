@@ -126,13 +126,13 @@ def test_with_several_lanes_the_same_is_proposed_up_to_the_last_trial(lanes: int
     assert asked == digests(one_by_one)
 
 
-def test_a_search_taken_up_again_while_only_seeds_are_left_goes_on_with_them() -> None:
+def test_a_search_taken_up_again_among_its_last_seeds_goes_on_with_them() -> None:
     trials = len(DIFFERENT) + 4
     whole = keeping_seeds(Limits(trials))
     whole.run(PretendBackend().run)
-    assert [each.purpose for each in whole.records[-2:]] == ["baseline"] * 2
+    assert [each.purpose for each in whole.records[-4:]].count("baseline") == 2
     first = keeping_seeds(Limits(trials))
-    for _ in range(trials - 2):
+    for _ in range(trials - 4):
         first.finish(PretendBackend().run(sent(first)))
     second = keeping_seeds(Limits(trials))
     second.restore(json.loads(json.dumps(first.state())))

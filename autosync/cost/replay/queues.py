@@ -3,10 +3,8 @@
 A task keeps each resource busy for some seconds, all at the same time, and resources serve first who came first. What
 takes long comes in portions, and queues again after each: so tasks that share a link, an uplink or cores take turns,
 which is max-min fair as portions become small (each gets an equal share of what it needs most, and what it cannot use
-is left to the others), while small tasks go ahead of the rest of large ones. The little that a task needs of one
-resource beside much of another, as the row numbers that ask a server for rows, waits there for little. Tasks that go
-the very same way are in one line, however, where the next begins when the one before it is through, as messages do
-between two processes.
+is left to the others), while small tasks go ahead of the rest of large ones. Tasks that go the very same way are in one
+line, however, where the next begins when the one before it is through, as messages do between two processes.
 """
 
 from __future__ import annotations
@@ -25,9 +23,6 @@ __all__ = ["Observer", "Tasks", "Timeline", "replayed"]
 PORTIONS = 32
 """A portion is this part of the busiest resource's seconds, or more."""
 MOST_PORTIONS = 8
-LITTLE = 0.3
-"""Of a portion's longest use of a resource. What needs less of one waits for it by as much less, as where all that is
-under way has its share at once; the queue, of portions, would have it wait for each of them."""
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -76,20 +71,17 @@ def replayed(tasks: Tasks, observe: Observer | None = None) -> Timeline:
         if not queue.takes(task):
             continue
         first = until = now
-        for resource, seconds, share in used[task]:
+        for resource, seconds in used[task]:
             at = free[resource]
             if at < now:
                 at = now
-            free[resource] = then = at + seconds
-            if observe is not None:
-                observe(task, resource, at, then)
-            if share < 1.0:
-                at = now + share * (at - now)
-                then = at + seconds
-            if at > first:
+            elif at > first:
                 first = at
+            free[resource] = then = at + seconds
             if then > until:
                 until = then
+            if observe is not None:
+                observe(task, resource, at, then)
         if begin[task] < 0:
             begin[task] = first
         left[task] -= 1
@@ -145,17 +137,12 @@ class _Queue:
             del self.first[line]
 
 
-def _used(seconds: FloatArray) -> list[list[tuple[int, float, float]]]:
-    """Which resources each task uses, for how long at a time, and which share of their queues it waits for.
-
-    Of `seconds` (tasks, resources) most are 0.
-    """
+def _used(seconds: FloatArray) -> list[list[tuple[int, float]]]:
+    """Which resources each task uses, and for how long at a time; of `seconds` (tasks, resources) most are 0."""
     task, resource = np.nonzero(seconds)
-    found = seconds[task, resource]
-    share = np.minimum(1.0, found / (LITTLE * seconds.max(axis=1, initial=0.0)[task]))
-    uses = list(zip(resource.tolist(), found.tolist(), share.tolist(), strict=True))
+    pairs = list(zip(resource.tolist(), seconds[task, resource].tolist(), strict=True))
     ends = np.searchsorted(task, np.arange(len(seconds) + 1)).tolist()
-    return [uses[begin:end] for begin, end in pairwise(ends)]
+    return [pairs[begin:end] for begin, end in pairwise(ends)]
 
 
 def _portions(busy: FloatArray) -> npt.NDArray[np.int64]:

@@ -46,12 +46,6 @@ def test_a_short_task_does_not_wait_for_all_of_a_long_one() -> None:
     assert timeline.end[0] == pytest.approx(8.5)
 
 
-def test_a_task_that_needs_little_of_a_busy_link_is_not_held_up_by_it() -> None:
-    timeline = run([[8.0, 0.0]] * 6 + [[0.1, 8.0]])
-    assert timeline.end[6] <= 10.0, "waiting for a turn with each of its eight portions, it would end with the others"
-    assert timeline.end[:6].max() == pytest.approx(48.1)
-
-
 def test_what_one_task_cannot_use_of_a_link_is_left_to_the_other() -> None:
     # The first is held back elsewhere: it needs a quarter of the link while it runs, so the other has three quarters.
     timeline = run([[1.0, 4.0], [3.0, 0.0]])
