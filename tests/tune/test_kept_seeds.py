@@ -126,13 +126,18 @@ def test_with_several_lanes_the_same_is_proposed_up_to_the_last_trial(lanes: int
     assert asked == digests(one_by_one)
 
 
-def test_a_search_taken_up_again_among_its_last_seeds_goes_on_with_them() -> None:
-    trials = len(DIFFERENT) + 4
+@pytest.mark.parametrize(
+    ("others", "last"),
+    [(4, ["baseline", "search"] * 2), (0, ["baseline"] * 4)],
+    ids=["every other", "no room for others"],
+)
+def test_a_search_taken_up_again_among_its_last_seeds_goes_on_with_them(others: int, last: list[str]) -> None:
+    trials = len(DIFFERENT) + others
     whole = keeping_seeds(Limits(trials))
     whole.run(PretendBackend().run)
-    assert [each.purpose for each in whole.records[-4:]].count("baseline") == 2
+    assert [each.purpose for each in whole.records[-len(last) :]] == last
     first = keeping_seeds(Limits(trials))
-    for _ in range(trials - 4):
+    for _ in range(trials - len(last)):
         first.finish(PretendBackend().run(sent(first)))
     second = keeping_seeds(Limits(trials))
     second.restore(json.loads(json.dumps(first.state())))
