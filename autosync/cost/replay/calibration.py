@@ -29,7 +29,7 @@ ERROR = 0.08
 FAMILY_ERROR = 0.1
 """Relative error expected of all replays of one model on one cluster on one occasion together."""
 OUTLIER = 3.0
-ROUNDS = 12
+ROUNDS = 24
 CARRIED = 3
 """So many rounds go by the same measured slopes."""
 MOST_DAMPING = 1e4
@@ -106,33 +106,36 @@ def _misfits(family: Family, coefficients: ReplayCoefficients) -> FloatArray:
 def _descended(search: Search, misfits: Callable[[FloatArray], FloatArray]) -> FloatArray:
     """Levenberg-Marquardt steps, each record weighing less the farther off it is.
 
-    Slopes are measured every few rounds and carried on in between by Broyden's update: replays take their time.
+    Slopes are measured every few rounds and carried on in between by Broyden's update: replays take their time. Where
+    carried ones gain nothing more they are measured anew, and only where those gain nothing it is over.
     """
     point = search.start
     found = misfits(point)
     damping, stale = 1e-2, 0
-    slopes = _slopes(misfits, point, found)
+    slopes = _slopes(search, misfits, point, found)
     for _ in range(ROUNDS):
         if stale >= CARRIED:
-            slopes, stale = _slopes(misfits, point, found), 0
+            slopes, damping, stale = _slopes(search, misfits, point, found), min(damping, 1e-2), 0
         step, errors, damping = _better(search, misfits, (point, found, slopes), damping)
-        if not step.any():
-            if not stale:
-                break
-            stale = CARRIED
-            continue
         before = _loss(found) + search.distance(point)
-        slopes = slopes + np.outer(errors - found - slopes @ step, step) / (step @ step)
-        point, found, stale = point + step, errors, stale + 1
-        if before - _loss(found) - search.distance(point) < ENOUGH * len(found):
+        if step.any():
+            slopes = slopes + np.outer(errors - found - slopes @ step, step) / (step @ step)
+            point, found = point + step, errors
+        if before - _loss(found) - search.distance(point) >= ENOUGH * len(found):
+            stale += 1
+        elif stale:
+            stale = CARRIED
+        else:
             break
     return point
 
 
-def _slopes(misfits: Callable[[FloatArray], FloatArray], point: FloatArray, found: FloatArray) -> FloatArray:
+def _slopes(
+    search: Search, misfits: Callable[[FloatArray], FloatArray], point: FloatArray, found: FloatArray
+) -> FloatArray:
     """How each misfit changes along each coordinate, (n, coordinates)."""
-    probes = PROBE * np.eye(len(point))
-    return np.stack([(misfits(point + probe) - found) / PROBE for probe in probes], axis=1)
+    probes = search.probes(point)
+    return np.stack([(misfits(point + probe) - found) / probe.sum() for probe in np.diag(probes)], axis=1)
 
 
 def _better(
