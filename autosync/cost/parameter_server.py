@@ -85,16 +85,18 @@ def sparse_server_exchange(server: str, replicas: Sequence[str], processes: Proc
 
     An optimizer with slots updates all rows, one without only the touched ones.
     """
-    pull, push = [], []
+    ask, answer, push = [], [], []
     for replica in replicas:
         if processes.apart(replica, server):
-            pull += [Transfer(replica, server, index=1.0), Transfer(server, replica, touched=1.0)]
+            ask.append(Transfer(replica, server, index=1.0))
+            answer.append(Transfer(server, replica, touched=1.0))
             push.append(Transfer(replica, server, payload=1.0, gradients=1.0))
     count = float(len(replicas))
     touched = (
         Work(server, count, updated_touched=count) if slots == 0 else Work(server, count, updated_held=1.0 + slots)
     )
-    return Exchange((Stage(tuple(pull), rounds=2),), (Stage(tuple(push)),), (touched,), server)
+    pull = Stage(tuple(ask)), Stage(tuple(answer))
+    return Exchange(pull, (Stage(tuple(push)),), (touched,), server)
 
 
 def _by_node(replicas: Sequence[str], processes: Processes) -> dict[str, list[str]]:

@@ -112,6 +112,19 @@ def test_a_sparse_variables_rows_are_fetched_before_the_forward_pass() -> None:
     assert found.variables.first_sent[0] >= 3 * rows / RATE
 
 
+def test_rows_are_not_held_up_by_the_row_numbers_that_ask_for_others() -> None:
+    cluster, touched, width = cases.uneven_cluster(), 50_000, 16
+    variables = tuple(
+        Variable(f"table{each}", (2 * touched, width), "float32", each, sparse=True, rows_per_step=touched)
+        for each in range(8)
+    )
+    model = ModelSpec("tables", 8, "SGD", 0, variables)
+    strategy = _each(model, cluster, [ParameterServer(f"node{each % 4}/cpu:0") for each in range(8)])
+    # Its server has two tables, four of the five replicas are elsewhere, and rows come and go.
+    of_slow_link = 2 * 2 * 4 * touched * width * 4 / 12.5e6
+    assert of_slow_link <= seconds(model, cluster, strategy) < 1.05 * of_slow_link
+
+
 def test_the_optimizers_update_counts_on_the_server_and_before_the_value_is_sent() -> None:
     cluster, update = cases.star_cluster(4), replace(FREE, core_seconds_per_updated_byte=1e-6)
     strategy = strategy_of(cluster, ParameterServer("node0/cpu:0"))
