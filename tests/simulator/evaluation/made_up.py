@@ -10,6 +10,7 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
+from autosync.cost import Simulator
 from autosync.search import Proposal
 from autosync.simulator.evaluation import Builder, Cell, cells_of
 from autosync.simulator.evaluation.settings import ABLATIONS
@@ -19,7 +20,7 @@ from search_spaces.default import SPACE
 from tests import cases
 from tests.search.laws import timed, truth
 
-__all__ = ["BUILDERS", "CLUSTERS", "MODELS", "Guessing", "cells", "part_of", "records", "records_of"]
+__all__ = ["BUILDERS", "CLUSTERS", "MODELS", "Guessing", "by_law", "cells", "part_of", "records", "records_of"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -56,6 +57,16 @@ def records(strategies: int = 60, repeats: int = 10) -> list[RuntimeRecord]:
 
 def cells(strategies: int = 60, repeats: int = 10) -> tuple[Cell, ...]:
     return cells_of(records(strategies, repeats), part_of)[0]
+
+
+def by_law(law: Simulator, found: Sequence[RuntimeRecord]) -> list[RuntimeRecord]:
+    """The same trials, whose medians are what `law` foretells."""
+    timed = []
+    for each in found:
+        seconds = np.exp(law.predict(each.model, each.cluster, [each.strategy])[0])
+        steps = np.array(each.step_seconds) * seconds / each.median_seconds
+        timed.append(replace(each, step_seconds=tuple(steps.tolist())))
+    return timed
 
 
 @final
