@@ -13,7 +13,6 @@ import pytest
 from scipy.stats import kendalltau
 
 from autosync.cost import FEATURES, AnalyticSimulator, Coefficients, Drafted, Replay, Simulator, feature_table
-from autosync.cost.replay import ReplayCoefficients
 from autosync.errors import SpecError
 from autosync.simulator import NETWORKS, LearnedSimulator, TrainingSettings
 from autosync.spec import (
@@ -28,6 +27,7 @@ from autosync.spec import (
     TimingProtocol,
 )
 from tests import cases
+from tests.cost.cases import SLOW_MESSAGES
 from tests.cover import thorough
 from tests.space.samples import sampled
 from tests.space.wide import factored_model
@@ -68,8 +68,8 @@ def drafted_again(simulator: Drafted, directory: Path) -> Simulator:
 MODEL, CLUSTER = factored_model(cases.bert_like_model(layers=2)), cases.star_cluster()
 LAW = Coefficients(0.02, 3e-10, 2e-13, 4e-4, 4e-9, 1e-9, overlap=0.1)
 CLOSED_FORM = AnalyticSimulator(LAW)
-REPLAY = Replay(ReplayCoefficients(0.02, 1.5e-10, 2e-13, 3e-3, 4e-9, 1e-9, overlap=0.1))
-"""Its messages take so long that a replay puts few strategies in order before it has learned (Kendall's tau 0.3)."""
+REPLAY = Replay(SLOW_MESSAGES)
+"""A replay that has not learned puts few of its strategies in order (Kendall's tau 0.3)."""
 SHORT = TrainingSettings(members=2, steps=40, batch=32, learning_rate=0.02)
 LARGEST = 150
 
@@ -287,7 +287,9 @@ class TestLearning:
         before = made.predict(MODEL, CLUSTER, others)
         made.fit(records(60, known=kind.known))
         after = made.predict(MODEL, CLUSTER, others)
-        assert kendalltau(after, truth)[0] > kendalltau(before, truth)[0]
+        knowing = kind.known.predict(MODEL, CLUSTER, others)
+        unlearned, learned, known = (kendalltau(each, truth)[0] for each in (before, after, knowing))
+        assert learned > max(unlearned, 0.9 * known)
         assert np.abs(after - truth).mean() < 0.05
 
     def test_records_without_a_time_are_passed_over(self, maker: Maker) -> None:

@@ -1,8 +1,9 @@
-"""One-variable models, strategies that treat every variable alike, and a link's figures by name."""
+"""One-variable models, strategies that treat every variable alike, a link's figures by name, and a strange machine."""
 
 from __future__ import annotations
 
 from autosync.cost import Traffic
+from autosync.cost.replay import ReplayCoefficients
 from autosync.spec import (
     ClusterSpec,
     ModelSpec,
@@ -14,7 +15,10 @@ from autosync.spec import (
     VariableStrategy,
 )
 
-__all__ = ["all_by", "dense_model", "link_bytes", "link_messages", "sparse_model", "strategy_of"]
+__all__ = ["SLOW_MESSAGES", "all_by", "dense_model", "link_bytes", "link_messages", "sparse_model", "strategy_of"]
+
+SLOW_MESSAGES = ReplayCoefficients(0.02, 1.5e-10, 2e-13, 3e-3, 4e-9, 1e-9, overlap=0.1)
+"""Of a machine that nobody would expect: a message takes its cores 3 ms."""
 
 
 def dense_model(elements: int = 1_000_000, slots: int = 0, flops: float = 0.0) -> ModelSpec:

@@ -135,7 +135,7 @@ def _slopes(
 ) -> FloatArray:
     """How each misfit changes along each coordinate, (n, coordinates)."""
     probes = search.probes(point)
-    return np.stack([(misfits(point + probe) - found) / probe.sum() for probe in np.diag(probes)], axis=1)
+    return np.stack([misfits(point + probe) - found for probe in np.diag(probes)], axis=1) / probes
 
 
 def _better(

@@ -69,6 +69,11 @@ class Search:
         return np.array([name in SHARES for name in self.names])
 
     @cached_property
+    def _share(self) -> npt.NDArray[np.bool_]:
+        """Which coordinates are shares; the machine's is none."""
+        return np.concatenate([[False], self.is_share])
+
+    @cached_property
     def start(self) -> FloatArray:
         return self.inside(np.concatenate([[0.0], np.where(self.is_share, self.values, 0.0)]))
 
@@ -80,14 +85,12 @@ class Search:
 
     def inside(self, point: FloatArray) -> FloatArray:
         """The nearest point that is one: shares are between 0 and 1."""
-        share = np.concatenate([[False], self.is_share])
-        least, most = np.where(share, 0.0, -LARGEST_LOG), np.where(share, 1.0, LARGEST_LOG)
+        least, most = np.where(self._share, 0.0, -LARGEST_LOG), np.where(self._share, 1.0, LARGEST_LOG)
         return np.asarray(np.clip(point, least, most))
 
     def probes(self, point: FloatArray) -> FloatArray:
         """By how much each coordinate of `point` is moved to see what follows: back where a share would be over 1."""
-        share = np.concatenate([[False], self.is_share])
-        return np.where(share & (point + PROBE > 1), -PROBE, PROBE)
+        return np.where(self._share & (point + PROBE > 1), -PROBE, PROBE)
 
     def distance(self, point: FloatArray) -> float:
         return float(0.5 * (self.stiffness * (point - self.start) ** 2).sum())

@@ -61,12 +61,12 @@ def cells(strategies: int = 60, repeats: int = 10) -> tuple[Cell, ...]:
 
 def by_law(law: Simulator, found: Sequence[RuntimeRecord]) -> list[RuntimeRecord]:
     """The same trials, whose medians are what `law` foretells."""
-    timed = []
+    retimed = []
     for each in found:
         seconds = np.exp(law.predict(each.model, each.cluster, [each.strategy])[0])
         steps = np.array(each.step_seconds) * seconds / each.median_seconds
-        timed.append(replace(each, step_seconds=tuple(steps.tolist())))
-    return timed
+        retimed.append(replace(each, step_seconds=tuple(steps.tolist())))
+    return retimed
 
 
 @final

@@ -11,10 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from autosync.cost.replay import Replay, ReplayCoefficients
+from autosync.cost.replay import Replay
 from autosync.simulator.evaluation import BUILDERS as KNOWN
 from autosync.simulator.evaluation import (
     EXPERIMENTS,
+    Cell,
     Evaluation,
     EvaluationSettings,
     Findings,
@@ -30,11 +31,12 @@ from autosync.simulator.evaluation.tables import Table
 from autosync.simulator.evaluation.targets import targets
 from autosync.simulator.evaluation.tasks import targets_of
 from autosync.spec import RuntimeRecord, Strategy
+from tests.cost.cases import SLOW_MESSAGES
 from tests.simulator.evaluation.made_up import BUILDERS, NOISE, Guessing, by_law, cells, part_of, records
 
 CELLS = cells()
-OF_REPLAY = Replay(ReplayCoefficients(0.02, 1.5e-10, 2e-13, 3e-3, 4e-9, 1e-9, overlap=0.1))
-"""A law that a replay can learn, as it cannot that of `CELLS`."""
+OF_REPLAY = cells_of(by_law(Replay(SLOW_MESSAGES), records()), part_of)[0]
+"""Of a law that a replay can learn, as it cannot that of `CELLS`."""
 SETTINGS = EvaluationSettings(
     seeds=2, shots=(0, 10), curve=(10, 25), speed_records=20, speed_candidates=50, resamples=50
 )
@@ -142,13 +144,15 @@ def test_a_simulator_is_fitted_once_for_all_that_it_is_adjusted_to(
     assert done == 2 * len(fitted) == 2 * 2 * len(targets_of(CELLS)), "zero shots and ten, for two seeds"
 
 
-@pytest.mark.parametrize("name", ["linear", "replay"])
-def test_what_is_adjusted_stays_as_it_is_and_errs_less_where_it_was_adjusted(name: str) -> None:
-    found = CELLS if name == "linear" else cells_of(by_law(OF_REPLAY, records()), part_of)[0]
+@pytest.mark.parametrize(("name", "found", "known"), [("linear", CELLS, None), ("replay", OF_REPLAY, 3)])
+def test_what_is_adjusted_stays_as_it_is_and_errs_less_where_it_was_adjusted(
+    name: str, found: Sequence[Cell], known: int | None
+) -> None:
+    """The replay is given few records before: all would teach it the whole of its law."""
     for target in (cell for cell in found if cell.cluster == "four"):
         fitted = KNOWN[name](0)
         away = [record for cell in found if cell.cluster == "three" for record in cell.trials("train")]
-        fitted.fit(away[:3], ())
+        fitted.fit(away[:known], ())
         tested = [each.trials[0] for each in target.tested]
         strategies, seconds = [each.strategy for each in tested], np.log([each.median_seconds for each in tested])
         before = errors(fitted, tested[0], strategies, seconds)
