@@ -67,6 +67,11 @@ def _replaying(searchers: Sequence[str], seeds: int) -> Any:
                 default=True,
                 help="Hand-written strategies as seeds, or not given at all.",
             ),
+            click.option(
+                "--drawn",
+                is_flag=True,
+                help="Draw for each seed what strategies take without noise, and noise for each trial.",
+            ),
             click.option("--processes", type=click.IntRange(1), default=os.cpu_count() or 1, help="Side by side."),
         )
         for option in reversed(options):

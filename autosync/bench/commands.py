@@ -34,7 +34,8 @@ SOURCE = Path(__file__).parents[1]
 @final
 @dataclass(frozen=True)
 class ReplayOrder:
-    """What to replay: `searchers` on `cells` (all when empty), seeds 0 to `seeds`, in `processes`."""
+    """What to replay: `searchers` on `cells` (all when empty), seeds 0 to `seeds`, in `processes`; cells as they were
+    recorded, or `drawn` for each seed."""
 
     data: Path
     out: Path
@@ -43,6 +44,7 @@ class ReplayOrder:
     seeds: int
     trials: int
     baselines: bool
+    drawn: bool
     processes: int
 
 
@@ -55,7 +57,7 @@ def replay(order: ReplayOrder, say: Say) -> None:
     for sentence in small:
         say(f"Passed over: {sentence}")
     _write_facts(cells, order.out, say)
-    store = ResultStore.create(order.out / "searches", SEARCHES)
+    store = ResultStore.create(order.out / ("drawn" if order.drawn else "searches"), SEARCHES)
     taught_on = _taught_on(order) if TRANSFERRING.intersection(order.searchers) else {}
     jobs = [job for job in _jobs(order, cells, taught_on) if job.key not in store]
     code = engine_digest(SOURCE)
@@ -98,7 +100,7 @@ def live(
 
 def merge(out: Path, say: Say) -> None:
     """Put all results of a kind into one file."""
-    for kind, columns in (("cells", CELLS), ("searches", SEARCHES), ("live", LIVE)):
+    for kind, columns in (("cells", CELLS), ("searches", SEARCHES), ("drawn", SEARCHES), ("live", LIVE)):
         if count := ResultStore(out / kind, columns).merge():
             say(f"{out / kind}: one file in place of {count}.")
 
@@ -128,6 +130,7 @@ def _jobs(order: ReplayOrder, cells: Sequence[Cell], taught_on: Mapping[str, str
             order.trials,
             first_seed,
             taught_on[cell.name] if searcher in TRANSFERRING else "",
+            order.drawn,
         )
         for first_seed in range(0, order.seeds, SEEDS_A_JOB)
         for cell in cells

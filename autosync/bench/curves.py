@@ -38,14 +38,15 @@ class Contest(NamedTuple):
 @final
 @dataclass(frozen=True, eq=False)
 class Curves:
-    """`best` is the least true step time among those timed so far; `clock` the seconds gone by then.
+    """`best` is the least true step time among those timed so far; `clock` the seconds gone by then. `best_seconds` is
+    that of the pool's best, and `baseline_seconds` of the best baseline, float64 (s,).
 
     `measured` is what the searcher was told, and `true` what is true, of each trial; `hits` says which trials are
     faster than the best baseline beyond the noise, NaN for baselines, for what was timed again, and without a trial.
     """
 
-    best_seconds: float
-    baseline_seconds: float
+    best_seconds: Floats
+    baseline_seconds: Floats
     measured: Floats
     true: Floats
     clock: Floats
@@ -59,12 +60,12 @@ class Curves:
     @property
     def regret(self) -> Floats:
         """By what share the best so far is slower than the pool's best."""
-        return np.asarray(self.best / self.best_seconds - 1)
+        return np.asarray(self.best / self.best_seconds[:, None] - 1)
 
     @property
     def improvement(self) -> Floats:
         """Step time of the best baseline over that of the best so far."""
-        return np.asarray(self.baseline_seconds / self.best)
+        return np.asarray(self.baseline_seconds[:, None] / self.best)
 
     @property
     def area(self) -> Floats:
@@ -78,7 +79,7 @@ class Curves:
         lowest = np.minimum.accumulate(self.measured, axis=1)
         is_new = np.concatenate([np.ones((len(lowest), 1), bool), np.diff(lowest, axis=1) < 0], axis=1)
         at = np.maximum.accumulate(np.where(is_new, np.arange(lowest.shape[1]), 0), axis=1)
-        return np.asarray(self.true[rows, at] / self.best_seconds - 1)
+        return np.asarray(self.true[rows, at] / self.best_seconds[:, None] - 1)
 
     def trials_to(self, share: float) -> Floats:
         """Trials until the regret is at most `share`, (s,); infinite where it never was."""
@@ -126,8 +127,8 @@ def _curves(rows: Sequence[Mapping[str, Any]], trials: int) -> Curves:
     ]
     measured = [[np.inf if each is None else each for each in row["measured_seconds"]] for row in rows]
     return Curves(
-        best_seconds=rows[0]["best_seconds"],
-        baseline_seconds=rows[0]["baseline_seconds"],
+        best_seconds=np.array([row["best_seconds"] for row in rows]),
+        baseline_seconds=np.array([row["baseline_seconds"] for row in rows]),
         measured=_padded(measured, trials, np.inf),
         true=_padded([row["true_seconds"] for row in rows], trials, np.inf),
         clock=np.maximum.accumulate(_padded([row["clock_seconds"] for row in rows], trials, 0.0), axis=1),

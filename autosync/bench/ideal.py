@@ -18,7 +18,7 @@ import numpy.typing as npt
 from autosync.spec import Strategy
 from autosync.tune.recorded.cells import Cell
 
-__all__ = ["foreseen", "noise_free"]
+__all__ = ["drawn_times", "foreseen", "noise_free"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -29,12 +29,16 @@ ROUNDS = 300
 
 def foreseen(cell: Cell, seed: int) -> list[Strategy]:
     """The pool's strategies, the one that would be fastest without noise first; those that failed come last."""
+    drawn = drawn_times(cell, seed)
+    return sorted(drawn, key=drawn.__getitem__) + [each for each in cell.trials if each not in drawn]
+
+
+def drawn_times(cell: Cell, seed: int) -> dict[Strategy, float]:
+    """Log seconds without noise of the strategies that were timed, as `seed` draws them from what is likely."""
     timed = [strategy for strategy, seconds in cell.seconds.items() if math.isfinite(seconds)]
     points, chances = _posterior(cell)
-    rng = np.random.default_rng(seed)
-    drawn = _drawn(points, chances, rng)
-    order = np.argsort(drawn, kind="stable").tolist()
-    return [timed[place] for place in order] + [each for each in cell.trials if not math.isfinite(cell.seconds[each])]
+    drawn = _drawn(points, chances, np.random.default_rng(seed))
+    return dict(zip(timed, drawn.tolist(), strict=True))
 
 
 def noise_free(measured: Floats, deviations: Floats) -> tuple[Floats, Floats]:

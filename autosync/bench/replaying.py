@@ -15,6 +15,7 @@ from typing import Any, cast, final
 
 from autosync.bench.bench_error import BenchError
 from autosync.bench.contenders import CONTENDERS, TRANSFERRING, Known, Start
+from autosync.bench.drawn import drawn_cell
 from autosync.bench.pooled_simulator import Memory
 from autosync.bench.transfer import checkpoint_of
 from autosync.search import run_search
@@ -42,6 +43,7 @@ class SearchJob:
 
     `data` is the digest of what was measured of the cell. `baselines` tells whether the hand-written strategies are
     given as seeds, or are strategies like others. `taught_on` is the digest of the other cells, where they matter.
+    `drawn` tells whether each seed searches a `drawn_cell`, or what was recorded.
     """
 
     cell: str
@@ -51,6 +53,7 @@ class SearchJob:
     trials: int
     first_seed: int
     taught_on: str = ""
+    drawn: bool = False
 
     @property
     def seeds(self) -> range:
@@ -59,11 +62,12 @@ class SearchJob:
     @property
     def key(self) -> str:
         chosen = [self.searcher, self.baselines, self.trials, self.first_seed, SEEDS_A_JOB, self.taught_on]
-        return digest([FORMAT, self.data, *chosen])
+        return digest([FORMAT, self.data, *chosen, *(["drawn"] if self.drawn else [])])
 
     def __str__(self) -> str:
         without = "" if self.baselines else ", no baselines given"
-        return f"{self.cell}: {self.searcher}{without}, seeds {self.seeds.start} to {self.seeds.stop - 1}"
+        noise = ", noise drawn" if self.drawn else ""
+        return f"{self.cell}: {self.searcher}{without}{noise}, seeds {self.seeds.start} to {self.seeds.stop - 1}"
 
 
 @final
@@ -100,8 +104,9 @@ class Replaying:
         checkpoint = None
         if job.searcher in TRANSFERRING:
             checkpoint = checkpoint_of([each for each in records.cells.values() if each is not cell], self.checkpoints)
-        known = Known(checkpoint, cell, records.memories.setdefault(job.cell, {}))
-        return [searched(cell, job, seed, known) for seed in job.seeds]
+        memory = {} if job.drawn else records.memories.setdefault(job.cell, {})  # no two drawn cells are alike
+        cells = [(seed, drawn_cell(cell, seed) if job.drawn else cell) for seed in job.seeds]
+        return [searched(each, job, seed, Known(checkpoint, each, memory)) for seed, each in cells]
 
 
 @dataclass(frozen=True)

@@ -56,6 +56,7 @@ class Material:
 
     facts: Rows
     searches: Rows
+    drawn: Rows
     live: Rows
 
     @classmethod
@@ -65,16 +66,20 @@ class Material:
             newest[row["cell"]] = row
         facts = [newest[name] for name in sorted(newest)]
         current = {row["data"] for row in facts}
-        searches = [row for row in ResultStore(out / "searches", SEARCHES).read() if row["data"] in current]
-        return cls(facts, searches, ResultStore(out / "live", LIVE).read())
+        searches, drawn = (
+            [row for row in ResultStore(out / kind, SEARCHES).read() if row["data"] in current]
+            for kind in ("searches", "drawn")
+        )
+        return cls(facts, searches, drawn, ResultStore(out / "live", LIVE).read())
 
-    def standings(self, baselines: bool) -> Standings:
-        """Of searches that began with the baselines, or of those that had to find them."""
-        return Standings.of(curves_of(self.searches), baselines)
+    def standings(self, baselines: bool, drawn: bool = False) -> Standings:
+        """Of searches that began with the baselines, or of those that had to find them; with noise as it was recorded,
+        or `drawn`."""
+        return Standings.of(curves_of(self._replayed(drawn)), baselines)
 
-    def variants(self, baselines: bool) -> Standings:
+    def variants(self, baselines: bool, drawn: bool = False) -> Standings:
         """Guided search, the yardstick and all variants there are, by the seeds that each of them was run with."""
-        rows = [row for row in self.searches if row["baselines"] == baselines and _is_variant(row["searcher"])]
+        rows = [row for row in self._replayed(drawn) if row["baselines"] == baselines and _is_variant(row["searcher"])]
         seeds: dict[str, set[int]] = {}
         for row in rows:
             seeds.setdefault(row["searcher"], set()).add(row["seed"])
@@ -84,6 +89,9 @@ class Material:
     def costs(self) -> Table:
         return cost_table([*live_costs(self.live), *replay_costs(self.standings(baselines=True), self.facts)])
 
+    def _replayed(self, drawn: bool) -> Rows:
+        return self.drawn if drawn else self.searches
+
 
 def write_report(out: Path) -> Path:
     """The page's path; beside it lie its tables as CSV, and its pictures as PNG, those not of a cell as SVG too.
@@ -91,7 +99,7 @@ def write_report(out: Path) -> Path:
     Raises `BenchError`.
     """
     material = Material.read(out)
-    if not material.searches and not material.live:
+    if not (material.searches or material.drawn or material.live):
         raise BenchError(f"{out} holds no results; run `replay` or `live` with --out {out} first.")
     folder = out / "report"
     try:
@@ -114,8 +122,9 @@ def write_report(out: Path) -> Path:
 
 def _heading(material: Material) -> str:
     lines = ["# Benchmarks of the search", ""]
-    lines.append(f"{len(material.searches)} replayed searches and {len(material.live)} live ones.")
-    for how, rows in (("replayed", material.searches), ("live", material.live)):
+    replayed = [*material.searches, *material.drawn]
+    lines.append(f"{len(replayed)} replayed searches and {len(material.live)} live ones.")
+    for how, rows in (("replayed", replayed), ("live", material.live)):
         codes = Counter(row["code"] for row in rows)
         if len(codes) > 1:
             counts = ", ".join(f"{count} with {code}" for code, count in codes.most_common())
@@ -127,7 +136,7 @@ def _heading(material: Material) -> str:
 def _parts(material: Material) -> Iterator[Table | tuple[str, Figure]]:
     """Tables and pictures in the page's order."""
     with mpl.rc_context(dict[Any, Any](RC)):
-        if material.searches:
+        if material.searches or material.drawn:
             yield from _replay_parts(material)
         if material.live:
             yield live_targets_table(material.live)
@@ -141,19 +150,27 @@ def _parts(material: Material) -> Iterator[Table | tuple[str, Figure]]:
 
 def _replay_parts(material: Material) -> Iterator[Table | tuple[str, Figure]]:
     yield cells_table(material.facts)
-    for baselines, suffix, title in ((True, "", "baselines given"), (False, "_bare", "no baselines given")):
-        standings = material.standings(baselines).only(_is_searcher)
-        if standings.curves:
-            yield from _standings_parts(standings, material.facts, suffix, title)
-        variants = material.variants(baselines)
-        if set(variants.searchers) - {OURS, YARDSTICK}:
-            yield ablations_table(variants, f"ablations{suffix}", f"Ablations, {title}")
-            yield summary_table(variants, f"variants{suffix}", f"Guided search and its variants, {title}")
+    for drawn, suffix, title in ((False, "", ""), (True, "_drawn", "noise drawn, ")):
+        yield from _start_parts(material, True, drawn, suffix, f"{title}baselines given")
+        yield from _start_parts(material, False, drawn, f"{suffix}_bare", f"{title}no baselines given")
 
 
-def _standings_parts(
-    standings: Standings, facts: Rows, suffix: str, title: str
+def _start_parts(
+    material: Material, baselines: bool, drawn: bool, suffix: str, title: str
 ) -> Iterator[Table | tuple[str, Figure]]:
+    standings = material.standings(baselines, drawn).only(_is_searcher)
+    if standings.curves:
+        yield from _standings_parts(standings, suffix, title)
+    if standings.curves and not drawn:  # of drawn cells, none is the one that its picture would show
+        yield hits_table(standings, material.facts, f"hits{suffix}", title)
+        yield from ((f"{CELL}{_plain(cell)}{suffix}", cell_picture(standings, cell)) for cell in standings.cells)
+    variants = material.variants(baselines, drawn)
+    if set(variants.searchers) - {OURS, YARDSTICK}:
+        yield ablations_table(variants, f"ablations{suffix}", f"Ablations, {title}")
+        yield summary_table(variants, f"variants{suffix}", f"Guided search and its variants, {title}")
+
+
+def _standings_parts(standings: Standings, suffix: str, title: str) -> Iterator[Table | tuple[str, Figure]]:
     yield targets_table(standings, f"targets{suffix}", f"Targets on recorded pools, {title}")
     yield summary_table(standings, f"summary{suffix}", f"Searchers, {title}")
     if figure := summary_picture(standings):
@@ -161,8 +178,6 @@ def _standings_parts(
     for share in CLOSE:
         yield close_table(standings, share, f"within_{100 * share:.0f}_percent{suffix}", title)
     yield improvement_table(standings, f"improvement{suffix}", title)
-    yield hits_table(standings, facts, f"hits{suffix}", title)
-    yield from ((f"{CELL}{_plain(cell)}{suffix}", cell_picture(standings, cell)) for cell in standings.cells)
 
 
 def _is_searcher(name: str) -> bool:

@@ -44,10 +44,15 @@ class Standings:
         return Standings({contest: each for contest, each in self.curves.items() if wanted(contest.searcher)})
 
     def undecided(self) -> Standings:
-        """Those of cells where no baseline is close to the best: in all others baselines alone come close."""
+        """Those of cells where no baseline is close to the best, by most seeds: in all others baselines alone come
+        close."""
         far = 1 + CLOSE[0]
         return Standings(
-            {contest: each for contest, each in self.curves.items() if each.baseline_seconds > far * each.best_seconds}
+            {
+                contest: each
+                for contest, each in self.curves.items()
+                if np.median(each.baseline_seconds / each.best_seconds) > far
+            }
         )
 
     @property

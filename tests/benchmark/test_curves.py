@@ -45,6 +45,13 @@ def test_the_best_so_far_never_gets_worse() -> None:
     assert curves.improvement.tolist() == [[2 / 3, 1.0, 1.0, 2.0, 2.0]]
 
 
+def test_each_seed_is_held_against_the_best_of_its_own_pool() -> None:
+    curves = only(row([2.0, 1.5]), row([2.0, 1.5], seed=1, best_seconds=1.5, baseline_seconds=3.0))
+    assert curves.regret[:, 1].tolist() == [0.5, 0.0]
+    assert curves.returned_regret[:, 1].tolist() == [0.5, 0.0]
+    assert curves.improvement[:, 0].tolist() == [1.0, 1.5]
+
+
 def test_regret_over_100_percent_counts_as_that_in_the_area() -> None:
     assert only(row([3.0, 1.5, 1.5, 1.0, 4.0])).area == pytest.approx([(1 + 0.5 + 0.5 + 0 + 0) / 5])
 
