@@ -60,8 +60,9 @@ class GuidedSearch:
     never: whoever wants all of them timed calls `ask_seeds` in time.
 
     The searcher owns `simulator` and fits it to all records at the start of a round. Before that it is asked about the
-    seeds alone, and what it said of them is kept; so it must depend on the records of its last fit alone, and no state
-    of it is kept. One with a `predict_with_spread` also says how sure it is.
+    seeds alone, and what it said of them is kept. What it says may depend on the records of its last two fits, as that
+    of one that lags a fit behind; no state of it is kept, but who is restored repeats the last fit. One with a
+    `predict_with_spread` also says how sure it is.
     """
 
     name = "guided"
@@ -84,6 +85,8 @@ class GuidedSearch:
         self._outlook = Outlook()
         self._foretold: dict[str, float] = {}
         """Log step seconds of the seeds that were left when the round began, by digest."""
+        self._fitted = 0
+        """Proposals whose records the simulator was fitted to."""
 
     def ask(self, count: int) -> list[Proposal]:
         return self._asked(count, self._next)
@@ -113,7 +116,10 @@ class GuidedSearch:
 
     def state(self) -> dict[str, Any]:
         queue, rounds = [each.to_json() for each in self._queue], self._outlook.rounds()
-        return self._ledger.state(self.name, self._seed, queue=queue, rounds=rounds, foretold=dict(self._foretold))
+        foretold = dict(self._foretold)
+        return self._ledger.state(
+            self.name, self._seed, queue=queue, rounds=rounds, foretold=foretold, fitted=self._fitted
+        )
 
     def restore(self, state: Mapping[str, Any]) -> None:
         what = "A searcher's state"
@@ -121,6 +127,9 @@ class GuidedSearch:
         self._queue = deque(Proposal.from_json(each) for each in required(state, "queue", list, what))
         self._outlook = Outlook([tuple(each) for each in required(state, "rounds", list, what)])
         self._foretold = dict(required(state, "foretold", dict, what))
+        self._fitted = required(state, "fitted", int, what)
+        if self._fitted:
+            self._fit()
 
     def _seed_proposal(self) -> Proposal | None:
         """The seed of the least forecast that is left."""
@@ -175,7 +184,11 @@ class GuidedSearch:
         return replace(proposal, predicted_seconds=math.exp(forecast))
 
     def _refit(self) -> None:
-        records = self._ledger.records()
+        self._fitted = self._ledger.proposals
+        self._fit()
+
+    def _fit(self) -> None:
+        records = self._ledger.records(self._fitted)
         if any(record.timed for record in records):
             self._simulator.fit(records)
             self._relief.fit(records)

@@ -17,7 +17,7 @@ from autosync.spec.fields import required
 
 __all__ = ["Ledger", "Observation"]
 
-FORMAT = "autosync.searcher/4"
+FORMAT = "autosync.searcher/5"
 
 
 @final

@@ -7,9 +7,10 @@ import os
 import random
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -30,7 +31,7 @@ from autosync.search import (
     run_search,
 )
 from autosync.space import SearchSpace, Space
-from autosync.spec import RuntimeRecord, Strategy
+from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
 from search_spaces.default import SPACE
 from search_spaces.tiny import SPACE as TINY
 from tests.cases import bert_like_model, mlp_model, star_cluster
@@ -39,6 +40,26 @@ from tests.search.laws import rough_simulator, timed, truth
 
 Seeds = list[tuple[str, Strategy]]
 Maker = Callable[[SearchSpace, Seeds, int], Searcher]
+
+
+class OneFitBehind:
+    """The closed form as it was fitted by the call before, as a simulator that is fitted beside the trials is."""
+
+    def __init__(self) -> None:
+        self._behind, self._newest = AnalyticSimulator(), AnalyticSimulator()
+        self._fits = 0
+
+    def predict(self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy]) -> np.ndarray:
+        return self._behind.predict(model, cluster, strategies)
+
+    def fit(self, records: Sequence[RuntimeRecord], weights: Sequence[float] | None = None) -> None:
+        assert weights is None
+        self._behind, self._newest = self._newest, AnalyticSimulator()
+        self._newest.fit(records)
+        self._fits += 1
+        if self._fits == 1:
+            self._behind = self._newest
+
 
 FEW = GuidedOptions(breeding=BreedingOptions(founders=30, generations=1, children=20, parents=8))
 
@@ -61,6 +82,9 @@ SEARCHERS: dict[str, Maker] = {
     "guided by the closed form": lambda space, seeds, seed: GuidedSearch(space, seeds, seed, AnalyticSimulator(), FEW),
     "guided by a simulator without state": lambda space, seeds, seed: GuidedSearch(
         space, seeds, seed, rough_simulator(), FEW
+    ),
+    "guided by a simulator one fit behind": lambda space, seeds, seed: GuidedSearch(
+        space, seeds, seed, OneFitBehind(), FEW
     ),
     "the original": lambda space, seeds, seed: OriginalSearch(
         space, seeds, seed, AnalyticSimulator(), OriginalOptions(explored=20, picked=4)
