@@ -184,7 +184,7 @@ def _search(job: Job, go_on: bool) -> int:
     if elsewhere:
         job.console.print(f"{elsewhere} trials of this run were on other nodes; they count, but do not compare.")
     job.directory.write_run(options, model.digest, cluster, asked(options, space, sys.argv[1:]))
-    progress = Progress(job.console, trials, options.time_budget_seconds, time.monotonic)
+    progress = Progress(job.console, trials, options.time_budget_seconds, lambda: job.seconds_gone)
 
     limits = _limits(job, trials, lambda: campaign.records)
     told = [each for each in earlier if each.outcome != "lost"]

@@ -65,7 +65,8 @@ class Standing:
 
 @final
 class Progress:
-    """Shows every record as it comes; to be used as a context."""
+    """Shows every record as it comes; to be used as a context. `now` says for how many seconds the run has gone on, all
+    its processes together, of `budget_seconds`."""
 
     def __init__(self, console: Console, trials: int, budget_seconds: float | None, now: Callable[[], float]) -> None:
         self._console = console
@@ -144,9 +145,8 @@ class Progress:
         return grid
 
     def _seconds_left(self) -> float | None:
-        new = len(self._records) - self._earlier
-        gone = self._now() - self._begin
-        by_trials = gone / new * (self._trials - len(self._records)) if new else None
-        by_budget = self._budget - gone if self._budget is not None else None
+        new, now = len(self._records) - self._earlier, self._now()
+        by_trials = (now - self._begin) / new * (self._trials - len(self._records)) if new else None
+        by_budget = self._budget - now if self._budget is not None else None
         bounds = [each for each in (by_trials, by_budget) if each is not None]
         return max(min(bounds), 0.0) if bounds else None
