@@ -57,7 +57,7 @@ def command(runs: tuple[str, ...], data: Path | None, out: Path | None) -> None:
     width = None if sys.stdout.isatty() else PLAIN_WIDTH
     console = Console(highlight=False, markup=False, emoji=False, width=width)
     if not comparison.is_of_one_cell:
-        console.print("These runs are of different models or clusters: their step times do not compare.")
+        console.print(f"These runs are of different {comparison.differ_in}: their step times do not compare.")
     console.print(_table(comparison))
     console.print(f"Comparison: {write_comparison(comparison, out or COMPARISON)}", soft_wrap=True)
 

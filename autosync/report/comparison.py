@@ -15,14 +15,15 @@ from autosync.report.numbers import NOTHING, counted, interval_ms, ratio, ratio_
 from autosync.report.page import Page, write_page
 from autosync.report.pictures.comparison import draw_curves, draw_speedups, draw_winners
 from autosync.report.style import look_of
-from autosync.runs import Contender, Run
+from autosync.runs import Contender, Run, contender_of
 
 __all__ = ["Comparison", "Standing", "standings_of", "write_comparison"]
 
 
 @dataclass(frozen=True)
 class Standing:
-    """One run of several: its winner or best so far, the best baseline, and the speed-up if there is a verdict."""
+    """One run of several: its winner or best so far, the best baseline, and, if there is a verdict, how many times as
+    fast as that the winner is (`speedup`), and the best strategy that was found (`found`)."""
 
     findings: Findings
     title: str
@@ -40,12 +41,30 @@ class Standing:
         return self._contender(self.run.best_baseline_digest)
 
     @property
+    def is_gain(self) -> bool:
+        """Whether what was found is returned; else the best baseline is."""
+        return bool(self.run.verdict and self.run.verdict["beyond_noise"])
+
+    @property
     def speedup(self) -> float | None:
-        return float(self.run.verdict["speedup"]) if self.run.verdict else None
+        """1 where the baseline is returned."""
+        if not self.run.verdict:
+            return None
+        return float(self.run.verdict["speedup"]) if self.is_gain else 1.0
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        return tuple(self.run.verdict["speedup_interval"]) if self.run.verdict else None
+        """None where the baseline is returned: it was not measured against itself."""
+        return self.found[1] if self.found and self.is_gain else None
+
+    @property
+    def found(self) -> tuple[float, tuple[float, float]] | None:
+        """With its 95 % interval; None where nothing that was found was in the finals."""
+        verdict = self.run.verdict
+        if not verdict or verdict["candidate"] is None:
+            return None
+        low, high = verdict["speedup_interval"]
+        return float(verdict["speedup"]), (float(low), float(high))
 
     @property
     def best_seconds(self) -> float:
@@ -53,7 +72,12 @@ class Standing:
         return (self.winner.median_seconds if self.winner else None) or math.inf
 
     def _contender(self, digest: str | None) -> Contender | None:
-        return next((each for each in self.findings.contenders if each.digest == digest), None)
+        """By the finals; before there were any, by its first complete trial."""
+        known = next((each for each in self.findings.contenders if each.digest == digest), None)
+        first = next(
+            (each for each in self.run.trials if each.strategy.digest == digest and each.outcome == "ok"), None
+        )
+        return known or (contender_of(first) if first else None)
 
 
 @dataclass(frozen=True)
@@ -65,7 +89,17 @@ class Comparison:
     @property
     def is_of_one_cell(self) -> bool:
         """Whether all have one model and one cluster, so that their step times can be compared."""
-        return len({(each.run.model_digest, each.run.cluster.digest) for each in self.standings}) == 1
+        return not self.differ_in
+
+    @property
+    def differ_in(self) -> str:
+        """Why step times do not compare, such as `models`; empty where they do."""
+        runs = [each.run for each in self.standings]
+        kinds = ["models"] if len({each.model_digest for each in runs}) > 1 else []
+        if len({each.cluster.digest for each in runs}) > 1:
+            alike = all(each.cluster.nodes == runs[0].cluster.nodes for each in runs)
+            kinds.append("measurements of what the links carry" if alike else "clusters")
+        return " and ".join(kinds)
 
 
 def standings_of(runs: Sequence[Run]) -> Comparison:
@@ -89,7 +123,7 @@ def write_comparison(comparison: Comparison, out: Path) -> Path:
 
 def _headline(comparison: Comparison) -> Headline:
     runs = comparison.standings
-    judged = [each for each in runs if each.speedup is not None]
+    judged = [each for each in runs if each.run.verdict]
     title = f"{counted(len(runs), 'run')} compared"
     if comparison.is_of_one_cell:
         best = min(runs, key=lambda each: each.best_seconds)
@@ -107,10 +141,10 @@ def _headline(comparison: Comparison) -> Headline:
             sentence,
             "",
         )
-    sentence = "They are of different models or clusters: step times do not compare, speed-ups within each run do."
+    sentence = f"They are of different {comparison.differ_in}: step times do not compare, speed-ups within each run do."
     if not judged:
         return Headline(title, NOTHING, "no verdict yet", "", sentence, "")
-    sure = sum(each.interval is not None and each.interval[0] > 1 for each in judged)
+    sure = sum(each.is_gain for each in judged)
     return Headline(
         title,
         f"{sure} of {len(judged)}",
@@ -123,7 +157,7 @@ def _headline(comparison: Comparison) -> Headline:
 
 def _winners(comparison: Comparison) -> Section:
     runs, blocks = comparison.standings, list[Block]()
-    judged = [each for each in runs if each.speedup is not None]
+    found = [(each.title, *each.found) for each in runs if each.found]
     known = [each for each in runs if math.isfinite(each.best_seconds)]
     if comparison.is_of_one_cell and known:
         blocks.append(
@@ -135,15 +169,14 @@ def _winners(comparison: Comparison) -> Section:
                 partial(draw_winners, [(each.title, each.winner, each.baseline) for each in known]),
             )
         )
-    if judged:
-        rows = [(each.title, each.speedup or 1.0, each.interval or (1.0, 1.0)) for each in judged]
+    if found:
         blocks.append(
             Picture(
                 "speedups",
                 "Speed-up over the best baseline in each run",
                 f"How many times as fast as the best baseline of its run the best candidate is, paired by round; bars "
-                f"are 95 % intervals, filled marks lie beyond the noise. n = {counted(len(judged), 'run')}.",
-                partial(draw_speedups, rows),
+                f"are 95 % intervals, filled marks lie beyond the noise. n = {counted(len(found), 'run')}.",
+                partial(draw_speedups, found),
             )
         )
     blocks.append(_table(runs))
@@ -177,7 +210,12 @@ def _table(runs: Sequence[Standing]) -> Table:
         Column("returned"),
         *(Column(title, numeric=True) for title in titles),
     )
-    return Table(columns, rows, "What each run returned, or its best so far where there is no verdict.")
+    return Table(
+        columns,
+        rows,
+        "What each run returned, or its best so far where there is no verdict; how many times as fast as its best "
+        "baseline that is, and 1 where it is that.",
+    )
 
 
 def _curves(comparison: Comparison) -> Section:

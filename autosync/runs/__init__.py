@@ -1,6 +1,6 @@
 """Runs on disk: reading one, listing them, its contenders and its verdict in words, and its trials for programs."""
 
-from autosync.runs.contenders import Contender, contenders, contenders_of, strategy_name
+from autosync.runs.contenders import Contender, contender_of, contenders, contenders_of, strategy_name
 from autosync.runs.export import COLUMNS, csv_of, json_of, trial_rows
 from autosync.runs.listing import RUNS, Listed, listed_runs, run_called
 from autosync.runs.result_schema import result_schema
@@ -15,6 +15,7 @@ __all__ = [
     "Contender",
     "Listed",
     "Run",
+    "contender_of",
     "contenders",
     "contenders_of",
     "contenders_table",

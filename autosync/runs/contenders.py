@@ -12,7 +12,7 @@ from autosync.runs.run import Run
 from autosync.search import median_interval
 from autosync.spec import RuntimeRecord
 
-__all__ = ["Contender", "contenders", "contenders_of", "strategy_name"]
+__all__ = ["Contender", "contender_of", "contenders", "contenders_of", "strategy_name"]
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,11 @@ def contenders(trials: Iterable[RuntimeRecord], turns: Iterable[RuntimeRecord]) 
         if record.purpose != "remeasure" and (record.purpose == "baseline" or record.strategy.digest in again)
     ]
     return sorted(found, key=lambda each: (not each.remeasured, each.median_seconds or float("inf")))
+
+
+def contender_of(trial: RuntimeRecord) -> Contender:
+    """The strategy of `trial`, as it was timed there."""
+    return _contender(trial, [])
 
 
 def contenders_of(run: Run) -> list[Contender]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -13,7 +14,7 @@ import pytest
 
 from autosync.report.cli import main
 from tests.report.pages import seen
-from tests.runs.examples import Story, write_finished_run, write_run
+from tests.runs.examples import Story, search_records, write_finished_run, write_run
 
 
 @pytest.fixture(scope="module")
@@ -79,12 +80,64 @@ def test_runs_of_different_cells_are_put_side_by_side_and_said_to_differ(
     text = (other / "run.json").read_text()
     (other / "run.json").write_text(text.replace('"model_digest": "', '"model_digest": "0'))
     assert main(["one", "other", "--out", "apart.html"]) == 0
-    assert "different models or clusters: their step times do not compare." in capsys.readouterr().out
+    assert "These runs are of different models: their step times do not compare." in capsys.readouterr().out
     page = seen(place / "apart.html")
     assert page.faults == []
     assert "step times do not compare, speed-ups within each run do" in page.text
     assert "Below 1, the best so far is faster" in page.sections["curves"]
     shutil.rmtree(other)
+
+
+def test_runs_whose_links_were_measured_differently_are_said_to_be(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = place / "runs" / "other"
+    shutil.copytree(place / "runs" / "one", other)
+    document = json.loads((other / "run.json").read_text())
+    for link in document["cluster"]["links"]:
+        link["gbit_per_s"]["value"] /= 2
+    (other / "run.json").write_text(json.dumps(document))
+    assert main(["one", "other", "--out", "apart.html"]) == 0
+    assert "of different measurements of what the links carry: their step times do" in capsys.readouterr().out
+    shutil.rmtree(other)
+
+
+def judged_anew(directory: Path, **changed: object) -> None:
+    result = json.loads((directory / "result.json").read_text())
+    result["verdict"] |= changed
+    (directory / "result.json").write_text(json.dumps(result))
+
+
+def test_a_baseline_that_is_returned_is_not_given_the_speed_up_of_what_was_found(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = place / "runs" / "other"
+    shutil.copytree(place / "runs" / "one", other)
+    verdict = json.loads((other / "result.json").read_text())["verdict"]
+    lost = {"winner": verdict["baseline"], "speedup": 0.77, "speedup_interval": [0.68, 0.88], "beyond_noise": False}
+    judged_anew(other, **lost)
+    assert main(["one", "other", "--out", "both.html"]) == 0
+    first, second = capsys.readouterr().out.splitlines()[1:3]
+    assert re.search(r"guided .* ms +1\.\d\d . +1\.\d\d - 1\.\d\d", first)
+    assert re.search(r"other .* ms +1\.00 . *$", second)
+    assert "0.77" not in seen(place / "both.html").sections["winners"]
+    assert seen(place / "both.html").tags["figure"] == 3
+    judged_anew(other, candidate=None, speedup=1.0, speedup_interval=[1.0, 1.0])
+    assert main(["other", "begun", "--out", "none.html"]) == 0
+    assert re.search(r"other .* ms +1\.00 . *$", capsys.readouterr().out.splitlines()[1])
+    assert "Speed-up over the best baseline in each run" not in seen(place / "none.html").text
+    shutil.rmtree(other)
+
+
+def test_before_the_finals_the_best_so_far_is_compared(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ordered = sorted((each for each in search_records() if each.outcome == "ok"), key=lambda each: each.median_seconds)
+    best, baseline = ordered[0], next(each for each in ordered if each.purpose == "baseline")
+    write_run(place / "runs" / "early", Story((baseline, best)), data=place / "runs" / "early data")
+    assert main(["one", "early", "--out", "early.html"]) == 0
+    line = capsys.readouterr().out.splitlines()[2]
+    assert f"guided {best.strategy.digest[:8]}" in line
+    assert f"{best.median_seconds * 1e3:.1f} ms" in line
+    shutil.rmtree(place / "runs" / "early")
 
 
 def test_a_run_that_is_none_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
