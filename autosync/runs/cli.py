@@ -52,7 +52,11 @@ def list_runs(folder: Path) -> None:
     found = listed_runs(folder)
     if not found:
         raise AutosyncError(f"A run is a directory with a run.json, but {folder} holds none; name another folder.")
-    _console().print(runs_table(found))
+    console = _console()
+    console.print(runs_table(found))
+    for each in found:
+        if each.fault:
+            console.print(f"{each.title}: {each.fault}", soft_wrap=True)
 
 
 @command.command()

@@ -8,20 +8,21 @@ from pathlib import Path
 from typing import Any
 
 from autosync.errors import AutosyncError
+from autosync.runs.documents import result_of, run_document, state_of
 from autosync.runs.run import is_run
-from autosync.spec import parse_json
 
 __all__ = ["RUNS", "Listed", "listed_runs", "run_called"]
 
 RUNS = Path("runs")
 """Where the tuner keeps runs by default."""
 
-FINISHED, UNPROVEN, UNFINISHED = "finished", "no verdict", "unfinished"
+FINISHED, UNPROVEN, UNFINISHED, UNREADABLE = "finished", "no verdict", "unfinished", "unreadable"
 
 
 @dataclass(frozen=True)
 class Listed:
-    """One run. What a run has not found out yet is None; `best_seconds` is the returned strategy's median step."""
+    """One run. What a run has not found out yet, or does not tell, is None; `best_seconds` is the returned strategy's
+    median step. `fault` is why its files cannot be read, if so."""
 
     directory: Path
     title: str
@@ -34,10 +35,12 @@ class Listed:
     speedup: float | None
     speedup_interval: tuple[float, float] | None
     state: str
+    fault: str = ""
 
 
 def listed_runs(folder: Path) -> list[Listed]:
-    """The runs in `folder`, the one begun last first. Raises `AutosyncError` when it cannot be listed."""
+    """The runs in `folder`, the one begun last first; those that cannot be read among them. Raises `AutosyncError` when
+    the folder cannot be listed."""
     try:
         directories = [each for each in sorted(folder.iterdir()) if is_run(each)]
     except OSError as error:
@@ -60,15 +63,20 @@ def run_called(name: str | None, folder: Path = RUNS) -> Path:
                 f"list those there are with python -m autosync.runs list."
             )
         return found
-    runs = listed_runs(folder) if folder.is_dir() else []
+    runs = [each for each in listed_runs(folder) if not each.fault] if folder.is_dir() else []
     if not runs:
         raise AutosyncError(f"There is no run in {folder}; name a run's directory.")
     return runs[0].directory
 
 
 def _listed(directory: Path) -> Listed:
-    document = _read(directory / "run.json")
-    result, state = _read(directory / "result.json"), _read(directory / "search.json")
+    begun = (directory / "run.json").stat().st_mtime
+    try:
+        document = run_document(directory)
+        result, state = result_of(directory) or {}, state_of(directory) or {}
+    except AutosyncError as error:
+        nothing = (None,) * 5
+        return Listed(directory, directory.name, "?", 0, begun, *nothing, state=UNREADABLE, fault=str(error))
     verdict: Mapping[str, Any] = result.get("verdict") or {}
     rows = {row.get("strategy_digest"): row for row in result.get("strategies", ())}
     low_high = verdict.get("speedup_interval")
@@ -78,7 +86,7 @@ def _listed(directory: Path) -> Listed:
         title=directory.name,
         model=str(result.get("model") or document.get("options", {}).get("model", "?")),
         nodes=len(document.get("cluster", {}).get("nodes", ())),
-        begun=(directory / "run.json").stat().st_mtime,
+        begun=begun,
         trials=result.get("trials", len(searched) if searched is not None else None),
         seconds=result.get("wall_seconds", state.get("seconds_gone")),
         best_seconds=rows.get(verdict.get("winner"), {}).get("median_seconds"),
@@ -86,11 +94,3 @@ def _listed(directory: Path) -> Listed:
         speedup_interval=(low_high[0], low_high[1]) if low_high and verdict.get("beyond_noise") else None,
         state=FINISHED if verdict else UNPROVEN if result else UNFINISHED,
     )
-
-
-def _read(file: Path) -> dict[str, Any]:
-    """The object in `file`; an empty one where there is none."""
-    try:
-        return parse_json(file.read_bytes(), str(file)) if file.exists() else {}
-    except OSError as error:
-        raise AutosyncError(f"{file} cannot be read: {error.strerror}.") from None

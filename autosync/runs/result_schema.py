@@ -6,10 +6,24 @@ import json
 from importlib.resources import files
 from typing import Any
 
-__all__ = ["result_schema"]
+__all__ = ["result_fault", "result_schema"]
+
+LONGEST_FAULT = 160
 
 
 def result_schema() -> dict[str, Any]:
     """JSON Schema, draft 2020-12; every field is described."""
     document: dict[str, Any] = json.loads((files("autosync.runs") / "result.schema.json").read_text(encoding="utf-8"))
     return document
+
+
+def result_fault(document: dict[str, Any]) -> str:
+    """What of `document` is not as the schema says; empty when all is."""
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import best_match
+
+    error = best_match(Draft202012Validator(result_schema()).iter_errors(document))
+    if error is None:
+        return ""
+    message = error.message if len(error.message) <= LONGEST_FAULT else f"{error.message[:LONGEST_FAULT]} ..."
+    return f"{error.json_path}: {message}"

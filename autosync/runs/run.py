@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from autosync.errors import AutosyncError
-from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy, parse_json
+from autosync.runs.documents import document_in, result_of, run_document, state_of, strategy_of
+from autosync.search import strategy_medians
+from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
 
 __all__ = ["REVERTED", "Run", "is_run", "read_run", "records_of"]
 
@@ -101,6 +103,11 @@ class Run:
                 kept.append(record)
         return tuple(reversed(kept))
 
+    @cached_property
+    def median_seconds(self) -> Mapping[str, float]:
+        """Of a step, by strategy's digest: the median over the medians of its complete trials of the search."""
+        return strategy_medians(self.trials)
+
     @property
     def trial_count(self) -> int:
         """Trials of the search proper; as the result counts them where the records are gone."""
@@ -120,25 +127,28 @@ class Run:
         """Of the baseline that was compared, or, before the finals, of the one with the shortest step."""
         if self.verdict:
             return str(self.verdict["baseline"])
-        timed = [each for each in self.trials if each.purpose == "baseline" and each.outcome == "ok"]
-        return min(timed, key=_median).strategy.digest if timed else None
+        return self._fastest(self._own("baseline"))
 
     @property
     def winner_digest(self) -> str | None:
         """Of the strategy that is returned, or, before the verdict, of the one with the shortest step."""
         if self.verdict:
             return str(self.verdict["winner"])
-        timed = [each for each in self.trials if each.outcome == "ok"]
-        return min(timed, key=_median).strategy.digest if timed else None
+        return self._fastest(self._own("baseline", "search"))
 
     def found(self, digest: str | None) -> Strategy | None:
         """The strategy of that digest, among all that were timed."""
         known = (each.strategy for each in reversed(self.records) if each.strategy.digest == digest)
         return next(known, self.strategy if self.strategy and self.strategy.digest == digest else None)
 
+    def _own(self, *purposes: str) -> set[str]:
+        """Digests of the strategies that were first timed for one of these."""
+        return {each.strategy.digest for each in self.trials if each.purpose in purposes}
 
-def _median(record: RuntimeRecord) -> float:
-    return record.median_seconds or float("inf")
+    def _fastest(self, digests: set[str]) -> str | None:
+        """The one of the least median over all its complete trials: a single one may have been lucky."""
+        medians = {digest: seconds for digest, seconds in self.median_seconds.items() if digest in digests}
+        return min(medians, key=medians.__getitem__, default=None)
 
 
 def is_run(directory: Path) -> bool:
@@ -149,25 +159,22 @@ def read_run(directory: Path, data: Path | None = None) -> Run:
     """The run in `directory`, its records looked for in `data` or where it kept them. Raises `AutosyncError`."""
     if not is_run(directory):
         raise AutosyncError(f"A run is a directory with a run.json, but {directory} has none; name a run's directory.")
-    document = _read(directory / "run.json")
-    for field in ("name", "model_digest", "cluster"):
-        if field not in document:
-            raise AutosyncError(f"{directory / 'run.json'} needs the field {field!r}; name a run of autosync.tune.")
+    document = run_document(directory)
     data = data or records_of(directory, document)
     records: tuple[RuntimeRecord, ...] = ()
     if data is not None:
         from autosync.dataset import RecordStore  # pyarrow
 
         records = tuple(RecordStore(data).read(run=str(document["name"])))
-    strategy, state = _optional(directory / "strategy.json"), _optional(directory / "search.json")
+    state = state_of(directory)
     return Run(
         directory=directory,
         document=document,
         data=data,
         records=records,
-        result=_optional(directory / "result.json"),
-        probe=_optional(directory / "probe.json"),
-        strategy=None if strategy is None else Strategy.from_json(strategy),
+        result=result_of(directory),
+        probe=document_in(directory / "probe.json"),
+        strategy=strategy_of(directory),
         seconds_gone=None if state is None else float(state.get("seconds_gone", 0.0)),
     )
 
@@ -181,14 +188,3 @@ def records_of(directory: Path | None, document: Mapping[str, Any]) -> Path | No
     beside = [directory / DATA, directory.resolve().parent.parent / DATA] if directory else []
     places = [kept, *beside, Path(DATA)]
     return next((place for place in places if place.is_dir() and any(place.glob("*.parquet"))), None)
-
-
-def _optional(file: Path) -> dict[str, Any] | None:
-    return _read(file) if file.exists() else None
-
-
-def _read(file: Path) -> dict[str, Any]:
-    try:
-        return parse_json(file.read_bytes(), str(file))
-    except OSError as error:
-        raise AutosyncError(f"{file} cannot be read: {error.strerror}.") from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -105,6 +106,57 @@ def test_what_cannot_be_done_is_one_sentence(
     arguments: tuple[str, ...], sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert refused(capsys, *arguments) == sentence
+
+
+DAMAGED = {
+    "result.json": [
+        ('{"strategies": [1]}', "bad/result.json must be as python -m autosync.runs schema says, but $"),
+        ('{"format": "autosync.result/1"}', "bad/result.json must be as python -m autosync.runs schema says, but $"),
+        ('{"wall_seconds": NaN}', "bad/result.json must be JSON, but: NaN is no number that JSON knows."),
+        ("", "bad/result.json must be JSON, but: Expecting value"),
+    ],
+    "run.json": [
+        (
+            '{"name": "a", "model_digest": "b", "cluster": "x"}',
+            "In FOLDER/bad/run.json 'cluster' is an object, not 'x'",
+        ),
+        ('{"name": "a", "model_digest": "b", "cluster": {}}', "bad/run.json names a cluster that cannot be read: "),
+        ('{"options": 3}', "bad/run.json needs the field 'name'"),
+    ],
+    "search.json": [
+        ("null", "bad/search.json must be a JSON object, not NoneType."),
+        ('{"searcher": 1}', "In FOLDER/bad/search.json 'searcher' is an object, not 1"),
+        ('{"searcher": {}, "seconds_gone": true}', "In FOLDER/bad/search.json 'seconds_gone' is a number, not True"),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "sentence"), [(file, *each) for file, cases in DAMAGED.items() for each in cases]
+)
+def test_a_damaged_run_is_named_and_hides_no_other(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], file: str, content: str, sentence: str
+) -> None:
+    folder = tmp_path / "runs"
+    shutil.copytree(place / "runs" / "one", folder / "good")
+    shutil.copytree(place / "runs" / "one", folder / "bad")
+    (folder / "bad" / file).write_text(content)
+    wanted = sentence.replace("FOLDER", str(folder))
+    lines = said(capsys, "list", str(folder)).splitlines()
+    assert {line.split()[0]: line.split()[-1] for line in lines[1:3]} == {"good": "finished", "bad": "unreadable"}
+    assert lines[3].startswith("bad: ")
+    assert wanted in lines[3]
+    assert wanted in refused(capsys, "show", str(folder / "bad"))
+
+
+def test_a_strategy_that_is_none_is_named_with_its_file(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(place / "runs" / "one", tmp_path / "bad")
+    (tmp_path / "bad" / "strategy.json").write_text('{"format": "x"}')
+    assert refused(capsys, "show", str(tmp_path / "bad")).startswith(
+        f"{tmp_path}/bad/strategy.json holds no strategy: "
+    )
 
 
 def test_a_run_without_records_has_nothing_to_export(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,85 @@
+"""The small files of a run, each refused in one sentence that names it when it is not what a run leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from autosync.errors import AutosyncError, SpecError
+from autosync.runs.result_schema import result_fault
+from autosync.spec import ClusterSpec, Strategy, parse_json
+
+__all__ = ["document_in", "result_of", "run_document", "state_of", "strategy_of"]
+
+NEEDED = {"name": str, "model_digest": str, "cluster": dict}
+CALLED = {str: "a text", dict: "an object", list: "a list", float: "a number"}
+
+
+def run_document(directory: Path) -> dict[str, Any]:
+    """What was asked, by run.json. Raises `AutosyncError`."""
+    file = directory / "run.json"
+    document = _read(file)
+    for field in NEEDED:
+        if field not in document:
+            raise AutosyncError(f"{file} needs the field {field!r}; name a run of autosync.tune.")
+    _check(document, NEEDED | {"options": dict}, file)
+    try:
+        ClusterSpec.from_json(document["cluster"])
+    except SpecError as error:
+        raise AutosyncError(f"{file} names a cluster that cannot be read: {error}") from None
+    return document
+
+
+def result_of(directory: Path) -> dict[str, Any] | None:
+    """What came out, by result.json; None before it did. Raises `AutosyncError`."""
+    file = directory / "result.json"
+    document = document_in(file)
+    if document is not None and (fault := result_fault(document)):
+        raise AutosyncError(
+            f"{file} must be as python -m autosync.runs schema says, but {fault}; remove it, and resume the run to "
+            f"have it made anew."
+        )
+    return document
+
+
+def state_of(directory: Path) -> dict[str, Any] | None:
+    """Where the search stands, by search.json; None before its first trial. Raises `AutosyncError`."""
+    file = directory / "search.json"
+    document = document_in(file)
+    if document is not None:
+        _check(document, {"searcher": dict, "seconds_gone": float}, file)
+        _check(document.get("searcher", {}), {"records": list}, file)
+    return document
+
+
+def strategy_of(directory: Path) -> Strategy | None:
+    """What is returned, by strategy.json; None before it is known. Raises `AutosyncError`."""
+    file = directory / "strategy.json"
+    document = document_in(file)
+    try:
+        return None if document is None else Strategy.from_json(document)
+    except SpecError as error:
+        raise AutosyncError(f"{file} holds no strategy: {error}") from None
+
+
+def document_in(file: Path) -> dict[str, Any] | None:
+    """The JSON object in `file`; None where there is none. Raises `AutosyncError`."""
+    return _read(file) if file.exists() else None
+
+
+def _check(document: Mapping[str, Any], kinds: Mapping[str, type], file: Path) -> None:
+    for field, kind in kinds.items():
+        value = document.get(field)
+        allowed = (int, float) if kind is float else kind
+        if field in document and (not isinstance(value, allowed) or isinstance(value, bool)):
+            raise AutosyncError(
+                f"In {file} {field!r} is {CALLED[kind]}, not {value!r:.60}; remove the run, or mend it."
+            )
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        return parse_json(file.read_bytes(), str(file), finite=True)
+    except OSError as error:
+        raise AutosyncError(f"{file} cannot be read: {error.strerror}.") from None
