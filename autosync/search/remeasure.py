@@ -97,9 +97,13 @@ def judge(
     candidates = [name for name, records in runs.items() if name not in baselines and 2 * len(records) > len(rounds)]
     baseline = min(measured_baselines, key=medians.__getitem__)
     if not candidates:
-        return _verdict(
-            runs[baseline], None, 1.0, (1.0, 1.0), "No candidate was timed in more than half of the rounds."
+        asked = any(each.strategy.digest not in baselines for turn in rounds for each in turn)
+        note = (
+            "No candidate was timed in more than half of the rounds."
+            if asked
+            else "None came to its end in the search, so none was measured again."
         )
+        return _verdict(runs[baseline], None, 1.0, (1.0, 1.0), note)
     candidate = min(candidates, key=medians.__getitem__)
     shared = sorted(set(runs[baseline]) & set(runs[candidate]))
     if len(shared) < len(rounds):

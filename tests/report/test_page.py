@@ -168,6 +168,30 @@ def test_a_run_that_was_interrupted_shows_its_best_so_far_and_calls_it_unproven(
     assert "Nothing was predicted" in page.sections["predictions"]
 
 
+def test_a_lucky_first_timing_is_not_the_best_so_far(tmp_path: Path) -> None:
+    """A was timed at 100 and at 140 ms, B at 110."""
+    lucky, steady = [each for each in search_records() if each.purpose == "baseline" and each.outcome == "ok"][:2]
+    records = (
+        replace(lucky, step_seconds=(0.1,) * 12),
+        replace(steady, step_seconds=(0.11,) * 12),
+        replace(lucky, step_seconds=(0.14,) * 12, purpose="remeasure", sequence=3, started_at=lucky.started_at + 1e3),
+    )
+    write_run(tmp_path / "runs" / "one", Story(records))
+    run = read_run(tmp_path / "runs" / "one")
+    assert run.winner_digest == run.best_baseline_digest == steady.strategy.digest
+    said = " ".join(seen(write_report(run)).text.split())
+    assert f"110.0 ms a step: the best so far, {steady.label}" in said
+
+
+def test_records_of_another_cluster_are_counted_though_nothing_failed(tmp_path: Path) -> None:
+    here, there = [each for each in search_records() if each.outcome == "ok"][:2]
+    elsewhere = replace(CLUSTER, nodes=tuple(replace(each, cores=9.0) for each in CLUSTER.nodes))
+    write_run(tmp_path / "runs" / "one", Story((here, replace(there, cluster=elsewhere))))
+    said = seen(write_report(read_run(tmp_path / "runs" / "one"))).sections["failures"]
+    assert "1 records of this run are of another cluster" in said
+    assert "None: every trial was timed to its end." in said
+
+
 def test_a_run_in_which_everything_failed_names_the_reasons(tmp_path: Path) -> None:
     records = tuple(
         replace(each, outcome="failed", reason=f"worker {at} broke", step_seconds=(), predicted_seconds=None)

@@ -22,15 +22,15 @@ OUTCOMES = {"failed": 0, "timed_out": 1, "lost": 2, "stopped": 3}
 
 def failures_section(findings: Findings) -> Section:
     ended = [each for each in findings.run.here if each.outcome != "ok"]
-    if not ended:
-        text = "None: every trial was timed to its end." if findings.points else "No trial has ended yet."
-        return _section([Note(text)])
     blocks: list[Block] = []
     elsewhere = len(findings.run.records) - len(findings.run.here)
     if elsewhere:
         blocks.append(
             Paragraph(f"{elsewhere} records of this run are of another cluster, and are left out everywhere.")
         )
+    if not ended:
+        text = "None: every trial was timed to its end." if findings.points else "No trial has ended yet."
+        return _section([*blocks, Note(text)])
     groups: dict[tuple[str, str], list[RuntimeRecord]] = {}
     for record in ended:
         groups.setdefault((record.outcome, _alike(record.reason)), []).append(record)

@@ -62,16 +62,18 @@ def commands_of(findings: Findings) -> list[tuple[str, str]]:
 def _unproven(findings: Findings, title: str) -> Headline:
     """Before the finals: the best so far, which may be lucky."""
     run = findings.run
-    complete = [each.record for each in findings.points if each.record.outcome == "ok"]
-    if not complete:
+    complete = [each for each in run.trials if each.outcome == "ok"]
+    own = [each for each in complete if each.strategy.digest == run.winner_digest]
+    if not own:
         sentence = "No trial has succeeded." if findings.points else "No trial has come to its end yet."
         return Headline(title, NOTHING, "no step time yet", "", sentence, "", commands_of(findings), _facts(findings))
-    best = min(complete, key=lambda record: record.median_seconds or 0.0)
+    best, steps = own[0], [seconds for each in own for seconds in each.step_seconds]
+    within = "one trial" if len(own) == 1 else f"{len(own)} trials"
     return Headline(
         title=title,
-        figure=milliseconds(best.median_seconds),
+        figure=milliseconds(run.median_seconds[best.strategy.digest]),
         unit=f"a step: the best so far, {strategy_name(best.label, best.strategy.digest, best.purpose)}",
-        uncertainty=f"95 % interval {interval_ms(median_interval(best.step_seconds))}, within one trial",
+        uncertainty=f"95 % interval {interval_ms(median_interval(steps))}, within {within}",
         sentence="There is no verdict yet: the best was not measured again in turns with the best baseline, and the "
         "best of many trials is somewhat lucky.",
         advice="Go on with the run to have it proven." if run.strategy is None else "It is unproven.",
