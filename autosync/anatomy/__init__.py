@@ -1,7 +1,7 @@
 """A strategy taken apart: who holds which bytes, what it decides in words, and how it differs from another."""
 
 from autosync.anatomy.architecture import ARCHITECTURES, architecture_of, summary_of
-from autosync.anatomy.holdings import Holding, gradient_bytes, holdings
+from autosync.anatomy.holdings import Holding, holdings
 from autosync.anatomy.nearest import Difference, Nearest, nearest_baseline
 from autosync.anatomy.quantities import duration, megabytes, milliseconds, model_in_words
 from autosync.anatomy.words import (
@@ -23,7 +23,6 @@ __all__ = [
     "compressor_in_words",
     "decision_in_words",
     "duration",
-    "gradient_bytes",
     "holdings",
     "marked",
     "megabytes",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from autosync.spec import ModelSpec, Strategy, Synchronizer, Variable, VariableStrategy, shard_sizes
 
-__all__ = ["Holding", "gradient_bytes", "holdings"]
+__all__ = ["Holding", "holdings"]
 
 
 @dataclass(frozen=True)
@@ -27,14 +27,7 @@ class Holding:
     @property
     def gradient_bytes(self) -> float:
         """Bytes of one replica's gradient of the shard in a step."""
-        return gradient_bytes(self.variable) * self.share
-
-
-def gradient_bytes(variable: Variable) -> float:
-    """Bytes of one replica's gradient in a step; a sparse one counts the rows it touches."""
-    if variable.rows_per_step is None:
-        return variable.bytes
-    return variable.bytes * min(variable.rows_per_step / variable.shape[0], 1.0)
+        return self.variable.gradient_bytes * self.share
 
 
 def holdings(strategy: Strategy, model: ModelSpec) -> list[Holding]:

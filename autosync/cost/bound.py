@@ -106,7 +106,7 @@ def _sum_bytes(variable: Variable, replicas: int) -> float:
     """That the sum of so many replicas' gradients of the variable comes to, however it is written down."""
     element = DTYPE_BYTES[variable.dtype]
     if variable.rows_per_step is not None:
-        return min(variable.bytes, variable.rows_per_step * variable.row_elements * element)
+        return variable.gradient_bytes
     if variable.factor_rows is not None:
         rank = min(replicas * variable.factor_rows, *variable.shape)
         return rank * (sum(variable.shape) - rank) * element

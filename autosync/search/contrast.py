@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import final
 
-from autosync.anatomy import gradient_bytes, megabytes
+from autosync.anatomy import megabytes
 from autosync.spec import AllReduce, ModelSpec, Strategy, Synchronizer
 
 __all__ = ["Contrast", "named"]
@@ -26,7 +26,7 @@ class Contrast:
 
     def bytes(self, name: str) -> float:
         """Bytes of one replica's gradient."""
-        return gradient_bytes(self.model.by_name[name])
+        return self.model.by_name[name].gradient_bytes
 
     def is_large(self, name: str) -> bool:
         return self.bytes(name) >= LARGE_SHARE * self.model.gradient_bytes

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import final
 
-from autosync.anatomy import gradient_bytes
 from autosync.cost import AnalyticSimulator
 from autosync.search.reversions import Reversion, reversions
 from autosync.spec import (
@@ -103,4 +102,4 @@ def _applied(reversion: Reversion, model: ModelSpec, winner: Strategy) -> Strate
 
 def _bytes(reversion: Reversion, model: ModelSpec) -> float:
     names = reversion.decisions or model.by_name
-    return sum(gradient_bytes(model.by_name[name]) for name in names)
+    return sum(model.by_name[name].gradient_bytes for name in names)

@@ -10,7 +10,7 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
-from autosync.spec import DTYPE_BYTES, AllReduce, ModelSpec, Strategy, Variable
+from autosync.spec import AllReduce, ModelSpec, Strategy
 
 __all__ = ["DecisionCoder", "Decisions"]
 
@@ -54,7 +54,7 @@ class DecisionCoder:
     def __init__(self, model: ModelSpec) -> None:
         self._model = model
         self._numbers: dict[Hashable, int] = {}
-        gradient_bytes = np.array([_gradient_bytes(variable) for variable in model.variables], np.float64)
+        gradient_bytes = np.array([variable.gradient_bytes for variable in model.variables], np.float64)
         self._share: list[float] = (gradient_bytes / gradient_bytes.sum()).tolist()
         # Half by bytes, which decide bandwidth; half by count, since every small variable costs messages too.
         self._weights: Floats = 0.5 * np.array(self._share) + 0.5 / len(self._share)
@@ -100,9 +100,3 @@ class DecisionCoder:
         scale = math.log1p(len(codes))
         busiest = max(loads.values(), default=0.0)
         return codes, [reduced, math.log1p(len(leaders)) / scale, busiest, math.log1p(served_shards) / scale]
-
-
-def _gradient_bytes(variable: Variable) -> float:
-    if variable.rows_per_step is None:
-        return variable.bytes
-    return variable.rows_per_step * variable.row_elements * DTYPE_BYTES[variable.dtype]

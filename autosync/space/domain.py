@@ -8,7 +8,6 @@ from typing import NamedTuple, TypeAlias, final
 
 from autosync.space.naming import compressor_text, cut_text, reduction_text, server_text
 from autosync.spec import (
-    DTYPE_BYTES,
     AllReduce,
     Compressor,
     ParameterServer,
@@ -98,10 +97,7 @@ class Domain:
     @cached_property
     def gradient_bytes(self) -> float:
         """Bytes of one replica's gradient in a step; a sparse one counts its touched rows."""
-        variable = self.variable
-        if variable.rows_per_step is None:
-            return float(variable.bytes)
-        return variable.rows_per_step * variable.row_elements * DTYPE_BYTES[variable.dtype]
+        return float(self.variable.gradient_bytes)
 
     def bucket_kind(self, shard: AllReduce) -> BucketKind:
         key = shard.algorithm, shard.compressor

@@ -61,6 +61,13 @@ class Variable:
         """Bytes of the variable, and of its gradient when that is dense."""
         return self.elements * DTYPE_BYTES[self.dtype]
 
+    @property
+    def gradient_bytes(self) -> float:
+        """Bytes of one replica's gradient in a step; a sparse one counts the rows it touches."""
+        if self.rows_per_step is None:
+            return self.bytes
+        return min(self.bytes, self.rows_per_step * self.row_elements * DTYPE_BYTES[self.dtype])
+
     def to_json(self) -> dict[str, Any]:
         document: dict[str, Any] = {
             "name": self.name,
@@ -165,13 +172,8 @@ class ModelSpec:
 
     @property
     def gradient_bytes(self) -> float:
-        """Bytes of all gradients of one replica's step; a sparse one counts its touched rows."""
-        return sum(
-            variable.bytes
-            if variable.rows_per_step is None
-            else variable.rows_per_step * variable.row_elements * DTYPE_BYTES[variable.dtype]
-            for variable in self.variables
-        )
+        """Bytes of all gradients of one replica's step."""
+        return sum(variable.gradient_bytes for variable in self.variables)
 
     @property
     def flops(self) -> float:

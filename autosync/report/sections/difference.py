@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autosync.anatomy import Difference, gradient_bytes, megabytes
+from autosync.anatomy import Difference, megabytes
 from autosync.report.blocks import Block, Column, Note, Paragraph, Row, Section, Table
 from autosync.report.findings import Findings
 from autosync.report.numbers import percent
@@ -38,11 +38,11 @@ def difference_section(findings: Findings) -> Section:
 
 
 def _row(difference: Difference, model: ModelSpec) -> Row:
-    names = sorted(difference.variables, key=lambda name: -gradient_bytes(model.by_name[name]))
+    names = sorted(difference.variables, key=lambda name: -model.by_name[name].gradient_bytes)
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     size = megabytes(_bytes(difference, model))
     return Row((", ".join(names[:NAMED]) + more, size, difference.here, difference.there))
 
 
 def _bytes(difference: Difference, model: ModelSpec) -> float:
-    return sum(gradient_bytes(model.by_name[name]) for name in difference.variables)
+    return sum(model.by_name[name].gradient_bytes for name in difference.variables)

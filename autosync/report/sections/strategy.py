@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from autosync.anatomy import decision_in_words, gradient_bytes, megabytes, strategy_in_words
+from autosync.anatomy import decision_in_words, megabytes, strategy_in_words
 from autosync.report.blocks import Block, Column, Note, Picture, Points, Row, Section, Table
 from autosync.report.findings import Findings
 from autosync.report.numbers import NOTHING, counted, rate
@@ -75,9 +75,9 @@ def _variables(winner: Strategy, model: ModelSpec, holders: Sequence[Holder]) ->
         for name in dict.fromkeys(part.variable.name for part in holder.parts):
             where.setdefault(name, []).append(holder.name)
     rows = []
-    for variable in sorted(model.variables, key=lambda each: -gradient_bytes(each)):
+    for variable in sorted(model.variables, key=lambda each: -each.gradient_bytes):
         decision = winner.by_name[variable.name]
-        size = megabytes(gradient_bytes(variable)) + (" in rows" if variable.sparse else "")
+        size = megabytes(variable.gradient_bytes) + (" in rows" if variable.sparse else "")
         shape = " \N{MULTIPLICATION SIGN} ".join(map(str, variable.shape)) or "scalar"
         who = ", ".join(where[variable.name])
         rows.append(Row((variable.name, shape, size, decision_in_words(decision, variable), who)))
