@@ -19,7 +19,9 @@ def facts_of(cell: Cell) -> dict[str, Any]:
     label, _ = cell.best_baseline
     best = min(cell.trials, key=lambda each: cell.seconds[each])
     seconds = np.array(list(cell.seconds.values()))
-    hits = [cell.is_hit(each) for trials in cell.trials.values() for each in trials if each.purpose != "baseline"]
+    # By strategy, not by purpose: baselines were timed again too.
+    baselines = {strategy for _, strategy in cell.baselines}
+    hits = [cell.is_hit(each) for strategy, own in cell.trials.items() if strategy not in baselines for each in own]
     return {
         "cell": cell.name,
         "data": cell.digest,

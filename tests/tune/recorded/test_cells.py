@@ -106,6 +106,16 @@ def test_what_cannot_be_read_is_said_in_a_sentence(tmp_path: Path) -> None:
         read_cells(folder, ["mlp@four"])
 
 
+def test_the_share_of_hits_is_of_all_trials_but_those_of_baselines_which_are_none_when_timed_again_either() -> None:
+    """All searched trials are twenty times as fast, and hits: what else is counted brings the share below one."""
+    timed = [each for each in records_of("two") if each.outcome == "ok"]
+    baselines = [each for each in timed if each.purpose == "baseline"]
+    again = [replace(each, purpose="remeasure", started_at=each.started_at + 1000) for each in baselines]
+    searched = [faster(each, 0.05) for each in timed if each.purpose != "baseline"]
+    (found,), _ = cells_of([*baselines, *again, *searched])
+    assert facts_of(found)["hit_share"] == 1.0
+
+
 def test_facts_say_what_there_is_to_find() -> None:
     found = cell()
     facts = facts_of(found)
