@@ -43,6 +43,13 @@ def test_resamples_of_a_constant_are_that_constant_and_of_others_they_spread() -
     assert estimate.low < estimate.value < estimate.high
 
 
+def test_an_estimate_s_interval_leaves_out_a_fortieth_of_the_resamples_at_either_end() -> None:
+    resamples = np.random.default_rng(0).permutation(np.arange(1001.0))
+    found = estimate_of(np.array([400.0, *resamples]))
+    assert found.value == 400.0
+    assert (found.low, found.high) == pytest.approx((25, 975), abs=1.5)
+
+
 def test_estimates_are_written_with_their_intervals() -> None:
     assert in_trials(Estimate(17.0, 12.0, math.inf), 100) == "17 [12, >100]"
     assert in_times(Estimate(1.345, 1.29, 1.381)) == "1.34 [1.29, 1.38]"
