@@ -1,4 +1,4 @@
-"""Curves of searches: regret, trials to be close, area, and hit-rates, on rows that one can check by hand."""
+"""Curves of searches, their standings, tables and costs, on rows that one can check by hand."""
 
 from __future__ import annotations
 
@@ -138,6 +138,13 @@ def test_times_fewer_trials_are_a_geometric_mean_over_cells() -> None:
     found = STANDINGS.fewer_trials("gp", "random")
     assert (found.value, found.low, found.high) == pytest.approx((2.0, 2.0, 2.0))
     assert STANDINGS.fewer_trials("random", "gp").value == pytest.approx(0.5)
+
+
+def test_times_fewer_trials_are_ratios_of_medians_so_that_one_slow_seed_says_little() -> None:
+    """After 1 trial, 2, and never, which counts as 6: the median is 2, the mean 3, and resamples hold any of them."""
+    rows = [*contest("a@b", "random", [4, 4, 4]), *contest("a@b", "gp", [1, 2, 6])]
+    found = Standings.of(curves_of(rows), baselines=True).fewer_trials("gp", "random")
+    assert (found.value, found.low, found.high) == pytest.approx((4 / 2, 4 / 6, 4 / 1))
 
 
 def test_trials_of_all_cells_and_the_share_that_came_close_in_time() -> None:
