@@ -160,6 +160,20 @@ def test_less_area_and_the_speed_up_after_some_trials() -> None:
     assert STANDINGS.improvement("gp", 2).value == pytest.approx(math.sqrt(2.0 * 2 / 3))
 
 
+def test_cells_with_less_area_are_counted_of_those_that_differ() -> None:
+    """Three better and one worse: heads three times in four throws, or as uneven, has a chance of 10 in 16."""
+    first = {"a@b": (2, 4), "c@d": (1, 2), "e@f": (3, 5), "g@h": (5, 1), "i@j": (3, 3)}
+    rows = [
+        each
+        for cell, (gp, random) in first.items()
+        for each in (*contest(cell, "gp", [gp] * 3), *contest(cell, "random", [random] * 3))
+    ]
+    standings = Standings.of(curves_of(rows), baselines=True)
+    assert standings.cells_with_less_area("gp", "random") == (3, 4, pytest.approx(10 / 16))
+    assert standings.cells_with_less_area("random", "gp") == (1, 4, pytest.approx(10 / 16))
+    assert standings.cells_with_less_area("gp", "gp") == (0, 0, 1.0)
+
+
 def test_only_those_that_are_wanted_take_part() -> None:
     assert STANDINGS.only(lambda name: name == "gp").searchers == ["gp"]
 
