@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from autosync.bench.curves import Contest, curves_of
-from autosync.bench.replay_tables import targets_table
+from autosync.bench.replay_tables import ablations_table, targets_table
 from autosync.bench.standings import Standings
 
 
@@ -199,3 +199,19 @@ def test_the_best_rival_is_the_one_that_guided_search_beats_by_least() -> None:
     assert (near, median) == ("yes", "1.5 [1, 2]")
     assert (rival, half) == ("at most half the trials of the best rival, gp", "yes")
     assert times.startswith("2.45 [")
+
+
+def test_an_ablation_tells_how_much_more_a_search_needs_without_a_part() -> None:
+    """The whole needs 2 trials in place of 4, and 3 of 6 (never, of 5): its areas are 1 in place of 3, and 2 of 5."""
+    rows = [
+        *contest("a@b", "guided-replay", [2, 2, 2]),
+        *contest("a@b", "guided-analytic", [4, 4, 4]),
+        *contest("c@d", "guided-replay", [3, 3, 3]),
+        *contest("c@d", "guided-analytic", [6, 6, 6]),
+    ]
+    table = ablations_table(Standings.of(curves_of(rows), baselines=True), "ablations", "Ablations")
+    (line,) = [dict(zip(table.header, each, strict=True)) for each in table.rows]
+    assert (line["to 5 %, whole"], line["to 5 %, without"]) == ("2.5 [2, 3]", ">5 [4, >5]")
+    assert line["more trials"] == "2.00 [2.00, 2.00]"
+    assert line["more area"] == "2.74 [2.74, 2.74]"
+    assert line["cells"] == "2 of 2 (p 0.5)"
