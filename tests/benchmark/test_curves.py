@@ -8,9 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from autosync.bench.contenders import IDEAL
 from autosync.bench.curves import Contest, curves_of
-from autosync.bench.replay_tables import ablations_table, targets_table
+from autosync.bench.intervals import share_of
+from autosync.bench.replay_tables import ablations_table, hits_table, targets_table
 from autosync.bench.standings import Standings
+from autosync.bench.words import in_percent
 
 
 def row(true: list[float], seed: int = 0, **changed: Any) -> dict[str, Any]:
@@ -215,3 +218,17 @@ def test_an_ablation_tells_how_much_more_a_search_needs_without_a_part() -> None
     assert line["more trials"] == "2.00 [2.00, 2.00]"
     assert line["more area"] == "2.74 [2.74, 2.74]"
     assert line["cells"] == "2 of 2 (p 0.5)"
+
+
+def test_hit_rates_are_of_the_trials_that_a_searcher_chose() -> None:
+    """Baselines and what is timed again are neither hits, though one is faster, nor misses; nor is a missing trial."""
+    purposes = ["baseline", "remeasure", "search", "search", "search"]
+    rows = [
+        row([1.5, 3.0, 1.5, 3.0, 3.0], purposes=purposes),
+        row([3.0, 1.5, 3.0, 1.5], seed=1, purposes=purposes[:4]),
+        row([1.5, 1.5], searcher=IDEAL),
+    ]
+    facts = [{"cell": "a@b", "hit_share": 0.125}, {"cell": "elsewhere", "hit_share": 0.5}]
+    table = hits_table(Standings.of(curves_of(rows), baselines=True), facts, "hits", "given")
+    assert table.rows == [("random", in_percent(share_of(2, 5)), "5")]
+    assert "Of the pools' trials 12.5 % are." in table.about
