@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from autosync.bench.contenders import IDEAL
+from autosync.bench.cost import replay_costs
 from autosync.bench.curves import Contest, curves_of
 from autosync.bench.intervals import share_of
 from autosync.bench.replay_tables import ablations_table, hits_table, targets_table
@@ -232,3 +233,26 @@ def test_hit_rates_are_of_the_trials_that_a_searcher_chose() -> None:
     table = hits_table(Standings.of(curves_of(rows), baselines=True), facts, "hits", "given")
     assert table.rows == [("random", in_percent(share_of(2, 5)), "5")]
     assert "Of the pools' trials 12.5 % are." in table.about
+
+
+def test_a_replayed_search_costs_the_trials_that_it_is_charged_and_its_thinking_about_them() -> None:
+    """40 of 80 trials: half of 8 s of thinking, and the 400, 800 or 1200 s until the 40th, the first fast one."""
+    rows = [
+        row(
+            [2.0] * 39 + [1.0] * 41,
+            seed,
+            searcher="guided",
+            trials=80,
+            clock_seconds=[seconds * number for number in range(1, 81)],
+            search_seconds=8.0,
+        )
+        for seed, seconds in enumerate([10.0, 20.0, 30.0])
+    ]
+    fact = {"cell": "a@b", "model": "bert-mini", "replicas": 4, "batch_size": 8, "baseline_seconds": 2.0}
+    unknown = fact | {"cell": "c@d", "model": "of no known data"}
+    standings = Standings.of(curves_of([*rows, *(each | {"cell": "c@d"} for each in rows)]), baselines=True)
+    (cost,) = replay_costs(standings, [fact, unknown, fact | {"cell": "not searched"}])
+    assert (cost.cell, cost.trials, cost.baseline_seconds, cost.examples_a_step) == ("a@b", 40, 2.0, 32)
+    spent = cost.search_seconds
+    assert (spent.value, spent.low, spent.high) == (804.0, 404.0, 1204.0)
+    assert cost.speedup.value == 2.0
