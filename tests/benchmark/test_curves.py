@@ -178,6 +178,18 @@ def test_cells_with_less_area_are_counted_of_those_that_differ() -> None:
     assert standings.cells_with_less_area("gp", "gp") == (0, 0, 1.0)
 
 
+def test_what_a_search_returns_is_that_of_its_last_trial_until_then() -> None:
+    """Measured fastest are the first, the second, the third; the last two stay behind the third."""
+    lucky = [
+        row([1.5, 1.0, 1.3, 1.2, 1.1], seed, measured_seconds=[1.5, 1.1, 0.9, 1.2, 0.95], best_seconds=best)
+        for seed, best in enumerate([1.0, 1.0, 0.5])
+    ]
+    standings = Standings.of(curves_of(lucky), baselines=True)
+    found = [standings.returned("random", trials) for trials in (1, 2, 3, 5, 40)]
+    assert [each.value for each in found] == pytest.approx([0.5, 0.0, 0.3, 0.3, 0.3])
+    assert found[-1].high == pytest.approx(1.3 / 0.5 - 1)
+
+
 def test_only_those_that_are_wanted_take_part() -> None:
     assert STANDINGS.only(lambda name: name == "gp").searchers == ["gp"]
 
