@@ -134,6 +134,22 @@ def test_nobody_is_timed_again_where_that_is_switched_off() -> None:
     assert {each.purpose for each in records} == {"baseline", "search"}
 
 
+@pytest.mark.parametrize(("share", "explored"), [(1.0, {True}), (0.0, {False})])
+def test_picks_are_explored_as_often_as_is_asked_for_but_those_timed_again(share: float, explored: set[bool]) -> None:
+    guided = searcher(replace(FEW, explore_share=share))
+    proposals = guided.ask(100)
+    assert all(each.purpose == "baseline" for each in proposals), "the first seeds are no picks"
+    picked: list[Proposal] = []
+    for _ in range(FEW.retime_every):
+        for each in proposals:
+            guided.tell(answer(each))
+        proposals = guided.ask(100)
+        picked += proposals
+    chosen = [each for each in picked if each.purpose != "remeasure"]
+    assert len(chosen) == len(picked) - 1
+    assert {each.label == "explore" for each in chosen} == explored
+
+
 def test_what_a_round_proposes_does_not_depend_on_a_simulators_earlier_fits() -> None:
     def digests(simulator: AnalyticSimulator) -> list[str]:
         return [each.strategy.digest for each in run_search(searcher(simulator=simulator), answer, 16)]
