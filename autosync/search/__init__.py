@@ -5,13 +5,7 @@ from autosync.search.counterfactuals import Counterfactual, counterfactuals
 from autosync.search.evolution import EvolutionOptions, EvolutionSearch
 from autosync.search.guided import GuidedOptions, GuidedSearch
 from autosync.search.loop import run_search
-from autosync.search.metrics import (
-    best_so_far,
-    kendall_tau,
-    pairwise_accuracy,
-    regret,
-    strategy_medians,
-)
+from autosync.search.metrics import best_so_far, pairwise_accuracy, strategy_medians
 from autosync.search.protocol import Foresight, Proposal, Searcher, Weighing, ask_within
 from autosync.search.random_search import RandomSearch
 from autosync.search.remeasure import Verdict, interleaved, judge, speedup, speedup_interval
@@ -37,10 +31,8 @@ __all__ = [
     "counterfactuals",
     "interleaved",
     "judge",
-    "kendall_tau",
     "median_interval",
     "pairwise_accuracy",
-    "regret",
     "run_search",
     "speedup",
     "speedup_interval",

@@ -7,20 +7,12 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import kendalltau
 
 from autosync.spec import RuntimeRecord
 
-__all__ = ["best_so_far", "kendall_tau", "pairwise_accuracy", "regret", "strategy_medians"]
+__all__ = ["best_so_far", "pairwise_accuracy", "strategy_medians"]
 
 Floats = npt.NDArray[np.float64]
-
-
-def kendall_tau(predicted: Sequence[float], measured: Sequence[float]) -> float:
-    """Rank agreement, tau-b: 1 the same order, -1 reversed; NaN when either says all the same, or for under two."""
-    if len(predicted) < 2:
-        return float("nan")
-    return float(kendalltau(predicted, measured).statistic)
 
 
 def pairwise_accuracy(predicted: Sequence[float], measured: Sequence[float]) -> float:
@@ -39,11 +31,6 @@ def best_so_far(records: Sequence[RuntimeRecord]) -> Floats:
     """Least median step seconds after each record, float64 (n,); infinite until one is timed."""
     medians = [float("inf") if record.median_seconds is None else record.median_seconds for record in records]
     return np.minimum.accumulate(np.array(medians, np.float64))
-
-
-def regret(records: Sequence[RuntimeRecord], best_known_seconds: float) -> Floats:
-    """After each record, by what share the best so far is slower than the best known, float64 (n,)."""
-    return best_so_far(records) / best_known_seconds - 1.0
 
 
 def strategy_medians(records: Sequence[RuntimeRecord]) -> dict[str, float]:
