@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from autosync.search.protocol import Proposal, Searcher, ask_within
 from autosync.spec import RuntimeRecord
@@ -15,17 +15,16 @@ def run_search(
     evaluate: Callable[[Proposal], RuntimeRecord],
     trials: int,
     on_record: Callable[[RuntimeRecord], None] | None = None,
-    is_over: Callable[[Sequence[RuntimeRecord]], bool] = lambda _: False,
 ) -> list[RuntimeRecord]:
     """Time up to `trials` proposals one after the other, and return their records in order.
 
-    Fewer are timed when the space is used up, or `is_over` says so of the records there are; else all seeds are among
-    them, if there are trials enough. `on_record` gets each record before the searcher does, so that what it stores is
-    never behind what the searcher knows. What was pending when a search stopped comes first.
+    Fewer are timed when the space is used up; else all seeds are among them, if there are trials enough. `on_record`
+    gets each record before the searcher does, so that what it stores is never behind what the searcher knows. What was
+    pending when a search stopped comes first.
     """
     records: list[RuntimeRecord] = []
     unfinished = searcher.pending()
-    while len(records) < trials and not is_over(records):
+    while len(records) < trials:
         proposals = unfinished[:1] or ask_within(searcher, trials - len(records))
         del unfinished[:1]
         if not proposals:

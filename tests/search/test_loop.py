@@ -27,16 +27,6 @@ def test_a_record_is_stored_before_the_searcher_learns_of_it():
     assert searcher.pending() == []
 
 
-def test_a_search_ends_as_soon_as_it_is_said_to_be_over():
-    searcher = RandomSearch(SPACE_HERE, SEEDS, 0)
-
-    def is_over(records):
-        return len(records) == 2
-
-    assert len(run_search(searcher, lambda each: timed(SPACE_HERE, each, truth()), 5, is_over=is_over)) == 2
-    assert searcher.pending() == []
-
-
 def test_what_was_pending_when_a_search_stopped_comes_first():
     searcher = RandomSearch(SPACE_HERE, SEEDS, 0)
     pending = searcher.ask(3)
