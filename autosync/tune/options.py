@@ -69,7 +69,8 @@ class OptionsError(AutosyncError, ValueError):
 class TuneOptions(BaseModel):
     """Options of one search. `create` checks them and says what is wrong in one sentence."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    # Records and requests are JSON, which has no infinity; an option without a limit is left out instead.
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     model: str = Field(min_length=1)
     trials: int = Field(200, ge=1)

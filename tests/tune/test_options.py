@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -41,10 +42,14 @@ def test_an_option_out_of_range_is_refused_in_one_sentence_with_the_rule_and_wha
     assert str(refusal.value) == sentence
 
 
-def test_not_a_number_is_no_time_budget_and_no_stop_factor() -> None:
-    for name in ("time_budget_seconds", "stop_factor"):
-        with pytest.raises(OptionsError, match=f"{flag(name)} must be greater than . not nan".replace(" not", ", not")):
-            TuneOptions.create(model="mlp", out=Path("run"), **{name: float("nan")})
+@pytest.mark.parametrize(
+    "name", ["time_budget_seconds", "trial_time_limit_seconds", "stop_factor", "node_wait_seconds"]
+)
+def test_what_is_measured_in_seconds_or_times_must_be_finite(name: str) -> None:
+    for endless in (math.inf, math.nan):
+        with pytest.raises(OptionsError) as refusal:
+            TuneOptions.create(model="mlp", out=Path("run"), **{name: endless})
+        assert str(refusal.value) == f"{flag(name)} must be a finite number, not {endless!r}."
 
 
 def test_a_seed_that_a_record_cannot_hold_is_refused() -> None:
