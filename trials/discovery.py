@@ -14,10 +14,14 @@ from trials.cluster.racks import ASSUMED_UPLINK, CORE, Attached, joined
 from trials.labels import RACK_LABEL
 from trials.seats import machines_of, part_of, shared_cores_of
 
-__all__ = ["cluster_from_ray_nodes", "local_cluster", "matched"]
+__all__ = ["check_room_here", "cluster_from_ray_nodes", "local_cluster", "matched"]
 
 WORKERS_OF_A_SINGLE_NODE = 4
 """How many worker processes a CPU machine that plays a cluster has by default."""
+
+MOST_WORKERS_A_CORE = 64
+"""Each is a process that loads TensorFlow, which takes hundreds of MB: so many would fill more memory than a machine
+has for a core, and Ray starts them all at once before anything can be said of it."""
 
 
 def cluster_from_ray_nodes(ray_nodes: Sequence[Mapping[str, Any]], workers: int | None = None) -> ClusterSpec:
@@ -87,9 +91,21 @@ def matched(stated: ClusterSpec, ray_nodes: Sequence[Mapping[str, Any]], missing
 def local_cluster(workers: int = WORKERS_OF_A_SINGLE_NODE) -> ClusterSpec:
     """This machine, its CPU cores shared by `workers` workers, its links assumed. Raises `ClusterError`."""
     _check_workers(workers)
+    check_room_here(workers)
     return _with_assumed_links(
         [Attached(Node("node0", "127.0.0.1", float(os.cpu_count() or 1), workers=workers), ASSUMED_UPLINK)]
     )
+
+
+def check_room_here(workers: int) -> None:
+    """Raise `ClusterError` for more workers than this machine, whatever it is, could hold by itself."""
+    cores = os.cpu_count() or 1
+    most = MOST_WORKERS_A_CORE * cores
+    if workers > most:
+        raise ClusterError(
+            f"This machine takes at most {most} workers, {MOST_WORKERS_A_CORE} for each of its {cores} cores, "
+            f"not {workers}; lower --workers, or join a cluster of several machines with --address."
+        )
 
 
 def _check_workers(workers: int) -> None:

@@ -13,13 +13,13 @@ import ray
 
 from autosync.errors import ClusterError
 from autosync.spec import ClusterSpec
-from trials.discovery import WORKERS_OF_A_SINGLE_NODE
+from trials.discovery import WORKERS_OF_A_SINGLE_NODE, check_room_here
 from trials.interruption import ctrl_c_is_ignored
 from trials.labels import CORES_RESOURCE
 from trials.ray_settings import RAY_SETTINGS
 from trials.reasons import reason_of
 
-__all__ = ["RayStart", "cpus_per_worker", "start_ray"]
+__all__ = ["RayStart", "check_workers", "cpus_per_worker", "start_ray"]
 
 NOT_SHIPPED = ["/.git", "/.venv", "/data", "/runs", "**/__pycache__"]
 """What of a working directory stays here, as .gitignore would say it."""
@@ -41,15 +41,28 @@ class RayStart:
     working_dir: Path | None = None
 
 
+def check_workers(workers: int | None, address: str | None) -> None:
+    """Raise `ClusterError` for more workers than a Ray started here could hold; a cluster that is joined may be large.
+
+    Starts nothing, so that it can be asked before anything else is.
+    """
+    if workers is not None and _to_join(address) is None:
+        check_room_here(workers)
+
+
 def start_ray(start: RayStart) -> str:
-    """Connect this process to Ray; what was done, in a sentence. Raises `ClusterError` when no cluster answers."""
+    """Connect this process to Ray; what was done, in a sentence.
+
+    Raises `ClusterError` when no cluster answers, or this machine has no room for so many workers.
+    """
+    check_workers(start.workers, start.address)
     for name, value in {**RAY_SETTINGS, "RAY_TRAIN_V2_ENABLED": "0"}.items():
         os.environ.setdefault(name, value)
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": True}
     if start.working_dir is not None:
         quiet["runtime_env"] = {"working_dir": str(start.working_dir), "excludes": NOT_SHIPPED}
-    address = start.address or os.environ.get("RAY_ADDRESS")
-    if address:
+    address = _to_join(start.address)
+    if address is not None:
         context: Any = _joined(address, quiet)
         return f"Joined the Ray cluster at {context.address_info['address']}."
     cores = os.cpu_count() or 1
@@ -65,6 +78,11 @@ def start_ray(start: RayStart) -> str:
         )
     board = f" Dashboard: http://{context.dashboard_url}" if context.dashboard_url else ""
     return f"Started a local Ray on {cores} cores.{board}"
+
+
+def _to_join(address: str | None) -> str | None:
+    """The address of the cluster to join, given or in the environment; None when a Ray is to be started here."""
+    return address or os.environ.get("RAY_ADDRESS") or None
 
 
 def _joined(address: str, quiet: dict[str, Any]) -> Any:

@@ -1,4 +1,4 @@
-"""What can be refused before anything is started: an unknown model, space or file."""
+"""What can be refused before anything is started: an unknown model, space or file, or more workers than fit."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from autosync.tune.options import OptionsError, TuneOptions
 from autosync.tune.simulators import check_warm_start
 from autosync.tune.spaces import load_space
 from trials.cluster_file import read_cluster_file
+from trials.local_ray import check_workers
 from trials.opening import check_model_name
 
 __all__ = ["check_cheap_things"]
@@ -17,6 +18,7 @@ def check_cheap_things(options: TuneOptions) -> None:
     """Raises the `AutosyncError` that says what is wrong."""
     check_model_name(options.model)
     check_installed(options.searcher)
+    check_workers(options.workers, options.address)
     load_space(options.space or default_space(resolve_name(options.model, 0))).without(*options.without_rules)
     if options.cluster is not None:
         read_cluster_file(options.cluster)

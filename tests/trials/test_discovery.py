@@ -10,7 +10,7 @@ import pytest
 from autosync.errors import ClusterError
 from autosync.spec import ClusterSpec, Figure, Link, Node, SharedCores
 from tests import cases
-from trials.discovery import cluster_from_ray_nodes, local_cluster, matched
+from trials.discovery import MOST_WORKERS_A_CORE, check_room_here, cluster_from_ray_nodes, local_cluster, matched
 
 
 def node(
@@ -34,6 +34,17 @@ def test_each_of_several_nodes_has_one_worker_and_the_head_comes_first() -> None
     assert [each.address for each in cluster.nodes] == ["10.0.0.9", "10.0.0.1", "10.0.0.3"]
     assert [each.name for each in cluster.nodes] == ["node0", "node1", "node2"]
     assert [each.workers for each in cluster.nodes] == [1, 1, 1]
+
+
+def test_a_machine_has_room_for_so_many_workers_a_core_and_a_cluster_that_is_joined_may_have_more() -> None:
+    most = MOST_WORKERS_A_CORE * (os.cpu_count() or 1)
+    check_room_here(most)
+    for refused in (check_room_here, local_cluster):
+        with pytest.raises(
+            ClusterError, match=rf"^This machine takes at most {most} workers, .*, not {most + 1}; lower"
+        ):
+            refused(most + 1)
+    assert len(cluster_from_ray_nodes([node("10.0.0.1")], most + 1).server_devices) == most + 1
 
 
 def test_nodes_that_play_machines_tell_of_the_real_one_that_they_share() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -55,6 +56,17 @@ def test_a_checkpoint_that_is_none_is_refused_and_said_what_one_is() -> None:
 
 def test_no_trials_are_refused() -> None:
     assert refused("--model", "mlp", "--trials", "0") == "--trials must be greater than or equal to 1, not 0."
+
+
+def test_more_workers_than_any_machine_holds_are_refused_before_one_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    cores = os.cpu_count() or 1
+    sentence = refused("--model", "mlp", "--workers", "1000000", "--out", "run")
+    assert sentence == (
+        f"This machine takes at most {64 * cores} workers, 64 for each of its {cores} cores, not 1000000; "
+        "lower --workers, or join a cluster of several machines with --address."
+    )
+    assert not Path("run").exists()
 
 
 @pytest.mark.parametrize(
