@@ -1,6 +1,8 @@
 """`python -m autosync.tune`."""
 
+import sys
+
 from autosync.tune.cli import main
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -4,18 +4,31 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
 from autosync.errors import AutosyncError
-from autosync.tune.options import ON_NODE_LOSS, SEARCHERS, SIMULATORS, TRAINING_STEPS, TuneOptions
+from autosync.tune.options import ON_NODE_LOSS, SEARCHERS, SIMULATORS, TRAINING_STEPS, OptionsError, TuneOptions
 
-__all__ = ["INTERRUPTED", "main"]
+__all__ = ["INTERRUPTED", "command", "main"]
+
+REFUSED = 2
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as shells have it."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; its exit status. What was asked wrongly is one sentence on stderr."""
+    try:
+        return int(command.main(arguments, prog_name="python -m autosync.tune", standalone_mode=False) or 0)
+    except click.ClickException as error:
+        return _refused(error.format_message())
+    except AutosyncError as error:
+        return _refused(str(error))
 
 
 @click.command(context_settings={"show_default": True, "max_content_width": 110})
@@ -61,33 +74,36 @@ INTERRUPTED = 130
     "--reprobe", is_flag=True, help="With --resume: measure the links again, and check that they are as before."
 )
 @click.option("--working-dir", type=Path, help="Directory that Ray ships to every node, with your model in it.")
-def main(out: Path | None, **given: Any) -> None:
+def command(out: Path | None, **given: Any) -> int:
     """Find the fastest gradient-synchronization strategy for a model on this cluster, by measuring."""
     if out is None:
         if given["resume"]:
-            _refuse("--resume needs --out, the directory of the run to go on with.")
+            raise OptionsError("--resume needs --out, the directory of the run to go on with.")
         stem = given["model"].replace(":", "-").replace("/", "-")
         out = Path("runs") / f"{stem}-{time.strftime('%Y%m%d-%H%M%S')}"
+    options = TuneOptions.create(out=out, **given)
     try:
-        options = TuneOptions.create(out=out, **given)
-        if options.replay is not None:
-            from autosync.tune.recorded.searching import search_recorded
-
-            sys.exit(search_recorded(options, click.echo))
-        if options.emulate is not None:
-            from autosync.tune.emulation import is_inside, tune_emulated
-
-            if not is_inside():
-                sys.exit(tune_emulated(options.emulate, options, sys.argv[1:]))
-        from autosync.tune.compose import tune  # Ray and pyarrow are imported only once the options are right
-
-        sys.exit(tune(options))
-    except AutosyncError as error:
-        _refuse(str(error))
+        return _search(options)
     except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
+        return INTERRUPTED
 
 
-def _refuse(sentence: str) -> None:
+def _search(options: TuneOptions) -> int:
+    """The search where `options` have it: among records, on a cluster made for it, or on the one there is."""
+    if options.replay is not None:
+        from autosync.tune.recorded.searching import search_recorded
+
+        return search_recorded(options, click.echo)
+    if options.emulate is not None:
+        from autosync.tune.emulation import is_inside, tune_emulated
+
+        if not is_inside():
+            return tune_emulated(options.emulate, options, sys.argv[1:])
+    from autosync.tune.compose import tune  # Ray and pyarrow are imported only once the options are right
+
+    return tune(options)
+
+
+def _refused(sentence: str) -> int:
     click.echo(f"autosync: {sentence}", err=True)
-    sys.exit(2)
+    return REFUSED

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 import pytest
 import ray
-from click.testing import CliRunner, Result
 
-from autosync.tune.cli import main
+from autosync.tune.cli import command, main
 from autosync.tune.options import TuneOptions
 
 ROOT = Path(__file__).parents[2]
@@ -30,13 +31,14 @@ def nothing_is_started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def refused(*arguments: str) -> str:
     """The one sentence on standard error."""
-    result: Result = CliRunner().invoke(main, arguments)
-    assert result.exception is None or isinstance(result.exception, SystemExit)
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr.startswith("autosync: ")
-    assert result.stderr.endswith(".\n")
-    assert result.stderr.count("\n") == 1
-    return result.stderr.removeprefix("autosync: ").strip()
+    with redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as err:
+        assert main(arguments) == 2
+    assert out.getvalue() == ""
+    told = err.getvalue()
+    assert told.startswith("autosync: ")
+    assert told.endswith(".\n")
+    assert told.count("\n") == 1
+    return told.removeprefix("autosync: ").strip()
 
 
 def test_an_unknown_model_is_refused_with_the_known_ones() -> None:
@@ -67,6 +69,19 @@ def test_more_workers_than_any_machine_holds_are_refused_before_one_is_started(m
         "lower --workers, or join a cluster of several machines with --address."
     )
     assert not Path("run").exists()
+
+
+def test_what_cannot_be_read_as_an_option_and_what_is_missing_is_refused_without_the_usage() -> None:
+    sentence = refused("--model", "mlp", "--trials", "abc")
+    assert sentence == "Invalid value for '--trials': 'abc' is not a valid integer."
+    assert refused() == "Missing option '--model'."
+
+
+def test_the_command_in_a_process_of_its_own_ends_with_the_status_of_what_is_refused() -> None:
+    command_line = [sys.executable, "-m", "autosync.tune", "--trials", "abc"]
+    done = subprocess.run(command_line, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "autosync: Invalid value for '--trials': 'abc' is not a valid integer.\n"
 
 
 @pytest.mark.parametrize(
@@ -159,10 +174,9 @@ def test_wrong_options_are_refused_without_loading_any_heavy_library() -> None:
     code = (
         "import sys\n"
         "from autosync.tune.cli import main\n"
-        "try:\n"
-        "    main(['--model', 'mlp', '--trials', '0'])\n"
-        "finally:\n"
-        "    print([name for name in ('ray', 'pyarrow', 'torch', 'tensorflow', 'numpy') if name in sys.modules])\n"
+        "status = main(['--model', 'mlp', '--trials', '0'])\n"
+        "print([name for name in ('ray', 'pyarrow', 'torch', 'tensorflow', 'numpy') if name in sys.modules])\n"
+        "sys.exit(status)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout) == (2, "[]\n")
@@ -171,6 +185,6 @@ def test_wrong_options_are_refused_without_loading_any_heavy_library() -> None:
 
 def test_the_command_has_the_defaults_of_the_options() -> None:
     defaults = TuneOptions.create(model="mlp", out=Path("run")).model_dump()
-    given = main.make_context("tune", ["--model", "mlp"]).params
+    given = command.make_context("tune", ["--model", "mlp"]).params
     assert given.keys() == defaults.keys()
     assert given | {"out": Path("run")} == defaults
