@@ -77,10 +77,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def command(out: Path | None, **given: Any) -> int:
     """Find the fastest gradient-synchronization strategy for a model on this cluster, by measuring."""
     if out is None:
-        if given["resume"]:
+        if given["resume"] and given["replay"] is None:
             raise OptionsError("--resume needs --out, the directory of the run to go on with.")
         stem = given["model"].replace(":", "-").replace("/", "-")
         out = Path("runs") / f"{stem}-{time.strftime('%Y%m%d-%H%M%S')}"
+    elif given["replay"] is not None:
+        raise OptionsError("--replay searches recorded trials and keeps nothing; leave --out out.")
     options = TuneOptions.create(out=out, **given)
     try:
         return _search(options)

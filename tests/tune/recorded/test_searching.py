@@ -63,6 +63,23 @@ def test_a_cell_that_was_not_recorded_is_refused(data: Path) -> None:
         search_recorded(options(data, model="mlp@four"), print)
 
 
+def test_a_directory_to_keep_it_in_is_refused_and_not_made(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--replay", str(data), "--model", "mlp@two", "--out", str(tmp_path / "run")]) == 2
+    told = capsys.readouterr()
+    sentence = "autosync: --replay searches recorded trials and keeps nothing; leave --out out.\n"
+    assert (told.out, told.err) == ("", sentence)
+    assert not (tmp_path / "run").exists()
+
+
+def test_going_on_with_it_is_refused_as_such_and_not_for_want_of_a_directory(
+    data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--replay", str(data), "--model", "mlp@two", "--resume"]) == 2
+    assert "keeps nothing; leave --resume and --without-rule out." in capsys.readouterr().err
+
+
 def test_what_makes_no_sense_with_it_is_refused(data: Path) -> None:
     with pytest.raises(OptionsError, match="--replay and --emulate exclude each other; leave one of them out"):
         options(data, emulate="4x200mbit")
