@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autosync.engine.loading import load_tensorflow
-from autosync.engine.zoo import ALIASES, MODELS, build_task, resolve_name
+from autosync.engine.zoo import ALIASES, MODELS, build_task, parts_of_own, resolve_name
 from autosync.spec import ClusterSpec
 from trials.backends.base import Backend
 from trials.discovery import WORKERS_OF_A_SINGLE_NODE, cluster_from_ray_nodes, local_cluster
@@ -42,11 +42,13 @@ class Opened:
 
 
 def check_model_name(name: str) -> None:
-    """Raise `ModelError`, listing the names there are, for one that is neither known nor a user's function.
+    """Raise `ModelError`, listing the names there are, for one that is neither known nor written as a user's function.
 
-    Loads nothing: a user's function is only called when its model is captured.
+    Loads nothing: a user's module is only imported, and its function called, when its model is captured.
     """
-    if ":" not in name and name not in MODELS and name not in ALIASES:
+    if ":" in name:
+        parts_of_own(name)
+    elif name not in MODELS and name not in ALIASES:
         build_task(name)
 
 

@@ -50,6 +50,11 @@ def test_an_unknown_model_is_refused_when_it_begins_like_a_known_one_and_when_a_
     assert "No model is called 'nosuch'" in refused("--model", "nosuch", "--space", "tiny")
 
 
+@pytest.mark.parametrize("name", ["um:", ":f", ".um:f", "um.:f", "um:f:g", "um:3", ":"])
+def test_a_model_of_ones_own_without_a_module_or_a_function_is_refused_from_its_name(name: str) -> None:
+    assert refused("--model", name) == f"A model of your own is named as package.module:function, not {name!r}."
+
+
 def test_a_checkpoint_that_is_none_is_refused_and_said_what_one_is() -> None:
     sentence = refused("--model", "mlp", "--warm-start", "nowhere")
     assert sentence.startswith("--warm-start nowhere cannot be used: A checkpoint is a folder with simulator.json and ")

@@ -14,7 +14,7 @@ from autosync.errors import ModelError
 if TYPE_CHECKING:
     from autosync.engine.task import TrainingTask
 
-__all__ = ["ALIASES", "MODELS", "build_task", "default_space", "resolve_name"]
+__all__ = ["ALIASES", "MODELS", "build_task", "default_space", "parts_of_own", "resolve_name"]
 
 MODELS = {
     "bert-base": "BERT-base, masked-language pretraining with tied embeddings; 109 M parameters",
@@ -84,6 +84,14 @@ def build_task(name: str, gpus: int = 0) -> TrainingTask:
     with repeatable_build():
         task: TrainingTask = import_module(f"autosync.engine.zoo.{module}").build(full_name)
     return task
+
+
+def parts_of_own(name: str) -> tuple[str, str]:
+    """Module and function of a user's own model, from its name alone. Raises `ModelError` when it lacks one."""
+    module, _, function = name.partition(":")
+    if not all(module.split(".")) or not function.isidentifier():
+        raise ModelError(f"A model of your own is named as package.module:function, not {name!r}.")
+    return module, function
 
 
 def _family(name: str) -> tuple[str, str]:

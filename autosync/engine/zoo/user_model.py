@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from autosync.engine.task import TrainingTask
+from autosync.engine.zoo import parts_of_own
 from autosync.engine.zoo.own_task import OwnParts, blame, own_task
 from autosync.engine.zoo.repeatable import repeatable_build
 from autosync.errors import ModelError
@@ -38,9 +39,7 @@ def task_from_function(spec: str) -> TrainingTask:
 
 
 def _function(spec: str) -> Callable[[], Any]:
-    module_name, _, function_name = spec.partition(":")
-    if not module_name or not function_name.isidentifier():
-        raise ModelError(f"A model of your own is named as package.module:function, not {spec!r}.")
+    module_name, function_name = parts_of_own(spec)
     function: Callable[[], Any] | None = getattr(_module(spec, module_name), function_name, None)
     if function is None or not callable(function):
         raise ModelError(
