@@ -110,6 +110,10 @@ def test_double_precision_arrays_become_single(written):
             r"called without arguments, failed: OSError: disk is full \(at .*model_\d+\.py:\d+\)",
         ),
         (
+            "raise SystemExit(3)",
+            r"ended the process with sys\.exit: SystemExit: 3 \(at .*model_\d+\.py:\d+\); let it return \(model, loss,",
+        ),
+        (
             "return keras.Sequential([keras.layers.Conv2D(2, 3)]), LOSS, batch()",
             r"is not built, and calling it on the example",
         ),
@@ -130,6 +134,13 @@ def test_a_module_that_is_not_there_names_the_directory_searched(tmp_path, monke
 def test_an_import_that_fails_inside_the_module_names_its_line(written):
     spec = written("pass", header="import not_installed_anywhere\n")
     with pytest.raises(ModelError, match=r"ModuleNotFoundError: No module .*not_installed_anywhere.* \(at .*\.py:1\)"):
+        build_task(spec)
+
+
+def test_a_module_that_ends_the_process_as_a_script_does_is_told_where_that_belongs(written):
+    spec = written("pass", header="import sys\n\nsys.exit()\n")
+    message = r"ended the process with sys\.exit: SystemExit: no message \(at .*\.py:3\); keep .* under `if __name__"
+    with pytest.raises(ModelError, match=message):
         build_task(spec)
 
 

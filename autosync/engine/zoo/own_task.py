@@ -150,7 +150,7 @@ def _check_mean(task: TrainingTask) -> None:
         )
 
 
-def blame(error: Exception) -> str:
+def blame(error: BaseException) -> str:
     """The error's type and message, and the last line of the user's code it passed through."""
     message = " ".join(str(error).split()) or "no message"
     if isinstance(error, SyntaxError):

@@ -63,6 +63,11 @@ def _module(spec: str, name: str) -> ModuleType:
         raise ModelError(f"Importing {name!r} for {spec!r} failed: {blame(error)}.") from error
     except Exception as error:
         raise ModelError(f"Importing {name!r} for {spec!r} failed: {blame(error)}.") from error
+    except SystemExit as error:  # it would end a worker process, and all that was heard of it were that it died
+        raise ModelError(
+            f"Importing {name!r} for {spec!r} ended the process with sys.exit: {blame(error)}; "
+            "keep what the module does as a script under `if __name__ == '__main__'`."
+        ) from error
 
 
 def _called(spec: str, function: Callable[[], Any]) -> Any:
@@ -70,6 +75,11 @@ def _called(spec: str, function: Callable[[], Any]) -> Any:
         return function()
     except Exception as error:
         raise ModelError(f"The function {spec!r}, called without arguments, failed: {blame(error)}.") from error
+    except SystemExit as error:  # as in `_module`
+        raise ModelError(
+            f"The function {spec!r}, called without arguments, ended the process with sys.exit: {blame(error)}; "
+            "let it return (model, loss, batch) instead."
+        ) from error
 
 
 def _parts(spec: str, returned: Any) -> OwnParts:
