@@ -45,10 +45,11 @@ class Subject:
 def find_subject(sources: Sources) -> Subject:
     """Raises `AutosyncError` with one sentence when something is missing or does not fit."""
     strategy = _read_strategy(sources.strategy)
+    stated = read_cluster_file(sources.cluster) if sources.cluster is not None else None  # capturing takes far longer
     run = find_run(sources.result, sources.strategy.parent)
     records = run.records()
     model, from_where = _model(sources, strategy, run, records)
-    cluster, note = _cluster(sources, strategy, model, run, records)
+    cluster, note = _cluster(sources, stated, strategy, model, run, records)
     try:
         check_strategy(strategy, model, cluster)
     except SpecError as error:
@@ -121,10 +122,15 @@ def _captured(name: str, strategy: Strategy) -> ModelSpec:
 
 
 def _cluster(
-    sources: Sources, strategy: Strategy, model: ModelSpec, run: Run, records: Sequence[RuntimeRecord]
+    sources: Sources,
+    stated: ClusterSpec | None,
+    strategy: Strategy,
+    model: ModelSpec,
+    run: Run,
+    records: Sequence[RuntimeRecord],
 ) -> tuple[ClusterSpec, str]:
-    if sources.cluster is not None:
-        return read_cluster_file(sources.cluster), f"The cluster is what {sources.cluster} states."
+    if stated is not None:
+        return stated, f"The cluster is what {sources.cluster} states."
     if run.cluster is not None:
         return run.cluster, f"The cluster is that of the run in {run.directory}."
     for each in reversed(records):

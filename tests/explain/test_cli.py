@@ -211,6 +211,13 @@ def test_what_is_on_disk_is_explained_without_a_heavy_framework(tmp_path: Path, 
     assert done.stdout.splitlines()[-1] == ""
 
 
+def test_a_cluster_file_that_is_not_there_is_refused_before_the_model_is_captured(tmp_path: Path) -> None:
+    done = run_alone(write_strategy(tmp_path, STRATEGY), "--model", "mlp", "--cluster", tmp_path / "nope.yaml")
+    assert done.returncode == 2
+    assert "nope.yaml" in done.stderr
+    assert done.stdout == "\n", "no framework was loaded"
+
+
 def test_a_model_that_is_named_is_captured(tmp_path: Path) -> None:
     names = [f"{layer}/{part}" for layer in ("dense_0", "dense_1", "logits") for part in ("kernel", "bias")]
     replicas = ("node0/cpu:0", "node0/cpu:1")
