@@ -4,12 +4,26 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-__all__ = ["load_tensorflow"]
+__all__ = ["load_tensorflow", "quiet_log"]
 
 UNUSED = ("matplotlib", "sklearn")
 """Keras, which TensorFlow imports, takes them along where they are installed, for pictures and `keras.wrappers`."""
+
+LEVEL = "TF_CPP_MIN_LOG_LEVEL"
+"""Of TensorFlow's C++ log: 0 is all of it, 1 is without information, 2 without warnings, 3 without errors."""
+
+NO_NEWS = re.compile(
+    rb"WARNING: All log messages before absl::InitializeLog\(\)"
+    rb"|[IW]\d{4} [\d:.]+ +\d+ \S+\] "
+    rb"|E\d{4} [\d:.]+ +\d+ \S+\] failed call to cuInit"
+)
+"""Lines of that log that are below errors, and the one error of a machine without a GPU that works, which has none."""
 
 
 def load_tensorflow() -> None:
@@ -19,13 +33,41 @@ def load_tensorflow() -> None:
     every worker and client of a search is one. A model's own import of them works as ever; the classes of
     `keras.wrappers` say there that scikit-learn is not installed.
     """
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    os.environ.setdefault(LEVEL, "2")
     os.environ["KERAS_BACKEND"] = "tensorflow"
     withheld = [name for name in UNUSED if name not in sys.modules]
     # None in place of a module makes its import fail, which Keras is ready for.
     sys.modules.update(dict.fromkeys(withheld))  # type: ignore[arg-type]
     try:
-        importlib.import_module("tensorflow")
+        with quiet_log():
+            importlib.import_module("tensorflow")
     finally:
         for name in withheld:
             del sys.modules[name]
+
+
+@contextmanager
+def quiet_log() -> Iterator[None]:
+    """In the block, TensorFlow's C++ log below errors does not get to standard error, unless the level asks for it.
+
+    TensorFlow 2.21 writes its first lines, when it is imported and when it first looks for GPUs, whatever the level is.
+    They go to the process's file of standard error, not to Python's, so this is what is turned elsewhere; all else that
+    is written there comes at the end of the block.
+    """
+    if os.environ.get(LEVEL, "2") in ("0", "1") or sys.stderr is None:
+        yield
+        return
+    sys.stderr.flush()
+    standard_error = os.dup(2)
+    with tempfile.TemporaryFile() as written:
+        os.dup2(written.fileno(), 2)
+        try:
+            yield
+        finally:
+            sys.stderr.flush()
+            os.dup2(standard_error, 2)
+            os.close(standard_error)
+            written.seek(0)
+            for line in written:
+                if not NO_NEWS.match(line):
+                    os.write(2, line)

@@ -106,8 +106,11 @@ def _count(records: Sequence[RuntimeRecord]) -> str:
 
 
 def _captured(name: str, strategy: Strategy) -> ModelSpec:
-    """The model called `name`, captured in this process."""
-    from autosync.engine.loading import load_tensorflow
+    """The model called `name`, captured in this process.
+
+    What TensorFlow logs meanwhile is nothing to who asked; where tune captures, in a worker process, it is not shown.
+    """
+    from autosync.engine.loading import load_tensorflow, quiet_log
     from autosync.engine.zoo import build_task, resolve_name
     from trials.opening import check_model_name
 
@@ -115,10 +118,10 @@ def _captured(name: str, strategy: Strategy) -> ModelSpec:
     on_gpus = any("/gpu:" in replica for replica in strategy.replicas)
     full_name = resolve_name(name, gpus=int(on_gpus))
     load_tensorflow()
-    task = build_task(full_name)
     from autosync.engine.capture import capture
 
-    return capture(task).spec
+    with quiet_log():
+        return capture(build_task(full_name)).spec
 
 
 def _cluster(

@@ -20,6 +20,38 @@ load_tensorflow()
 assert sys.modules["sklearn"] is sklearn
 """
 
+LOGGED = """
+import os, sys
+from autosync.engine.loading import load_tensorflow, quiet_log
+load_tensorflow()
+import tensorflow as tf
+with quiet_log():
+    tf.config.list_physical_devices()
+    os.write(2, b"I0000 00:00:1795571101.831327   11016 port.cc:153] oneDNN custom operations are on.\\n")
+    os.write(2, b"E0000 00:00:1795571106.963820   11016 ops.cc:52] something is wrong\\n")
+    print("a model's own words", file=sys.stderr)
+print("afterwards", file=sys.stderr)
+"""
+
+
+def logged(level: str | None) -> str:
+    """What comes to standard error of a process that loads TensorFlow under this level, None for none set."""
+    environment = {name: value for name, value in quiet().items() if name != "TF_CPP_MIN_LOG_LEVEL"}
+    environment |= {} if level is None else {"TF_CPP_MIN_LOG_LEVEL": level}
+    command = [sys.executable, "-c", LOGGED]
+    done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stderr
+
+
+def test_of_its_log_only_errors_are_shown_and_all_that_others_write():
+    wrong = "E0000 00:00:1795571106.963820   11016 ops.cc:52] something is wrong"
+    assert logged(None).splitlines() == [wrong, "a model's own words", "afterwards"]
+
+
+def test_its_whole_log_is_shown_to_who_asks_for_it():
+    assert "oneDNN custom operations are on." in logged("0")
+
 
 def test_it_comes_with_keras_and_without_what_keras_takes_along_which_can_be_imported_later():
     done = subprocess.run(

@@ -227,6 +227,7 @@ def test_a_model_that_is_named_is_captured(tmp_path: Path) -> None:
     done = run_alone(file, "--model", "mlp")
     assert done.returncode == 0, done.stderr
     assert "Model mlp was captured just now." in done.stdout
+    assert done.stderr == "", "nothing of TensorFlow's log"
     refusal = run_alone(file, "--model", "nosuch")
     assert refusal.returncode == 2
     assert refusal.stderr.strip().startswith("explain: No model is called 'nosuch'. Known: ")
