@@ -15,7 +15,8 @@ __all__ = ["TrialRequest"]
 class TrialRequest:
     """One attempt to time `strategy` under `protocol`.
 
-    `best_median_seconds` is the best step time so far, against which a slow trial is stopped early (None: never stop).
+    `best_median_seconds` is the best step time so far, against which a slow trial is stopped early (None: never stop);
+    `best_when` says after "the best" which trials that is the best of.
     `label` says in a word where the strategy comes from; `run` names the search it belongs to.
     """
 
@@ -26,6 +27,7 @@ class TrialRequest:
     run: str = "manual"
     seed: int = 0
     best_median_seconds: float | None = None
+    best_when: str = "so far"
     predicted_seconds: float | None = None
 
     def to_json(self) -> dict[str, Any]:

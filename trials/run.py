@@ -154,5 +154,5 @@ def _stop_if_slow(request: TrialRequest, measured: _Measured) -> None:
         raise _Ended(
             "stopped",
             f"After {timed} timed steps the median of {median * 1e3:.1f} ms is surely over {protocol.stop_factor:g} x "
-            f"the {whose} so far, {best * 1e3:.1f} ms.",
+            f"the {whose} {request.best_when}, {best * 1e3:.1f} ms.",
         )

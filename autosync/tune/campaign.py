@@ -11,7 +11,7 @@ from autosync.errors import TrialError
 from autosync.search import Proposal, Searcher, Weighing, ask_within
 from autosync.spec import RuntimeRecord, Strategy, TimingProtocol
 from autosync.tune.stopping import Patience
-from autosync.tune.yardstick import best_now
+from autosync.tune.yardstick import best_now, best_when
 from trials.request import TrialRequest
 
 __all__ = ["Campaign", "Keeper", "Limits"]
@@ -111,15 +111,21 @@ class Campaign:
     @property
     def best_median_seconds(self) -> float | None:
         """What a trial that begins now is compared with."""
-        return best_now(self.records[: self._earlier], self.records[self._earlier :])
+        return best_now(*self._timed("search"))
 
     @property
     def best_baseline_seconds(self) -> float | None:
         """What a baseline is compared with: the best of them is to be timed to its end, however slow beside others."""
+        return best_now(*self._timed("baseline"))
+
+    def _timed(self, purpose: str) -> tuple[list[RuntimeRecord], list[RuntimeRecord]]:
+        """What a trial with this purpose is compared with: records of earlier processes of the run, and of this one."""
+        earlier, now = self.records[: self._earlier], self.records[self._earlier :]
+        if purpose != "baseline":
+            return earlier, now
         names = {each.strategy.digest for each in self.records if each.purpose == "baseline"}
-        own = [each if each.strategy.digest in names else None for each in self.records]
-        earlier, now = (filter(None, each) for each in (own[: self._earlier], own[self._earlier :]))
-        return best_now(list(earlier), list(now))
+        own, own_now = ([each for each in part if each.strategy.digest in names] for part in (earlier, now))
+        return own, own_now
 
     def next_request(self) -> TrialRequest | None:
         """The next trial to run; None when the search is over, or while it depends on those under way."""
@@ -207,6 +213,7 @@ class Campaign:
             run=self._run,
             seed=self._seed,
             best_median_seconds=self._compared_with(proposal.purpose),
+            best_when=best_when(*self._timed(proposal.purpose)),
             predicted_seconds=proposal.predicted_seconds,
         )
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from autosync.search import strategy_medians
 from autosync.spec import RuntimeRecord
 
-__all__ = ["best_now"]
+__all__ = ["best_now", "best_when"]
 
 
 def best_now(earlier: Sequence[RuntimeRecord], records: Sequence[RuntimeRecord]) -> float | None:
@@ -23,3 +23,14 @@ def best_now(earlier: Sequence[RuntimeRecord], records: Sequence[RuntimeRecord])
     drifts = [now[name] / before[name] for name in now if name in before]
     known = [*now.values(), *(seconds * statistics.median(drifts) for seconds in before.values() if drifts)]
     return min(known)
+
+
+def best_when(earlier: Sequence[RuntimeRecord], records: Sequence[RuntimeRecord]) -> str:
+    """Which trials `best_now` is the best of, to be said after "the best".
+
+    An earlier process may have timed a faster strategy than any that is counted yet, or one that takes longer by now.
+    """
+    before, now = strategy_medians(earlier), strategy_medians(records)
+    if not before:
+        return "so far"
+    return "so far as the machine is now" if before.keys() & now.keys() else "since the search went on"

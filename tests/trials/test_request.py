@@ -18,6 +18,7 @@ def test_a_request_survives_json() -> None:
         run="run-1",
         seed=9,
         best_median_seconds=0.5,
+        best_when="since the search went on",
         predicted_seconds=0.25,
     )
     assert TrialRequest.from_json(json.loads(json.dumps(wanted.to_json()))) == wanted

@@ -132,6 +132,13 @@ def test_a_baseline_is_stopped_beside_baselines_and_says_so() -> None:
     assert record.reason.endswith(" ms is surely over 2 x the best hand-written one so far, 0.1 ms.")
 
 
+def test_a_trial_that_is_stopped_says_which_trials_it_was_compared_with_the_best_of() -> None:
+    protocol = TimingProtocol(warmup_steps=2, timed_steps=6, stop_factor=2.0, check_after=3)
+    when = "since the search went on"
+    record = play(good(), request(protocol=protocol, best_median_seconds=1e-4, best_when=when, purpose="baseline"))
+    assert record.reason.endswith(" surely over 2 x the best hand-written one since the search went on, 0.1 ms.")
+
+
 def test_without_a_best_no_trial_is_stopped() -> None:
     assert play(good(), request(protocol=TimingProtocol(2, 6, check_after=1))).outcome == "ok"
 

@@ -258,6 +258,20 @@ def test_a_search_taken_up_again_compares_with_what_it_has_timed_itself() -> Non
     assert request.best_median_seconds is None
     second.finish(PretendBackend().run(request))
     assert second.best_median_seconds == second.records[-1].median_seconds
+    assert sent(second).best_when == "since the search went on"
+    assert sent(campaign("guided", Limits(trials=AGAIN))).best_when == "so far"
+
+
+def test_a_search_taken_up_again_says_what_it_compares_with_and_when_that_is_what_was_timed_before_too() -> None:
+    first = campaign("random", Limits(trials=2))
+    first.run(PretendBackend().run)
+    second, said = campaign("random", Limits(trials=9)), list[str]()
+    second.take_up(first.records)
+    for strategy in (None, first.records[1].strategy, None):
+        request = sent(second)
+        said.append(request.best_when)
+        second.finish(PretendBackend().run(replace(request, strategy=strategy or request.strategy)))
+    assert said == ["since the search went on"] * 2 + ["so far as the machine is now"]
 
 
 def test_trials_used_up_end_a_search_in_those_words() -> None:

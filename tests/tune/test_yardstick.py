@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from autosync.spec import RuntimeRecord
-from autosync.tune.yardstick import best_now
+from autosync.tune.yardstick import best_now, best_when
 from tests.tune.records import found, record
 
 FAST, SLOW, OTHER = found(3)
@@ -33,3 +33,13 @@ def test_it_counts_by_how_much_the_machine_has_changed_once_a_strategy_was_timed
     earlier = [timed(FAST, 0.1), timed(SLOW, 0.2)]
     assert best_now(earlier, [timed(SLOW, 0.3)]) == pytest.approx(0.15)
     assert best_now(earlier, [timed(SLOW, 0.3), timed(OTHER, 0.12)]) == 0.12
+
+
+def test_it_is_said_which_trials_it_is_the_best_of() -> None:
+    assert best_when([], [timed(SLOW, 0.4)]) == "so far"
+    assert (
+        best_when([replace(timed(FAST, 0.1), outcome="failed", reason="It was broken.")], [timed(SLOW, 0.4)])
+        == "so far"
+    )
+    assert best_when([timed(FAST, 0.1)], [timed(SLOW, 0.4)]) == "since the search went on"
+    assert best_when([timed(FAST, 0.1)], [timed(SLOW, 0.4), timed(FAST, 0.3)]) == "so far as the machine is now"
