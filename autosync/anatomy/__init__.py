@@ -3,7 +3,7 @@
 from autosync.anatomy.architecture import ARCHITECTURES, architecture_of, summary_of
 from autosync.anatomy.holdings import Holding, holdings
 from autosync.anatomy.nearest import Difference, Nearest, nearest_baseline
-from autosync.anatomy.quantities import duration, megabytes, milliseconds, model_in_words
+from autosync.anatomy.quantities import counted, duration, megabytes, milliseconds, model_in_words
 from autosync.anatomy.words import (
     algorithm_in_words,
     compressor_in_words,
@@ -21,6 +21,7 @@ __all__ = [
     "algorithm_in_words",
     "architecture_of",
     "compressor_in_words",
+    "counted",
     "decision_in_words",
     "duration",
     "holdings",

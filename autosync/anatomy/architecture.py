@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from autosync.anatomy.holdings import holdings
+from autosync.anatomy.quantities import counted
 from autosync.spec import AllReduce, ModelSpec, ParameterServer, Strategy, Synchronizer, Variable
 
 __all__ = ["ARCHITECTURES", "architecture_of", "summary_of"]
@@ -33,8 +34,8 @@ def summary_of(strategy: Strategy, model: ModelSpec) -> str:
     servers = [each for each in synchronizers if isinstance(each, ParameterServer)]
     details = {
         "all-reduce": f" ({'/'.join(sorted({each.algorithm for each in reduced}))}, "
-        f"{_counted(len({each.group for each in reduced}), 'bucket')})",
-        "parameter servers": f" (on {_counted(len({each.device for each in servers}), 'device')}"
+        f"{counted(len({each.group for each in reduced}), 'bucket')})",
+        "parameter servers": f" (on {counted(len({each.device for each in servers}), 'device')}"
         f"{', local copies' if any(each.local_copy for each in servers) else ''})",
     }
     parts = [f"{share:.0%} {kind}{details.get(kind, '')}" for kind, share in shares.most_common() if share > 0]
@@ -42,10 +43,6 @@ def summary_of(strategy: Strategy, model: ModelSpec) -> str:
     parts += [f"{cut} of {len(strategy.variables)} variables cut"] if cut else []
     parts += ["compressed"] if any(each.compressor for each in synchronizers) else []
     return ", ".join(parts)
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}{'s' * (count != 1)}"
 
 
 def _shares(strategy: Strategy, model: ModelSpec) -> Counter[str]:

@@ -1,10 +1,10 @@
-"""Bytes, seconds and the sizes of a model in words."""
+"""Bytes, seconds, numbers of things and the sizes of a model in words."""
 
 from __future__ import annotations
 
 from autosync.spec import ModelSpec
 
-__all__ = ["duration", "megabytes", "milliseconds", "model_in_words"]
+__all__ = ["counted", "duration", "megabytes", "milliseconds", "model_in_words"]
 
 
 def megabytes(count: float) -> str:
@@ -27,6 +27,11 @@ def duration(seconds: float) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60:02d} s"
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+def counted(count: int, noun: str) -> str:
+    """Things by their number, as 1 trial or 20 trials."""
+    return f"{count} {noun}{'s' * (count != 1)}"
 
 
 def model_in_words(model: ModelSpec) -> str:

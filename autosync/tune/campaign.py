@@ -101,7 +101,8 @@ class Campaign:
     def stopped_because(self) -> str | None:
         """One sentence, once no further trial is to be begun."""
         if len(self.records) + self._out >= self._limits.trials:
-            return f"All {self._limits.trials} trials have run."
+            one, trials = self._limits.trials == 1, self._limits.trials
+            return "The one trial has run." if one else f"All {trials} trials have run."
         if self._is_used_up:
             return "The space is used up: every strategy in it was timed."
         if self._limits.out_of_time(0):

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from autosync.anatomy import counted
 from autosync.errors import NodesLostError, TrialError
 from autosync.search import Verdict, judge
 from autosync.spec import RuntimeRecord
@@ -34,7 +35,9 @@ def hold_finals(job: Job, chosen: Sequence[RuntimeRecord], baselines: Collection
     """
     options = job.options
     generator = np.random.default_rng(options.seed)
-    job.console.print(f"Measuring the {len(chosen)} finalists again, {options.rounds} times in turns ...")
+    job.console.print(
+        f"Measuring the {counted(len(chosen), 'finalist')} again, {counted(options.rounds, 'time')} in turns ..."
+    )
     rounds = remeasure(chosen, options.rounds, job.backend.run, job.append)
     first = judge(rounds, baselines, generator, LOOKS)
     if not first.is_promising:
@@ -58,7 +61,7 @@ def hold_finals(job: Job, chosen: Sequence[RuntimeRecord], baselines: Collection
     if len(paired) < len(rounds):
         return rounds + more, _noted(first, f"Of more rounds of these two only {len(paired)} came about.")
     second = judge(paired, baselines, generator, LOOKS)
-    why = f"The first {len(rounds)} rounds had promised {first.speedup:.2f} x, and not decided."
+    why = f"The first {counted(len(rounds), 'round')} had promised {first.speedup:.2f} x, and not decided."
     return rounds + more, _noted(second, why)
 
 

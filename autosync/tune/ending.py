@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from autosync.anatomy import strategy_in_words
+from autosync.anatomy import counted, strategy_in_words
 from autosync.errors import NodesLostError, TrialError
 from autosync.search import Verdict
 from autosync.spec import RuntimeRecord
@@ -85,7 +85,7 @@ def _print_files(job: Job, outcome: Outcome) -> None:
     console = job.console
     right = Standing.of(list(outcome.trials)).ranked_right()
     ranked = f" The simulator ranked {right} of the searched pairs right." if right else ""
-    console.print(f"{len(outcome.trials)} trials in {duration(job.seconds_gone)}.{ranked}", soft_wrap=True)
+    console.print(f"{counted(len(outcome.trials), 'trial')} in {duration(job.seconds_gone)}.{ranked}", soft_wrap=True)
     strategy = job.directory.strategy_file
     console.print(f"Strategy: {strategy}", soft_wrap=True)
     console.print(f"Result:   {job.directory.result_file}", soft_wrap=True)
@@ -99,7 +99,7 @@ def _print_files(job: Job, outcome: Outcome) -> None:
 def print_interrupted(job: Job, records: Sequence[RuntimeRecord], arguments: Sequence[str]) -> None:
     """What has been found so far, and the command that goes on from there."""
     standing = Standing.of(list(records))
-    job.console.print(f"\nStopped after {len(records)} trials; all of them are kept in {job.options.data}.")
+    job.console.print(f"\nStopped after {counted(len(records), 'trial')}; all of them are kept in {job.options.data}.")
     if standing.best is not None:
         job.console.print(
             f"Best so far, not re-measured: {standing.best.label} {standing.best.strategy.digest[:8]} with "

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from autosync.anatomy import counted
 from autosync.cost import AnalyticSimulator, Drafted, Informed, Replay, Simulator
 from autosync.space import SearchSpace
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord
@@ -75,8 +76,8 @@ def simulator_in_words(
         of_cluster = [each.cluster.digest == cluster.digest for each in earlier]
         both = sum(map(bool.__and__, of_model, of_cluster))
         yield (
-            f"It also learns from {len(earlier)} records of other runs: {both} of this model on this cluster, "
-            f"{sum(of_model) - both} of this model elsewhere, {sum(of_cluster) - both} of other models here."
+            f"It also learns from {counted(len(earlier), 'record')} of other runs: {both} of this model on this "
+            f"cluster, {sum(of_model) - both} of this model elsewhere, {sum(of_cluster) - both} of other models here."
         )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
+from autosync.anatomy import counted
 from autosync.search import Foresight, Searcher, strategy_medians
 from autosync.spec import RuntimeRecord
 from autosync.tune.options import TRAINING_STEPS
@@ -40,7 +41,7 @@ class Patience:
         waited = trials_since_better(records)
         if waited < (PATIENCE if self.trials is None else self.trials):
             return None
-        found_nothing = f"The last {waited} trials found nothing that is {BETTER:.0%} faster"
+        found_nothing = f"The last {counted(waited, 'trial')} found nothing that is {BETTER:.0%} faster"
         if not isinstance(searcher, Foresight):
             return None if self.trials is None else f"{found_nothing}."
         gain, best = searcher.expected_gain(), min(strategy_medians(records).values(), default=None)
@@ -52,7 +53,7 @@ class Patience:
             return None
         return (
             f"{found_nothing}; another one takes {costs:.2g} s and is expected to save {saves:.2g} s "
-            f"of {self.training_steps} training steps."
+            f"of {counted(self.training_steps, 'training step')}."
         )
 
 

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from autosync.anatomy import nearest_baseline
+from autosync.anatomy import counted, nearest_baseline
 from autosync.runs import REVERTED
 from autosync.search import Worth, counterfactuals, worth_of
 from autosync.spec import RuntimeRecord
@@ -27,7 +27,9 @@ def measure_worths(job: Job, winner: RuntimeRecord) -> list[Worth]:
     chosen = counterfactuals(model, cluster, winner.strategy, nearest.strategy, options.counterfactuals)
     if not chosen:
         return []
-    job.console.print(f"Reverting {len(chosen)} of the winner's decisions, each by itself, {options.rounds} times ...")
+    job.console.print(
+        f"Reverting {len(chosen)} of the winner's decisions, each by itself, {counted(options.rounds, 'time')} ..."
+    )
     requests = [again(winner, f"{REVERTED}nothing")]
     requests += [again(winner, f"{REVERTED}{each.label}", each.strategy) for each in chosen]
     seconds_a_round = len(requests) * seconds_of_turn(winner)

@@ -279,6 +279,9 @@ def test_trials_used_up_end_a_search_in_those_words() -> None:
     assert search.stopped_because is None
     search.run(PretendBackend().run)
     assert search.stopped_because == "All 4 trials have run."
+    alone = campaign("random", Limits(trials=1))
+    alone.run(PretendBackend().run)
+    assert alone.stopped_because == "The one trial has run."
 
 
 def test_time_used_up_ends_a_search_in_those_words() -> None:
@@ -304,7 +307,7 @@ def test_a_search_ends_out_of_patience_when_another_trial_costs_more_than_it_is_
     assert search.stopped_because.startswith(
         f"The last {waited} trials found nothing that is 1% faster; another one takes "
     )
-    assert search.stopped_because.endswith(" s of 1 training steps.")
+    assert search.stopped_because.endswith(" s of 1 training step.")
 
 
 def test_a_search_goes_on_while_what_it_expects_to_save_in_training_is_worth_a_trial() -> None:

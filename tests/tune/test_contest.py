@@ -55,6 +55,12 @@ def held(directory: Path, backend: NoisyBackend, **given: object) -> tuple[int, 
     return len(rounds), verdict, printed(job)
 
 
+def test_one_finalist_is_measured_again_as_one(tmp_path: Path) -> None:
+    job = pretended_job(tmp_path, NoisyBackend((0.1, 0.15, 0.2), 0.001), rounds=1)
+    hold_finals(job, (BASELINE,), BASELINES)
+    assert "Measuring the 1 finalist again, 1 time in turns ..." in printed(job)
+
+
 def test_finals_that_decide_are_over(tmp_path: Path) -> None:
     rounds, verdict, said = held(tmp_path, NoisyBackend((0.1, 0.15, 0.2), 0.001))
     assert (rounds, verdict.rounds, verdict.winner, verdict.note) == (ROUNDS, ROUNDS, FIRST.strategy, "")

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
+from autosync.anatomy import counted
 from autosync.space import SearchSpace
 from autosync.spec import RuntimeRecord, TimingProtocol
 from autosync.tune.campaign import Campaign, Limits
@@ -52,7 +53,7 @@ def search_recorded(options: TuneOptions, say: Callable[[str], None]) -> int:
     campaign = Campaign(searcher, _Nowhere(), TimingProtocol(), RUN, options.seed, limits, watchers)
     campaign.run(table)
     if out_of_time(0):
-        say(f"The time is used up, by the recorded lengths of {len(campaign.records)} trials.")
+        say(f"The time is used up, by the recorded lengths of {counted(len(campaign.records), 'trial')}.")
     elif len(campaign.records) < options.trials:
         say(campaign.stopped_because or "")
     say(_summary(cell, campaign.records))

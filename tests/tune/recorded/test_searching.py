@@ -55,6 +55,8 @@ def test_it_ends_with_the_time_or_out_of_patience_as_a_search_that_times_does(da
     least = min(trials[0].total_seconds for trials in cell().trials.values())
     (ended,) = (line for line in said(time_budget_seconds=10 * least) if "time is used up" in line)
     assert 0 < int(ended.split(" of ")[1].split()[0]) <= 10
+    (ended,) = (line for line in said(time_budget_seconds=1e-9) if "time is used up" in line)
+    assert ended == "The time is used up, by the recorded lengths of 1 trial."
     assert any("found nothing" in line for line in said(patience=3))
 
 
