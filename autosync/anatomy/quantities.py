@@ -30,8 +30,9 @@ def duration(seconds: float) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """Things by their number, as 1 trial or 20 trials."""
-    return f"{count} {noun}{'s' * (count != 1)}"
+    """Things by their number, as 1 trial or 20 strategies."""
+    plural = f"{noun[:-1]}ies" if noun.endswith("gy") else f"{noun}s"
+    return f"{count} {noun if count == 1 else plural}"
 
 
 def model_in_words(model: ModelSpec) -> str:

@@ -39,8 +39,7 @@ def load_tensorflow() -> None:
     # None in place of a module makes its import fail, which Keras is ready for.
     sys.modules.update(dict.fromkeys(withheld))  # type: ignore[arg-type]
     try:
-        with quiet_log():
-            importlib.import_module("tensorflow")
+        importlib.import_module("tensorflow")
     finally:
         for name in withheld:
             del sys.modules[name]
@@ -52,7 +51,8 @@ def quiet_log() -> Iterator[None]:
 
     TensorFlow 2.21 writes its first lines, when it is imported and when it first looks for GPUs, whatever the level is.
     They go to the process's file of standard error, not to Python's, so this is what is turned elsewhere; all else that
-    is written there comes at the end of the block.
+    is written there comes at the end of the block, or never if the process is killed in it. So this is for a command
+    that a person waits for, not for workers.
     """
     if os.environ.get(LEVEL, "2") in ("0", "1") or sys.stderr is None:
         yield

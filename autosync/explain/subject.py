@@ -117,10 +117,10 @@ def _captured(name: str, strategy: Strategy) -> ModelSpec:
     check_model_name(name)
     on_gpus = any("/gpu:" in replica for replica in strategy.replicas)
     full_name = resolve_name(name, gpus=int(on_gpus))
-    load_tensorflow()
-    from autosync.engine.capture import capture
-
     with quiet_log():
+        load_tensorflow()
+        from autosync.engine.capture import capture
+
         return capture(build_task(full_name)).spec
 
 

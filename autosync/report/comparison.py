@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 
-from autosync.anatomy import duration, milliseconds
+from autosync.anatomy import counted, duration, milliseconds
 from autosync.report.blocks import Block, Column, Headline, Note, Paragraph, Picture, Row, Section, Table
 from autosync.report.findings import Findings
-from autosync.report.numbers import NOTHING, counted, interval_ms, ratio, ratio_interval
+from autosync.report.numbers import NOTHING, interval_ms, ratio, ratio_interval
 from autosync.report.page import Page, write_page
 from autosync.report.pictures.comparison import draw_curves, draw_speedups, draw_winners
 from autosync.report.style import look_of

@@ -9,7 +9,6 @@ from autosync.anatomy import milliseconds
 __all__ = [
     "NOTHING",
     "TIMES",
-    "counted",
     "interval_ms",
     "percent",
     "percent_interval",
@@ -50,8 +49,3 @@ def percent_interval(low: float, high: float, digits: int = 0) -> str:
 def rate(gbit_per_s: float) -> str:
     """Three digits, without an exponent: 0.189, 9.2, 23.6, 1240."""
     return f"{float(f'{gbit_per_s:.3g}'):g}"
-
-
-def counted(number: int, noun: str) -> str:
-    plural = f"{noun[:-1]}ies" if noun.endswith("gy") else f"{noun}s"
-    return f"{number} {noun if number == 1 else plural}"

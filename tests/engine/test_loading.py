@@ -23,9 +23,9 @@ assert sys.modules["sklearn"] is sklearn
 LOGGED = """
 import os, sys
 from autosync.engine.loading import load_tensorflow, quiet_log
-load_tensorflow()
-import tensorflow as tf
 with quiet_log():
+    load_tensorflow()
+    import tensorflow as tf
     tf.config.list_physical_devices()
     os.write(2, b"I0000 00:00:1795571101.831327   11016 port.cc:153] oneDNN custom operations are on.\\n")
     os.write(2, b"E0000 00:00:1795571106.963820   11016 ops.cc:52] something is wrong\\n")

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 from matplotlib.axes import Axes
 
-from autosync.anatomy import Holding, algorithm_in_words, compressor_in_words, holdings, megabytes
+from autosync.anatomy import Holding, algorithm_in_words, compressor_in_words, counted, holdings, megabytes
 from autosync.report.blocks import Drawing
-from autosync.report.numbers import counted
 from autosync.report.pictures.axes import figure_of
 from autosync.report.style import MUTED, PAPER, Colour, Width, look_of
 from autosync.spec import AllReduce, ModelSpec, ParameterServer, Strategy

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 
+from autosync.anatomy import counted
 from autosync.report.analysis import transfers_over
 from autosync.report.blocks import Block, Column, Note, Paragraph, Picture, Row, Section, Table
 from autosync.report.findings import Findings
-from autosync.report.numbers import NOTHING, counted, rate
+from autosync.report.numbers import NOTHING, rate
 from autosync.report.pictures.cluster import MOST_NODES, draw_cluster
 from autosync.report.pictures.links import link_name
 from autosync.spec import ClusterSpec, Figure, Node

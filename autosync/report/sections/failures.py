@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
+from autosync.anatomy import counted
 from autosync.report.blocks import Block, Column, Note, Paragraph, Row, Section, Table
 from autosync.report.findings import Findings
-from autosync.report.numbers import counted
 from autosync.spec import RuntimeRecord
 
 __all__ = ["failures_section"]
