@@ -77,7 +77,7 @@ def cell_picture(standings: Standings, cell: str) -> Figure:
     return figure
 
 
-def summary_picture(standings: Standings) -> Figure | None:
+def summary_picture(standings: Standings, title: str) -> Figure | None:
     """Trials to within 5 % of the pool's best, of every search; and times fewer trials than random search."""
     searchers = standings.searchers
     if not searchers:
@@ -99,8 +99,7 @@ def summary_picture(standings: Standings) -> Figure | None:
     left.set_xlabel(f"trials to within 5 % of the best (beyond {most}: not reached)")
     right.axvline(1, color="#555555", linestyle="--", linewidth=1.2)
     right.set_xlabel(f"times fewer trials than {YARDSTICK} search")
-    first = "baselines given" if _baselines(standings) else "no baselines given"
-    figure.suptitle(f"{len(standings.cells)} cells, {first} (95 % intervals)")
+    figure.suptitle(f"{len(standings.cells)} cells, {title} (95 % intervals)")
     return figure
 
 

@@ -173,7 +173,7 @@ def _start_parts(
 def _standings_parts(standings: Standings, suffix: str, title: str) -> Iterator[Table | tuple[str, Figure]]:
     yield targets_table(standings, f"targets{suffix}", f"Targets on recorded pools, {title}")
     yield summary_table(standings, f"summary{suffix}", f"Searchers, {title}")
-    if figure := summary_picture(standings):
+    if figure := summary_picture(standings, title):
         yield f"summary{suffix}_trials", figure
     for share in CLOSE:
         yield close_table(standings, share, f"within_{100 * share:.0f}_percent{suffix}", title)

@@ -91,6 +91,7 @@ def test_drawn_searches_are_kept_and_shown_beside_recorded_ones(
     assert not (out / "searches").exists()
     assert main(["tables", "--out", str(out)]) == 0
     assert "## Searchers, noise drawn, baselines given" in (out / "report" / "benchmarks.md").read_text("utf-8")
+    assert "2 cells, noise drawn, baselines given" in (out / "report" / "summary_drawn_trials.svg").read_text("utf-8")
     with (out / "report" / "summary_drawn.csv").open(encoding="utf-8") as file:
         assert {line["searcher"] for line in csv.DictReader(file)} == {"random", "evolution"}
     assert main(asked) == 0
