@@ -111,11 +111,18 @@ def test_a_verdict_within_noise_returns_the_baseline_and_says_so() -> None:
 
 
 def test_a_verdict_without_a_candidate_returns_the_baseline_and_says_why() -> None:
-    assert ALONE.verdict is not None
-    assert verdict_in_words(ALONE.verdict) == (
-        "No found strategy could be compared; the best baseline, all_reduce_25mb, is returned. "
-        "No candidate was timed in more than half of the rounds."
-    )
+    failing = [
+        [first, replace(second, outcome="failed", reason="it broke", step_seconds=())]
+        for first, second in FASTER.rounds
+    ]
+    for ended, why in (
+        (ALONE, "None came to its end in the search, so none was measured again."),
+        (outcome(failing), "No candidate was timed in more than half of the rounds."),
+    ):
+        assert ended.verdict is not None
+        assert verdict_in_words(ended.verdict) == (
+            f"No found strategy could be compared; the best baseline, all_reduce_25mb, is returned. {why}"
+        )
 
 
 def test_a_reservation_of_the_verdict_is_said_with_it() -> None:
