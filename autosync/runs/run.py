@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -127,26 +127,23 @@ class Run:
         """Of the baseline that was compared, or, before the finals, of the one with the shortest step."""
         if self.verdict:
             return str(self.verdict["baseline"])
-        return self._fastest(self._own("baseline"))
+        baselines = {each.strategy.digest for each in self.trials if each.purpose == "baseline"}
+        return self._fastest(baselines)
 
     @property
     def winner_digest(self) -> str | None:
         """Of the strategy that is returned, or, before the verdict, of the one with the shortest step."""
         if self.verdict:
             return str(self.verdict["winner"])
-        return self._fastest(self._own("baseline", "search"))
+        return self._fastest(self.median_seconds)
 
     def found(self, digest: str | None) -> Strategy | None:
         """The strategy of that digest, among all that were timed."""
         known = (each.strategy for each in reversed(self.records) if each.strategy.digest == digest)
         return next(known, self.strategy if self.strategy and self.strategy.digest == digest else None)
 
-    def _own(self, *purposes: str) -> set[str]:
-        """Digests of the strategies that were first timed for one of these."""
-        return {each.strategy.digest for each in self.trials if each.purpose in purposes}
-
-    def _fastest(self, digests: set[str]) -> str | None:
-        """The one of the least median over all its complete trials: a single one may have been lucky."""
+    def _fastest(self, digests: Container[str]) -> str | None:
+        """The one of these with the least median over all its complete trials: a single one may have been lucky."""
         medians = {digest: seconds for digest, seconds in self.median_seconds.items() if digest in digests}
         return min(medians, key=medians.__getitem__, default=None)
 
