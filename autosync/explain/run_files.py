@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from autosync.errors import AutosyncError
-from autosync.runs import records_of
-from autosync.spec import ClusterSpec, RuntimeRecord, Strategy, parse_json
+from autosync.runs import is_run, records_of, result_of, run_document
+from autosync.spec import ClusterSpec, RuntimeRecord, Strategy
 
 __all__ = ["Run", "find_run"]
 
@@ -39,11 +39,9 @@ class Run:
 
     def finding(self, strategy: Strategy) -> str | None:
         """What the run measured of this strategy, in words; None when it did not."""
-        file = self.directory / "result.json" if self.directory else None
-        if file is None or not file.exists():
-            return None
-        for row in _read(file).get("strategies", ()):
-            if row.get("strategy_digest") == strategy.digest and row.get("median_seconds"):
+        result = result_of(self.directory) if self.directory else None
+        for row in result["strategies"] if result else ():
+            if row["strategy_digest"] == strategy.digest and row["median_seconds"]:
                 low, high = (1e3 * each for each in row["median_interval_seconds"])
                 return (
                     f"Measured in that run: {1e3 * row['median_seconds']:.1f} ms a step, median of {row['steps']} "
@@ -53,24 +51,17 @@ class Run:
 
     @cached_property
     def _document(self) -> dict[str, Any] | None:
-        return _read(self.directory / "run.json") if self.directory else None
+        return run_document(self.directory) if self.directory else None
 
 
 def find_run(given: Path | None, beside: Path) -> Run:
     """The run or records that `given` names; without it the run that the strategy lies in, and records in `data`."""
     if given is None:
-        run = Run(beside if (beside / "run.json").exists() else None, None)
+        run = Run(beside if is_run(beside) else None, None)
         return Run(run.directory, records_of(run.directory, run._document or {}))
     directory = given.parent if given.is_file() else given
-    if (directory / "run.json").exists():
+    if is_run(directory):
         return Run(directory, records_of(directory, Run(directory, None)._document or {}))
     if directory.is_dir() and any(directory.glob("*.parquet")):
-        return Run(beside if (beside / "run.json").exists() else None, directory)
+        return Run(beside if is_run(beside) else None, directory)
     raise AutosyncError(f"--result names a run's directory, its result.json or a directory of records, not {given}.")
-
-
-def _read(file: Path) -> dict[str, Any]:
-    try:
-        return parse_json(file.read_bytes(), str(file))
-    except OSError as error:
-        raise AutosyncError(f"{file} cannot be read: {error.strerror}.") from None

@@ -1,6 +1,7 @@
 """Runs on disk: reading one, listing them, its contenders and its verdict in words, and its trials for programs."""
 
 from autosync.runs.contenders import Contender, contender_of, contenders, contenders_of, strategy_name
+from autosync.runs.documents import result_of, run_document
 from autosync.runs.export import COLUMNS, csv_of, json_of, trial_rows
 from autosync.runs.listing import RUNS, Listed, listed_runs, run_called
 from autosync.runs.result_schema import result_schema
@@ -25,8 +26,10 @@ __all__ = [
     "listed_runs",
     "read_run",
     "records_of",
+    "result_of",
     "result_schema",
     "run_called",
+    "run_document",
     "runs_table",
     "strategy_name",
     "trial_rows",

@@ -21,7 +21,7 @@ def write_strategy(directory: Path, strategy: Strategy) -> Path:
 
 
 def write_run(directory: Path, model: ModelSpec, cluster: ClusterSpec, data: Path, **result: Any) -> None:
-    """`run.json`, and `result.json` with the given rows about strategies."""
+    """`run.json`, and `result.json` where some of its fields are given; what else it needs is there."""
     directory.mkdir(parents=True, exist_ok=True)
     run = {
         "name": "r",
@@ -31,7 +31,17 @@ def write_run(directory: Path, model: ModelSpec, cluster: ClusterSpec, data: Pat
     }
     (directory / "run.json").write_text(json.dumps(run))
     if result:
-        (directory / "result.json").write_text(json.dumps(result))
+        needed = {
+            "format": "autosync.result/1",
+            "model": model.name,
+            "model_digest": model.digest,
+            "trials": 1,
+            "failed_trials": 0,
+            "wall_seconds": 1.0,
+            "simulator_pairwise_accuracy": None,
+            "strategies": [],
+        }
+        (directory / "result.json").write_text(json.dumps(needed | result))
 
 
 def record(model: ModelSpec, cluster: ClusterSpec, strategy: Strategy, step_seconds: Sequence[float]) -> RuntimeRecord:

@@ -49,7 +49,12 @@ def test_a_strategy_in_its_run_directory_is_explained_with_that_runs_model_clust
 ) -> None:
     directory = tmp_path / "runs" / "one"
     measured = {
+        "label": "all_reduce_64mb",
         "strategy_digest": STRATEGY.digest,
+        "purpose": "baseline",
+        "changes_statistics": False,
+        "outcome": "ok",
+        "remeasured": False,
         "median_seconds": 0.205,
         "median_interval_seconds": [0.2, 0.21],
         "steps": 40,
@@ -183,6 +188,17 @@ def test_a_strategy_that_does_not_fit_is_refused_with_the_first_fault(
 def test_a_run_file_that_is_no_json_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "run.json").write_text("nothing")
     assert refused(capsys, write_strategy(tmp_path, STRATEGY)).startswith(f"{tmp_path / 'run.json'} must be JSON, but")
+
+
+def test_run_files_that_lack_something_are_named(
+    tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = write_strategy(tmp_path, STRATEGY)
+    write_run(tmp_path, MODEL, CLUSTER, data, strategies=[{"strategy_digest": STRATEGY.digest}])
+    said_of_result = refused(capsys, file)
+    assert said_of_result.startswith(f"{tmp_path / 'result.json'} must be as python -m autosync.runs schema says")
+    (tmp_path / "run.json").write_text("{}")
+    assert refused(capsys, file) == (f"{tmp_path / 'run.json'} needs the field 'name'; name a run of autosync.tune.")
 
 
 def test_an_option_there_is_not_is_refused_in_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
