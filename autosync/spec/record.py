@@ -39,8 +39,8 @@ class TimingProtocol:
             raise SpecError(
                 "A trial has 0 or more warm-up steps and 1 or more timed steps, and checks after 1 or more."
             )
-        if not (self.time_limit_seconds > 0 and self.stop_factor > 1):
-            raise SpecError("A trial's time limit must be positive, and its stop factor over 1.")
+        if not (0 < self.time_limit_seconds < math.inf and 1 < self.stop_factor < math.inf):
+            raise SpecError("A trial's time limit must be positive and finite, and its stop factor over 1 and finite.")
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -1,6 +1,8 @@
 """`python -m autosync.train`."""
 
+import sys
+
 from autosync.train.cli import main
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from autosync.errors import AutosyncError
+from autosync.train.training_error import TrainingError
 from trials.opening import KINDS
 
-__all__ = ["main"]
+__all__ = ["command", "main"]
 
 REFUSED, INTERRUPTED = 2, 130
 
 RAYS_OWN_NEWS = "A worker died or was killed while executing a task"
 """What Ray prints, at length, of a process whose end the command tells in a sentence."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; its exit status. What was asked wrongly is one sentence on stderr."""
+    try:
+        return int(command.main(arguments, prog_name="python -m autosync.train", standalone_mode=False) or 0)
+    except click.ClickException as error:
+        return _refused(error.format_message())
+    except AutosyncError as error:
+        return _refused(str(error))
+    except (KeyboardInterrupt, click.Abort):
+        return INTERRUPTED
 
 
 @click.command(context_settings={"show_default": True, "max_content_width": 110})
@@ -33,7 +46,7 @@ RAYS_OWN_NEWS = "A worker died or was killed while executing a task"
 @click.option("--address", help="Ray cluster to join.  [default: $RAY_ADDRESS, or a local one is started]")
 @click.option("--cluster", type=Path, help="Cluster file that states nodes, racks and links.")
 @click.option("--working-dir", type=Path, help="Directory that Ray ships to every node.")
-def main(
+def command(
     model: str,
     strategy: Path,
     steps: int,
@@ -42,23 +55,23 @@ def main(
     log_every: int,
     resume: bool,
     **where: object,
-) -> None:
+) -> int:
     """Train a model under a strategy, on the batches it draws by itself. One's own data: autosync.distribute.
 
     The exit status is 0 when all steps were done, 1 when a failure ended training, 2 when it cannot begin.
     """
     if out is None:
         if resume:
-            _refuse("--resume needs --out, the directory of the run to go on with.")
+            raise TrainingError("--resume needs --out, the directory of the run to go on with.")
         out = Path("runs") / f"train-{model.replace(':', '-').replace('/', '-')}-{time.strftime('%Y%m%d-%H%M%S')}"
     if where["cluster"] is not None and where["workers"] is not None:
-        _refuse("--workers and --cluster exclude each other; leave one of them out.")
+        raise TrainingError("--workers and --cluster exclude each other; leave one of them out.")
     os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", RAYS_OWN_NEWS)  # Ray reads it when it is imported
     from autosync.train.job import TrainOptions, train  # the framework's rooms are imported once options are right
     from autosync.train.place import Where
 
-    try:
-        options = TrainOptions(
+    return train(
+        TrainOptions(
             model,
             strategy,
             steps,
@@ -68,13 +81,9 @@ def main(
             resume,
             Where(**where),  # type: ignore[arg-type]
         )
-        sys.exit(train(options))
-    except AutosyncError as error:
-        _refuse(str(error))
-    except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
+    )
 
 
-def _refuse(sentence: str) -> None:
+def _refused(sentence: str) -> int:
     click.echo(f"autosync: {sentence}", err=True)
-    sys.exit(REFUSED)
+    return REFUSED

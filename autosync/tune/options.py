@@ -51,8 +51,9 @@ OF_TIMING = (
     "on_node_loss",
     "node_wait_seconds",
     "working_dir",
+    "data",
 )
-"""Options that say how trials are run; where none is, none may be given."""
+"""Options that say how trials are run and where they are kept; where none is, none may be given."""
 
 TRAINING_STEPS = 100_000
 """Steps that a model is trained for once the search is over, unless stated: about 90 epochs of a million examples in

@@ -102,7 +102,7 @@ def test_a_record_that_breaks_a_rule_is_refused(changes: dict[str, Any], message
 
 
 STEPS = "A trial has 0 or more warm-up steps and 1 or more timed steps, and checks after 1 or more."
-PATIENCE = "A trial's time limit must be positive, and its stop factor over 1."
+PATIENCE = "A trial's time limit must be positive and finite, and its stop factor over 1 and finite."
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,10 @@ PATIENCE = "A trial's time limit must be positive, and its stop factor over 1."
         ({"timed_steps": 0}, STEPS),
         ({"check_after": 0}, STEPS),
         ({"time_limit_seconds": 0.0}, PATIENCE),
+        ({"time_limit_seconds": math.inf}, PATIENCE),
         ({"stop_factor": 1.0}, PATIENCE),
+        ({"stop_factor": math.inf}, PATIENCE),
+        ({"stop_factor": math.nan}, PATIENCE),
     ],
 )
 def test_a_protocol_that_breaks_a_rule_is_refused(changes: dict[str, Any], message: str):

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import keras
 import pytest
 import tensorflow as tf  # noqa: F401 - so that this process has logical devices before the command runs
-from click.testing import CliRunner
 
 from autosync.spec import Strategy, canonical_json
 from autosync.train.cli import main
@@ -40,8 +41,10 @@ def ran(monkeypatch: Any, *arguments: object) -> tuple[int, str]:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     given = ["--backend", "local", *map(str, arguments)]
     monkeypatch.setattr(sys, "argv", ["autosync.train", *given])
-    done = CliRunner().invoke(main, given)
-    return done.exit_code, done.output
+    printed = io.StringIO()
+    with redirect_stdout(printed), redirect_stderr(printed):
+        status = main(given)
+    return status, printed.getvalue()
 
 
 def weights(file: Path) -> list[bytes]:
@@ -96,7 +99,8 @@ def test_ctrl_c_leaves_a_checkpoint_and_the_command_to_go_on(strategy: Path, tmp
         (("--model", "mlp", "--resume"), "autosync: --resume needs --out, the directory of the run to go on with."),
         (("--model", "mlp", "--resume", "--out", "nowhere"), "autosync: --resume needs a run to go on from, but nowh"),
         (("--model", "mlp", "--cluster", "a.yaml", "--workers", 2), "autosync: --workers and --cluster exclude each"),
-        (("--model", "mlp", "--steps", 0), "Invalid value for '--steps'"),
+        (("--model", "mlp", "--steps", 0), "autosync: Invalid value for '--steps'"),
+        (("--model", "mlp", "--nonsense"), "autosync: No such option '--nonsense'"),
     ],
 )
 def test_what_is_asked_wrongly_is_refused_before_anything_starts(
@@ -104,7 +108,7 @@ def test_what_is_asked_wrongly_is_refused_before_anything_starts(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     status, output = ran(monkeypatch, "--strategy", strategy, *more)
-    assert (status, sentence in output) == (2, True), output
+    assert (status, sentence in output, output.count("\n")) == (2, True, 1), output
     assert [each.name for each in tmp_path.iterdir()] == ["strategy.json"]
 
 

@@ -67,6 +67,7 @@ def test_a_broken_strategy_file_is_refused(
     [
         (("--steps", 0), "A trial has 0 or more warm-up steps and 1 or more timed steps"),
         (("--time-limit", 0), "A trial's time limit must be positive"),
+        (("--time-limit", "inf"), "A trial's time limit must be positive and finite"),
         (("--workers", 0), "Invalid value for '--workers': 0 is not in the range"),
         (("--backend", "cloud"), "Invalid value for '--backend': 'cloud' is not one of 'ray', 'local'."),
         (("--steps", "many"), "Invalid value for '--steps': 'many' is not a valid integer."),

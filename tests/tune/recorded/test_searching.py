@@ -18,8 +18,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_dataset(tmp_path_factory.mktemp("data"))
 
 
-def options(data: Path, **chosen: object) -> TuneOptions:
-    given = {"model": "mlp@two", "replay": data, "out": data, "trials": 15, "searcher": "evolution"}
+def options(records: Path, **chosen: object) -> TuneOptions:
+    given = {"model": "mlp@two", "replay": records, "out": records, "trials": 15, "searcher": "evolution"}
     return TuneOptions.create(**(given | chosen))
 
 
@@ -89,5 +89,7 @@ def test_what_makes_no_sense_with_it_is_refused(data: Path) -> None:
         options(data, resume=True)
     with pytest.raises(OptionsError, match=r"--replay times nothing; leave --steps and --counterfactuals out\."):
         options(data, timed_steps=20, counterfactuals=3)
+    with pytest.raises(OptionsError, match=r"--replay times nothing; leave --data out\."):
+        options(data, data=data)
     with pytest.raises(OptionsError, match="needs --replay, the folder of the records"):
         search_recorded(TuneOptions.create(model="mlp@two", out=data), print)
