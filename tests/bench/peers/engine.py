@@ -41,6 +41,10 @@ class Engine:
         assert self._model is not None, "load comes first"
         return self._model
 
+    def pass_seconds(self) -> float:
+        """Core-seconds of one replica's forward and backward pass."""
+        return float(self._client.ask("passes")[0])
+
     def realize(self, strategy: Strategy) -> dict[str, float]:
         """Seconds to place the strategy, and of its first step with its tracing. Raises `TrialError`."""
         said = dict(self._client.ask("realize", strategy=strategy.to_json())[0])

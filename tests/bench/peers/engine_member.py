@@ -78,6 +78,13 @@ class Client:
             "open_seconds": time.perf_counter() - captured,
         }
 
+    def passes(self, _: Question) -> float:
+        """Core-seconds of one replica's forward and backward pass."""
+        from autosync.engine.profile import profile_step
+
+        profile = profile_step(self._session.captured)
+        return profile.forward_seconds + profile.backward_seconds
+
     def realize(self, question: Question) -> dict[str, Any]:
         """Place a strategy and run its first step, which traces it; or why that cannot be done."""
         strategy = Strategy.from_json(question["strategy"])
@@ -157,6 +164,7 @@ def _client() -> None:
             "connect_anew": client.connect_anew,
             "devices": client.devices,
             "load": client.load,
+            "passes": client.passes,
             "realize": client.realize,
             "run": client.run,
             "settle": client.settle,
