@@ -25,8 +25,9 @@ import click
 from autosync.search import median_interval
 from autosync.spec import ClusterSpec
 from tests.bench.peers.engine import engine_on
-from trials.cluster_file import read_cluster_file
-from trials.emulate import Emulated, emulated, network, parse_emulation, shaping
+from tests.bench.peers.links import cluster_of
+from tests.bench.peers.processors import jiffies
+from trials.emulate import Emulated, emulated, network, shaping
 from trials.probe.fair import fair_rates
 from trials.probe.flows import ends_of
 
@@ -54,7 +55,7 @@ def main(clusters: tuple[str, ...], packets: str, turns: int, calls: int) -> Non
     """Send along the links of CLUSTERS (4x200mbit, or a cluster file)."""
     sizes = [int(each) for each in packets.split(",")]
     for text in clusters:
-        cluster = read_cluster_file(text) if text.endswith((".yaml", ".yml")) else parse_emulation(text)
+        cluster = cluster_of(text)
         patterns = _patterns([node.name for node in cluster.nodes])
         found = {(pattern, size): Measured() for pattern in patterns for size in sizes}
         for _ in range(turns):
@@ -85,18 +86,17 @@ def _packets_of(size: int) -> Iterator[None]:
 
 @contextmanager
 def _counted(made: Emulated, into: Measured) -> Iterator[Measured]:
-    jiffies, on_packets, segments, again = _counters(made)
+    before, (segments, again) = jiffies(), _segments(made)
     yield into
-    now = _counters(made)
-    into.jiffies += now[0] - jiffies
-    into.on_packets += now[1] - on_packets
-    into.segments += now[2] - segments
-    into.again += now[3] - again
+    spent, now = jiffies() - before, _segments(made)
+    into.jiffies += spent.all
+    into.on_packets += spent.on_packets
+    into.segments += now[0] - segments
+    into.again += now[1] - again
 
 
-def _counters(made: Emulated) -> tuple[int, int, int, int]:
-    """As `Measured` has them, since the machine and its hosts were started."""
-    processors = [int(each) for each in Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0].split()[1:9]]
+def _segments(made: Emulated) -> tuple[int, int]:
+    """TCP segments sent, and sent again, since the hosts were started."""
     segments, again = 0, 0
     for host in made.hosts:
         assert host.init is not None
@@ -107,7 +107,7 @@ def _counters(made: Emulated) -> tuple[int, int, int, int]:
         )
         counted = dict(zip(names, map(int, counts), strict=True))
         segments, again = segments + counted["OutSegs"], again + counted["RetransSegs"]
-    return sum(processors), processors[6], segments, again
+    return segments, again
 
 
 def _print(

@@ -17,23 +17,16 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import Any
 
 from autosync.spec import ClusterSpec, Node
+from tests.bench.peers.links import cluster_of
 from trials.probe import Probing
 from trials.probe.fair import fair_rates
 from trials.probe.flows import Ends, ends_of
 from trials.probe.schedule import fill_probe, fillable_links
 
 QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
-
-
-def _cluster(text: str) -> ClusterSpec:
-    from trials.cluster_file import read_cluster_file
-    from trials.emulate import parse_emulation
-
-    return read_cluster_file(Path(text)) if text.endswith((".yaml", ".yml")) else parse_emulation(text)
 
 
 def probing_of(cluster: ClusterSpec, name: str = "bench-probe") -> Probing:
@@ -130,7 +123,7 @@ def main() -> None:
     parser.add_argument("topologies", nargs="+", help="such as 4x200mbit, or a cluster file")
     for text in parser.parse_args().topologies:
         begin = time.perf_counter()
-        stated = _cluster(text)
+        stated = cluster_of(text)
         _print(text, stated, probing_of(stated), time.perf_counter() - begin)
 
 

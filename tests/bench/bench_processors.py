@@ -6,8 +6,8 @@ Needs root, and a machine with nothing else to do: all that its processors do co
 strategy files) take turns on one emulated cluster. Of each: the median of the turns' median steps with its 95 %
 interval, and of a step the time that each processor is *busy*, as if what they do could be spread evenly. In it the two
 *passes*, as one replica alone takes them, the kernel's soft interrupts, most of which are *packets*, and the *rest*:
-sending, adding up and updating. No order of the same work takes less than it keeps processors busy, so `at most` is by
-how much another order could be faster: step over busy.
+sending, adding up, updating, and what all of it takes longer for going on at once. `at most` is step over busy: by how
+much another order of the same work could be faster if it kept all processors busy to the end, for as long as now.
 """
 
 from __future__ import annotations
@@ -15,21 +15,19 @@ from __future__ import annotations
 import os
 import statistics
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import click
 
 from autosync.baselines import BASELINES
 from autosync.search import median_interval
-from autosync.spec import ClusterSpec, ModelSpec, Strategy, parse_json
+from autosync.train.fit_strategy import read_strategy
 from tests.bench.peers.engine import Engine, engine_on
-from tests.bench.peers.links import star
-from trials.cluster_file import read_cluster_file
+from tests.bench.peers.links import cluster_of
+from tests.bench.peers.processors import jiffies
 from trials.emulate import emulated
 
 WARMUP = 8
-IDLE = (3, 4)  # of the times in /proc/stat: idle, and idle while a disk works
-SOFT_INTERRUPTS, STOLEN = 6, 7
+PROCESSORS = os.cpu_count() or 1
 
 
 @dataclass
@@ -49,11 +47,13 @@ class Measured:
 @click.option("--steps", default=60, show_default=True, help="Steps of each turn.")
 def main(strategies: tuple[str, ...], cluster: str, model: str, turns: int, steps: int) -> None:
     """Count what processors do under STRATEGIES."""
-    spec = read_cluster_file(cluster) if cluster.endswith((".yaml", ".yml")) else star(cluster)
+    spec = cluster_of(cluster)
     found = {name: Measured() for name in strategies}
     with emulated("processors", spec, start_ray=False) as made, engine_on(made) as engine:
         loaded, pass_seconds = engine.load(model), engine.pass_seconds()
-        chosen = {name: _strategy(name, loaded, spec) for name in strategies}
+        chosen = {
+            name: BASELINES[name](loaded, spec) if name in BASELINES else read_strategy(name) for name in strategies
+        }
         for _ in range(turns):
             for name, strategy in chosen.items():
                 engine.realize(strategy)
@@ -62,34 +62,17 @@ def main(strategies: tuple[str, ...], cluster: str, model: str, turns: int, step
     _print(model, pass_seconds, len(spec.replica_devices), found)
 
 
-def _strategy(name: str, model: ModelSpec, cluster: ClusterSpec) -> Strategy:
-    if name in BASELINES:
-        return BASELINES[name](model, cluster)
-    return Strategy.from_json(parse_json(Path(name).read_bytes(), name))
-
-
 def _turn(engine: Engine, steps: int, into: Measured) -> None:
-    before = _seconds_by_kind()
+    before = jiffies()
     into.step.append(statistics.median(engine.run(warmup=0, steps=steps)["step_seconds"]))
-    spent = [new - old for old, new in zip(before, _seconds_by_kind(), strict=True)]
-    share = 1 / steps / _processors()
-    into.busy.append(sum(each for kind, each in enumerate(spent) if kind not in (*IDLE, STOLEN)) * share)
-    into.packets.append(spent[SOFT_INTERRUPTS] * share)
-
-
-def _seconds_by_kind() -> list[float]:
-    """Seconds of all processors together, since the machine was started, in the order of proc(5)."""
-    line = Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0]
-    return [int(each) / os.sysconf("SC_CLK_TCK") for each in line.split()[1:9]]
-
-
-def _processors() -> int:
-    return os.cpu_count() or 1
+    spent, seconds = jiffies() - before, 1 / os.sysconf("SC_CLK_TCK") / PROCESSORS / steps
+    into.busy.append(spent.busy * seconds)
+    into.packets.append(spent.on_packets * seconds)
 
 
 def _print(model: str, pass_seconds: float, replicas: int, found: dict[str, Measured]) -> None:
-    passes = pass_seconds * replicas / _processors()
-    print(f"{model}: {replicas} replicas on {_processors()} processors; milliseconds a step")
+    passes = pass_seconds * replicas / PROCESSORS
+    print(f"{model}: {replicas} replicas on {PROCESSORS} processors; milliseconds a step")
     print(f"{'':32} {'step':>7} {'interval':>15} {'busy':>7} {'passes':>7} {'packets':>8} {'rest':>6} {'at most':>8}")
     for name, measured in found.items():
         step, busy, packets = map(statistics.median, (measured.step, measured.busy, measured.packets))

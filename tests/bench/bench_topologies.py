@@ -45,15 +45,15 @@ def main() -> None:
 @click.option("--turns", default=ENOUGH_TURNS)
 def over(clusters: tuple[str, ...], out: Path, models: str, turns: int) -> None:
     """Make each of CLUSTERS (4x200mbit, or a cluster file) in turn, and time the baselines of each model there."""
-    from trials.cluster_file import read_cluster_file
-    from trials.emulate import emulated, parse_emulation, run_inside
+    from tests.bench.peers.links import cluster_of
+    from trials.emulate import emulated, run_inside
     from trials.emulate.status import usage_of
 
     done = json.loads(out.read_text()) if out.exists() else {}
     for text in clusters:
         if text in done:
             continue
-        spec = read_cluster_file(text) if text.endswith((".yaml", ".yml")) else parse_emulation(text)
+        spec = cluster_of(text)
         begin = time.monotonic()
         part = out.with_suffix(".part")
         with emulated("bench", spec) as made:

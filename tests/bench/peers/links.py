@@ -10,12 +10,18 @@ from pathlib import Path
 
 from autosync.spec import ClusterSpec, Figure
 from tests.bench.peers.crew import Crew
+from trials.cluster_file import read_cluster_file
 from trials.emulate import Host, parse_emulation, star_of
 
-__all__ = ["busiest_bytes", "carried", "ring_goodput", "star"]
+__all__ = ["busiest_bytes", "carried", "cluster_of", "ring_goodput", "star"]
 
 UNSHAPED = "unshaped"
 FLOWS_BYTES, FLOWS_ROUNDS = 16_000_000, 3
+
+
+def cluster_of(text: str) -> ClusterSpec:
+    """The cluster that a file states, or the star that `text` names."""
+    return read_cluster_file(text) if text.endswith((".yaml", ".yml")) else star(text)
 
 
 def star(text: str) -> ClusterSpec:
