@@ -1,5 +1,6 @@
-# `make tune` and `make test` are all one needs; both create the virtual environment when it is missing. `make test-all`
-# adds the tests marked `thorough`: every combination of what is crossed, and what takes minutes.
+# `make tune` and `make test` are all one needs; both create the virtual environment when it is missing. `make test` takes
+# some five minutes on two cores; `make test-all` adds the tests marked `thorough`: every combination of what is crossed,
+# and what takes minutes.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -8,6 +9,7 @@ INSTALLED := $(VENV)/.installed
 unexport PYTHONDONTWRITEBYTECODE
 # Tests share the processors already; threads of linear algebra would wait for each other.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
+PYTEST = $(ONE_THREAD) $(BIN)/pytest -n 3 --durations 20
 
 .PHONY: tune test test-all clean
 
@@ -19,11 +21,10 @@ test: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-# Neighbouring tests go to one process, which makes what they share once; whoever is done takes over from the others.
-	$(ONE_THREAD) $(BIN)/pytest -n 3 --dist worksteal --durations 20 $(MORE)
+	$(PYTEST)
 
-test-all: MORE := -m 'thorough or not thorough'
 test-all: test
+	$(PYTEST) -m thorough
 
 $(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \

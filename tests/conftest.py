@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +17,8 @@ from trials.ray_settings import RAY_SETTINGS
 
 __all__ = ["pytest_terminal_summary"]
 """Here, since the process that prints reads this file only when others run the tests."""
+
+ROOT = Path(__file__).parent.parent
 
 LOGICAL_DEVICES = 8
 """As many as the largest cluster any test plays in one process."""
@@ -56,6 +61,30 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return Together(config, log)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def away_from_the_checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What fixtures of a module do happens in an empty folder too: a checkout may hold its user's `data` and `runs`."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path_factory.mktemp("module"))
+        yield
+
+
+@pytest.fixture(autouse=True)
+def own_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every test begins in an empty folder of its own, so none depends on where it was started."""
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest leaves out what `-m` does not ask for
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of a parametrized test that is marked `quick`, all cases but those it names are `thorough`."""
+    for item in items:
+        for mark in item.iter_markers("quick"):
+            case = item.name.partition("[")[2].removesuffix("]")
+            if not any(fnmatchcase(case, pattern) for pattern in mark.args):
+                item.add_marker(pytest.mark.thorough)
+
+
 def pytest_configure() -> None:
     """A shell that starts tests in the background has Ctrl-C ignored, which the programs under test would inherit.
 
@@ -63,6 +92,8 @@ def pytest_configure() -> None:
     """
     for name, value in RAY_SETTINGS.items():
         os.environ.setdefault(name, value)
+    # What tests start finds this project and the tests' own models from any folder.
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -78,6 +78,7 @@ def test_without_baselines_no_search_begins_with_them(data: Path) -> None:
     assert len({row["strategies"][0] for row in rows(data)}) > 1
 
 
+@pytest.mark.thorough
 def test_a_seed_gives_the_same_search_here_and_in_another_process(data: Path, tmp_path: Path) -> None:
     found = cell()
     job = SearchJob(found.name, found.digest, "guided-analytic", True, 15, 0)
@@ -122,6 +123,7 @@ def test_tables_are_of_the_newest_records(data: Path) -> None:
     assert "10 replayed searches and 0 live ones." in text
 
 
+@pytest.mark.thorough
 def test_ablations_compare_guided_search_with_less_of_it(data: Path) -> None:
     names = "guided-replay,guided-analytic"
     assert replayed(data, "--searchers", names, "--seeds", "5", command="ablations") == 0

@@ -25,7 +25,6 @@ from autosync.space import SearchSpace
 from autosync.spec import AllReduce, ClusterSpec, RuntimeRecord, Strategy, TimingProtocol, VariableStrategy
 from search_spaces.default import SPACE
 from tests import cases
-from tests.cover import thorough
 from tests.search.laws import rough_simulator
 from trials.backends.base import Backend
 from trials.backends.local import LocalBackend
@@ -151,6 +150,7 @@ class TestContract:
         assert record.final_loss is not None
         assert record.versions["tensorflow"]
 
+    @pytest.mark.quick("local")
     def test_several_requests_give_their_records_in_turn(self, backend: Backend) -> None:
         requests = [wanted(backend, name) for name in BASELINES]
         records = [backend.run(request) for request in requests]
@@ -195,6 +195,7 @@ def test_closing_a_local_backend_twice_is_fine_and_it_never_had_a_process() -> N
 class TestRay:
     """What only processes can show."""
 
+    @pytest.mark.thorough
     def test_closing_in_mid_trial_ends_the_trial_and_every_process(self, ray_cluster: ClusterSpec) -> None:
         before = places_held()
         backend = on_ray(ray_cluster)
@@ -209,6 +210,7 @@ class TestRay:
         assert left_of(pids) == set()
         assert places_held() == before
 
+    @pytest.mark.thorough
     def test_after_closing_twice_no_process_is_left_and_no_place_is_held(self, ray_cluster: ClusterSpec) -> None:
         before = places_held()
         backend = on_ray(ray_cluster, clock=WallClock(), probe=True)
@@ -239,6 +241,7 @@ class TestRay:
         assert left_of(pids) == set()
         assert not pids & set(set_of_workers.pids().values())
 
+    @pytest.mark.thorough
     def test_a_worker_that_dies_while_the_client_says_nothing_ends_the_trial_long_before_its_time_limit(
         self, set_of_workers: RayBackend
     ) -> None:
@@ -259,6 +262,7 @@ class TestRay:
             assert (record.outcome, record.reason.partition(". ")[0]) == ("lost", "Worker 1 on node0 has died")
         assert_it_still_works(set_of_workers)
 
+    @pytest.mark.thorough
     def test_a_worker_killed_while_others_wait_in_a_collective_is_named_and_all_kinds_of_trials_run_next(
         self, set_of_workers: RayBackend
     ) -> None:
@@ -273,6 +277,7 @@ class TestRay:
         assert left_of(pids) == set()
         assert not pids & set(set_of_workers.pids().values())
 
+    @pytest.mark.thorough
     def test_a_worker_that_hangs_is_named_and_ended_and_the_next_trial_runs_on_new_ones(
         self, set_of_workers: RayBackend
     ) -> None:
@@ -310,6 +315,7 @@ class TestRay:
             first.close()
         assert places_held() == before
 
+    @pytest.mark.thorough
     def test_a_model_function_that_raises_is_an_error_in_its_own_words(
         self, ray_cluster: ClusterSpec, tmp_path: Path
     ) -> None:
@@ -355,7 +361,8 @@ SEARCHERS: dict[str, Callable[[SearchSpace, Any], Searcher]] = {
 }
 
 
-@pytest.mark.parametrize("searcher", [thorough("evolution"), "guided"])
+@pytest.mark.thorough
+@pytest.mark.parametrize("searcher", ["evolution", "guided"])
 def test_a_search_is_the_same_on_every_backend_with_a_made_up_clock(searcher: str, set_of_workers: RayBackend) -> None:
     """Strategies, step times to the last bit, losses: nothing depends on what ran the trials, or before them."""
     local = in_this_process()

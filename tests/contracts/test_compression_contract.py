@@ -35,6 +35,9 @@ def _started(way: str, run: Run, cluster: ClusterSpec) -> tuple[Step, Reference]
     return session.realize(strategy), compressed_reference(run, session.model, strategy)
 
 
+@pytest.mark.quick(
+    "top-k, own-three", "top-k, star, ring*", "top-k, var, ring*", "PowerSGD, ring*", "PowerSGD, servers-*"
+)
 @pytest.mark.parametrize(("way", "cluster"), crossed(COMPRESSED, CLUSTERS))
 def test_twenty_steps_train_like_the_algorithm_in_numpy(way, cluster, tally):
     run = Run("double", "momentum" if cluster == "three" else "SGD")
@@ -43,6 +46,7 @@ def test_twenty_steps_train_like_the_algorithm_in_numpy(way, cluster, tally):
     tally(f"{way.split(',')[0]} (float64)", parity.worst_error)
 
 
+@pytest.mark.quick("top-k, own", "PowerSGD, ring")
 @pytest.mark.parametrize("way", COMPRESSED)
 def test_one_replica_alone_does_too(way, tally):
     run = Run("dense", "momentum", steps=8 if "PowerSGD" in way else 20)
@@ -59,6 +63,7 @@ def test_replicas_whose_batches_count_differently_are_weighed(way):
         np.testing.assert_allclose(value, expected.values[name], rtol=0, atol=BOUND * np.abs(value).max())
 
 
+@pytest.mark.quick("top-k*")
 @pytest.mark.parametrize("way", ["top-k, star, ring", "PowerSGD, servers"])
 def test_a_run_goes_on_from_a_saved_state_as_if_never_stopped(way):
     session = session_on("dense", "momentum", THREE)

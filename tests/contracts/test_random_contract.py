@@ -27,10 +27,10 @@ WIDE = Space(
     ),
     max_buckets=6,
 )
-CASES = 8
+CASES = 12
 
 
-@pytest.mark.parametrize("seed", [*range(CASES), *map(thorough, range(CASES, CASES + 4))])
+@pytest.mark.parametrize("seed", [*range(2), *map(thorough, range(2, CASES))])
 def test_any_strategy_trains_any_model_like_one_process(seed, tally):
     rng = random.Random(seed)
     task, optimizer, cluster = f"random {seed}", rng.choice(sorted(BOUNDS)), rng.choice(CLUSTERS)

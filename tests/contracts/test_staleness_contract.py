@@ -42,6 +42,7 @@ def _step(task, optimizer, cluster, way, staleness, pause=None):
     return StaleStep(session._model, placed, pause), synchronous
 
 
+@pytest.mark.quick("servers, four workers")
 @pytest.mark.parametrize(
     ("way", "optimizer", "cluster"),
     [("one server", "Adam", TWO_BY_TWO), ("servers, first axis cut", "momentum", FOUR_WORKERS)],
@@ -58,6 +59,7 @@ def test_with_staleness_0_every_byte_is_that_of_a_synchronous_step(way, optimize
     stale.close()
 
 
+@pytest.mark.quick("1")
 @pytest.mark.parametrize("staleness", [1, 3])
 def test_the_histogram_of_lags_never_exceeds_the_staleness(staleness):
     def pause(replica: int, step: int) -> None:

@@ -27,9 +27,13 @@ THIN = replace(
 PROFILED = replace(MODEL, profile=ModelProfile(0.1, 0.3, {each.name: 1.0 for each in MODEL.variables}))
 
 
-@pytest.mark.parametrize("cluster", [star_cluster(2), star_cluster(4), uneven_cluster(), rack_cluster()], ids=str)
 @pytest.mark.parametrize(
-    "model", [MODEL, THIN, bert_like_model(), bert_like_model(sparse=False), ncf_like_model()], ids=str
+    "cluster", [star_cluster(2), star_cluster(4), uneven_cluster(), rack_cluster()], ids=["2", "4", "uneven", "racks"]
+)
+@pytest.mark.parametrize(
+    "model",
+    [MODEL, THIN, bert_like_model(), bert_like_model(sparse=False), ncf_like_model()],
+    ids=["mlp", "thin", "bert", "dense bert", "ncf"],
 )
 def test_no_exact_strategy_keeps_all_links_busy_for_less(model: ModelSpec, cluster: ClusterSpec) -> None:
     rates = np.array([link.bytes_per_second for link in cluster.links])

@@ -17,6 +17,7 @@ def test_objects_are_told_apart_though_they_are_equal() -> None:
     np.testing.assert_array_equal(met.numbers_of([third, first, second, first]), [-1, 0, UNMET, 0])
 
 
+@pytest.mark.thorough
 def test_of_many_objects_all_but_a_few_are_found() -> None:
     met, objects = MetObjects(), [[number] for number in range(20_000)]
     met.add(objects, range(20_000))

@@ -72,6 +72,7 @@ def _roundings(algorithm: str, replicas: int, a_node: int = 2) -> int:
     return -(-replicas // a_node) + 1 if algorithm == "hierarchical" else (replicas - 1).bit_length() + 1
 
 
+@pytest.mark.quick("2-1-float32-*", "3-*-float32-*-bf16", "5-*-float64-*-bf16")
 @pytest.mark.parametrize(("algorithm", "cast"), IN_16_BITS)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(("replicas", "elements"), [(2, 1), (3, 2), (4, 97), (7, 5), (7, 97)])

@@ -31,6 +31,7 @@ for task in tasks:
 """
 
 
+@pytest.mark.thorough
 def test_two_processes_capture_the_same_digest_and_the_same_bytes():
     command = [sys.executable, "-c", DIGESTS]
     runs = [

@@ -25,6 +25,7 @@ def found():
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.thorough
 def test_strategies_with_and_without_collectives_follow_one_another_on_one_connection_and_the_next(found):
     assert len(found["errors"]) == 2 * ROUNDS * len(WAYS)
 

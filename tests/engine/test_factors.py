@@ -123,6 +123,7 @@ SYNCHRONIZERS = {
 }
 
 
+@pytest.mark.quick("all to all-table", "to a server-dense")
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("way", SYNCHRONIZERS)
 def test_training_is_that_of_one_process(way, task):
@@ -132,6 +133,7 @@ def test_training_is_that_of_one_process(way, task):
     trained_alike(step, reference(task, "momentum", 4), 1e-5)
 
 
+@pytest.mark.quick("clipped")
 @pytest.mark.parametrize("optimizer", ["clipped", "dynamically scaled"])
 def test_rules_over_all_gradients_hold_too(optimizer):
     session = session_on("dense", optimizer, THREE)

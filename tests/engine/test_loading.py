@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from tests.engine.worker_processes import REPOSITORY, quiet
 
 SCRIPT = """
@@ -44,11 +46,13 @@ def logged(level: str | None) -> str:
     return done.stderr
 
 
+@pytest.mark.thorough
 def test_of_its_log_only_errors_are_shown_and_all_that_others_write():
     wrong = "E0000 00:00:1795571106.963820   11016 ops.cc:52] something is wrong"
     assert logged(None).splitlines() == [wrong, "a model's own words", "afterwards"]
 
 
+@pytest.mark.thorough
 def test_its_whole_log_is_shown_to_who_asks_for_it():
     assert "oneDNN custom operations are on." in logged("0")
 

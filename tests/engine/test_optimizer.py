@@ -59,6 +59,7 @@ def _updated_piece(make, dtype):
     return np.asarray(tf.cast(tf.reshape(whole.value, [-1])[7:], "float64")), np.asarray(tf.cast(piece, "float64"))
 
 
+@pytest.mark.quick("SGD", "SGD on a schedule", "momentum", "Adagrad", "Adam", "AdamW", "Lion")
 @pytest.mark.parametrize("name", ACCEPTED)
 def test_an_elementwise_optimizer_updates_a_flat_piece_as_keras_updates_the_whole(name):
     make, slots, rows_suffice = ACCEPTED[name]

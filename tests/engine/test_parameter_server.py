@@ -34,6 +34,7 @@ def _trained(way, cluster, optimizer="Adam"):
     return step
 
 
+@pytest.mark.quick("one server, local copies-two nodes of two")
 @pytest.mark.parametrize("cluster", [FOUR_WORKERS, TWO_BY_TWO], ids=["four workers", "two nodes of two"])
 @pytest.mark.parametrize("way", SERVED)
 def test_pieces_change_no_bit_of_what_is_trained(way, cluster, request):
@@ -45,6 +46,7 @@ def test_pieces_change_no_bit_of_what_is_trained(way, cluster, request):
         assert value.tobytes() == whole[name].tobytes(), name
 
 
+@pytest.mark.quick("clipped")
 @pytest.mark.parametrize("optimizer", ["clipped", "scaled"])
 @pytest.mark.usefixtures("many_pieces")
 def test_pieces_wait_for_all_gradients_where_the_optimizer_looks_at_them_together(optimizer):

@@ -16,6 +16,7 @@ CLUSTER = local_cluster(4)
 OTHER_WAYS = ("one server", "servers, last axis cut", "two rings", "shards of both kinds")
 
 
+@pytest.mark.quick("one server", "two rings")
 @pytest.mark.parametrize("way", OTHER_WAYS)
 def test_training_goes_on_from_a_saved_state_to_the_bit(way):
     session = session_on("pooled", "Adam", CLUSTER)

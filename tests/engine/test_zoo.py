@@ -37,6 +37,7 @@ def test_the_index_of_models_is_read_without_tensorflow_or_keras():
     assert shown.strip() == f"{len(MODELS)} []"
 
 
+@pytest.mark.quick("ncf-mini", "resnet-mini")
 @pytest.mark.parametrize("name", SMALL)
 def test_a_small_model_is_built_bit_identical_twice_under_the_same_names(name):
     first, second = build_task(name).model, build_task(name).model
@@ -46,6 +47,7 @@ def test_a_small_model_is_built_bit_identical_twice_under_the_same_names(name):
         assert one.numpy().tobytes() == other.numpy().tobytes(), one.path
 
 
+@pytest.mark.thorough
 def test_layers_that_keras_numbers_itself_keep_their_names_in_a_second_build():
     first, second = build_task("inceptionv3").model, build_task("inceptionv3").model
     assert [each.path for each in first.variables] == [each.path for each in second.variables]
@@ -57,6 +59,7 @@ def test_building_leaves_pythons_random_generator_where_it_was():
     assert random.getstate() == before
 
 
+@pytest.mark.quick("ncf-mini", "resnet-mini")
 @pytest.mark.parametrize("name", SMALL)
 def test_a_small_model_has_a_gradient_for_every_variable_sparse_where_it_looks_up_and_stays_finite(name):
     task = build_task(name)

@@ -72,6 +72,7 @@ def test_runs_of_one_cell_are_compared_by_their_step_times(place: Path, capsys: 
     assert {"one", "two"} <= set(page.sections["winners"].split())
 
 
+@pytest.mark.thorough
 def test_runs_of_different_cells_are_put_side_by_side_and_said_to_differ(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -168,6 +168,7 @@ def test_a_run_that_was_interrupted_shows_its_best_so_far_and_calls_it_unproven(
     assert "Nothing was predicted" in page.sections["predictions"]
 
 
+@pytest.mark.thorough
 def test_a_lucky_first_timing_is_not_the_best_so_far(tmp_path: Path) -> None:
     """A was timed at 100 and at 140 ms, B at 110."""
     lucky, steady = [each for each in search_records() if each.purpose == "baseline" and each.outcome == "ok"][:2]
@@ -183,6 +184,7 @@ def test_a_lucky_first_timing_is_not_the_best_so_far(tmp_path: Path) -> None:
     assert f"110.0 ms a step: the best so far, {steady.label}" in said
 
 
+@pytest.mark.thorough
 def test_records_of_another_cluster_are_counted_though_nothing_failed(tmp_path: Path) -> None:
     here, there = [each for each in search_records() if each.outcome == "ok"][:2]
     elsewhere = replace(CLUSTER, nodes=tuple(replace(each, cores=9.0) for each in CLUSTER.nodes))

@@ -149,6 +149,7 @@ def test_the_same_generator_gives_the_same_verdict():
     assert judged(rounds) == judged(rounds)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("rounds", [3, 5])
 def test_the_interval_holds_the_true_speedup_about_95_times_in_100(rounds: int):
     """200 experiments of 1.1 times, trials off by 2 %, rounds by 5 %, steps by 1 %.

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
 import torch
 
 from autosync.cost import AnalyticSimulator
@@ -75,6 +76,7 @@ def test_a_stopped_trial_counts_as_slow_as_it_was() -> None:
     assert np.mean(gains) > np.log(1.05)
 
 
+@pytest.mark.thorough
 def test_neither_importing_nor_fitting_leaves_another_thread_count_behind() -> None:
     code = "import torch; n = torch.get_num_threads(); import autosync.simulator; assert torch.get_num_threads() == n"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -35,6 +35,7 @@ MOST = [thorough(each) if each == "deepsets" else each for each in NETWORKS]
 """All but the one that is least unlike another, which is that of attention."""
 
 
+@pytest.mark.quick("linear", "rnn", "gat")
 @pytest.mark.parametrize("network", NETWORKS)
 def test_without_records_a_network_adds_nothing_to_the_replay(network: str) -> None:
     others = sampled(MODEL, CLUSTER, 5)
@@ -42,6 +43,7 @@ def test_without_records_a_network_adds_nothing_to_the_replay(network: str) -> N
     np.testing.assert_array_equal(made.predict(MODEL, CLUSTER, others), Replay().predict(MODEL, CLUSTER, others))
 
 
+@pytest.mark.quick("linear")
 @pytest.mark.parametrize("network", MOST)
 def test_a_network_errs_less_than_the_calibrated_replay(network: str) -> None:
     made, others = learned(network, 100), sampled(MODEL, CLUSTER, 60, seed=2)
@@ -50,6 +52,7 @@ def test_a_network_errs_less_than_the_calibrated_replay(network: str) -> None:
     assert errors[0] < 0.9 * errors[1]
 
 
+@pytest.mark.quick("linear")
 @pytest.mark.parametrize("network", MOST)
 def test_two_fits_of_one_seed_are_equal_to_the_last_bit_and_leave_the_global_seed_alone(network: str) -> None:
     others = sampled(MODEL, CLUSTER, 5)
@@ -69,6 +72,7 @@ def test_a_network_speaks_about_models_and_clusters_it_has_not_met(network: str)
             assert np.isfinite(found).all()
 
 
+@pytest.mark.quick("linear")
 @pytest.mark.parametrize("network", MOST)
 def test_records_of_several_models_and_clusters_are_learned_together(network: str) -> None:
     several = records(8) + records(8, model=cases.mlp_model()) + records(8, cluster=cases.rack_cluster())
@@ -89,7 +93,7 @@ def moved(network: str, ablation: Ablation = NOTHING_WITHHELD) -> float:
     return float(np.abs(after - before).max())
 
 
-@pytest.mark.parametrize("network", ["linear", thorough("deepsets"), "trees"])
+@pytest.mark.parametrize("network", ["linear", thorough("deepsets"), thorough("trees")])
 def test_networks_of_sets_do_not_read_the_order_of_variables(network: str) -> None:
     assert moved(network) < 1e-9
 

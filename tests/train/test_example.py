@@ -6,9 +6,12 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from tests.architecture.source_tree import ROOT
 
 
+@pytest.mark.thorough
 def test_digits_are_learnt_alike_under_three_strategies() -> None:
     command = [sys.executable, str(ROOT / "examples" / "digits.py"), "--epochs", "4"]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}

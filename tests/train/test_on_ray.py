@@ -35,6 +35,7 @@ def on_logical_devices() -> Trainer:
     return autosync.distribute(model, LOSS, keras.optimizers.Adam(0.01), mixture(model), backend="local")
 
 
+@pytest.mark.thorough
 def test_worker_processes_train_as_logical_devices_do(trainer: Trainer) -> None:
     with on_logical_devices() as local:
         expected = local.fit(list(batches(SIZES)))
@@ -54,6 +55,7 @@ def test_every_worker_reads_its_shard_in_its_own_process(trainer: Trainer, tmp_p
     assert history.examples == [9, 9]
 
 
+@pytest.mark.thorough
 def test_a_data_set_of_ray_is_split_over_the_workers(trainer: Trainer) -> None:
     import ray
 

@@ -24,7 +24,6 @@ from autosync.tune.job import Job
 from autosync.tune.remote_simulator import RemoteSimulator
 from autosync.tune.run_directory import RunDirectory
 from tests import cases
-from tests.cover import thorough
 from tests.tune.pretend import CLUSTER, MODEL, PretendBackend, options
 from tests.tune.records import found, record
 
@@ -77,13 +76,15 @@ def known_after(made: RemoteSimulator, count: int) -> int:
     return int(made.predict(MODEL, CLUSTER, STRATEGIES)[0])
 
 
-@pytest.mark.parametrize("beside", [True, thorough(False)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("beside", [True, False])
 def test_predictions_come_from_the_fit_that_the_call_before_began(beside: bool) -> None:
     made = remote(beside)
     assert int(made.predict(MODEL, CLUSTER, STRATEGIES)[0]) == 0
     assert [known_after(made, count) for count in (12, 16, 20, 20, 24)] == [12, 12, 16, 20, 20]
 
 
+@pytest.mark.thorough
 def test_a_fit_that_knows_too_few_of_the_records_is_not_used() -> None:
     made = remote()
     assert [known_after(made, count) for count in (0, 13, 17, 40)] == [0, 13, 13, 40]
@@ -92,6 +93,7 @@ def test_a_fit_that_knows_too_few_of_the_records_is_not_used() -> None:
     assert spread[0] == 1 / 41, "how sure it is, is of the same fit"
 
 
+@pytest.mark.thorough
 def test_one_that_goes_on_from_saved_records_predicts_as_if_never_stopped() -> None:
     whole, resumed = remote(), remote()
     for count in (12, 16, 20):
@@ -100,6 +102,7 @@ def test_one_that_goes_on_from_saved_records_predicts_as_if_never_stopped() -> N
     assert known_after(whole, 24) == known_after(resumed, 24) == 20
 
 
+@pytest.mark.thorough
 def test_a_fit_runs_in_a_process_of_its_own_which_gives_way_to_all_others() -> None:
     made = remote()
     known_after(made, 5)
@@ -143,6 +146,7 @@ def job(tmp_path: Path) -> Job:
     return Job(given, directory, store, PretendBackend(), Console(), 0.0)
 
 
+@pytest.mark.thorough
 def test_records_of_other_runs_are_read_the_likest_first_and_the_same_again_when_a_search_goes_on(
     job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:

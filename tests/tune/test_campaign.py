@@ -177,6 +177,7 @@ def test_a_store_that_is_full_ends_the_search_and_the_record_is_not_counted() ->
     assert len(search.searcher.pending()) == 1
 
 
+@pytest.mark.quick("2-*", "5-random")
 @pytest.mark.parametrize("name", SEARCHERS)
 @pytest.mark.parametrize("stop", [0, 2, 5, 7])
 def test_a_search_taken_up_again_goes_on_as_if_never_stopped(name: str, stop: int) -> None:
@@ -201,6 +202,7 @@ def test_a_search_killed_in_mid_trial_times_the_strategy_it_had_out_first() -> N
     assert sent(second).strategy == out.strategy
 
 
+@pytest.mark.quick("3-*")
 @pytest.mark.parametrize("name", SEARCHERS)
 @pytest.mark.parametrize("stop", [2, 3, 4, 7])
 def test_a_search_killed_between_storing_a_record_and_saving_its_state_goes_on_as_if_never_stopped(

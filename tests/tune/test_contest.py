@@ -82,6 +82,7 @@ def test_a_gain_that_the_finals_promise_is_proven_by_more_rounds_of_the_best_two
     assert verdict.note.startswith(f"The first {ROUNDS} rounds had promised 1.1")
 
 
+@pytest.mark.thorough
 def test_where_there_is_nothing_to_gain_more_rounds_seldom_prove_a_gain(tmp_path: Path) -> None:
     """One-sided 2.5 % at most: over 3 of 40 come up once in 50 times."""
     wins = 0

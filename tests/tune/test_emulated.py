@@ -7,6 +7,8 @@ import shlex
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
+
 from autosync.dataset import RecordStore
 from autosync.spec import ClusterSpec, RuntimeRecord
 from tests.trials.emulate.clusters import needs_root
@@ -34,6 +36,7 @@ def trials_of(directory: Path) -> list[RuntimeRecord]:
     return [each for each in RecordStore(directory / "data").read() if each.purpose != "remeasure"]
 
 
+@pytest.mark.thorough
 def test_trials_run_side_by_side_until_ctrl_c_takes_the_cluster_down_and_says_how_to_make_it_anew(
     tmp_path: Path,
 ) -> None:

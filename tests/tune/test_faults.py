@@ -81,6 +81,7 @@ def check_all_ran(directory: Path) -> list[RuntimeRecord]:
     return lost
 
 
+@pytest.mark.thorough
 def test_a_node_killed_in_mid_search_is_replaced_by_a_spare_one(start: Start, name: str, tmp_path: Path) -> None:
     job = start("--nodes-per-trial", "2")
     job.wait_for(f"   2/{TRIALS}")

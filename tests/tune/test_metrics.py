@@ -35,6 +35,7 @@ def values(found: dict[str, float], name: str, tag: str = "") -> set[float]:
     return {value for line, value in found.items() if line.startswith(f"ray_{name}") and tag in line}
 
 
+@pytest.mark.thorough
 def test_a_nodes_exported_metrics_tell_how_the_search_stands(exporting: str) -> None:
     metrics = SearchMetrics("mlp", "run-1", lambda: 2, [record("byteps", [0.5])])
     metrics(record("parameter_server", [0.2, 0.3, 0.4]))

@@ -112,6 +112,7 @@ def test_a_search_ends_with_a_strategy_a_result_and_every_record_on_disk(finishe
     check_for_scripts_and_people(directory)
 
 
+@pytest.mark.thorough
 def test_a_second_search_learns_from_the_first_and_is_guided_by_what_it_fits_beside_its_trials(
     start: Start, finished: tuple[Path, str], tmp_path: Path
 ) -> None:
@@ -129,6 +130,7 @@ def test_a_second_search_learns_from_the_first_and_is_guided_by_what_it_fits_bes
     assert None not in {each.predicted_seconds for each in searched}
 
 
+@pytest.mark.thorough
 def test_a_worker_killed_costs_one_trial_and_after_ctrl_c_the_command_it_prints_completes_the_search(
     start: Start, tmp_path: Path
 ) -> None:
@@ -156,6 +158,7 @@ def test_a_worker_killed_costs_one_trial_and_after_ctrl_c_the_command_it_prints_
     assert trials_of(tmp_path)[: len(kept)] == kept
 
 
+@pytest.mark.thorough
 def test_ctrl_c_while_workers_start_ends_them(start: Start) -> None:
     job = start(*COMMAND)
     job.wait_for("Starting 2 worker processes")

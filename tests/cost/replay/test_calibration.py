@@ -82,6 +82,7 @@ def test_thirty_records_of_a_law_are_enough_to_predict_it_within_six_percent() -
     assert errors(simulator).max() < 0.10
 
 
+@pytest.mark.thorough
 def test_whichever_thirty_records_they_are() -> None:
     found = []
     for seed in range(3, 11):
@@ -92,6 +93,7 @@ def test_whichever_thirty_records_they_are() -> None:
     assert np.max(found) < 0.03
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("count", [1, 3, 10])
 def test_few_and_noisy_records_do_not_make_the_ranking_worse(count: int) -> None:
     others, prior, fitted = sampled(40, seed=3), [], []

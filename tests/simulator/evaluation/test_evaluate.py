@@ -83,6 +83,7 @@ def test_cells_too_small_are_said_and_passed_over(tmp_path: Path, capsys: pytest
     assert "Passed over: Unseen clusters need records of two clusters or more, but all are of three." in said
 
 
+@pytest.mark.thorough
 def test_it_runs_as_a_module() -> None:
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run(

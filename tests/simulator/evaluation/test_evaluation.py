@@ -144,6 +144,7 @@ def test_a_simulator_is_fitted_once_for_all_that_it_is_adjusted_to(
     assert done == 2 * len(fitted) == 2 * 2 * len(targets_of(CELLS)), "zero shots and ten, for two seeds"
 
 
+@pytest.mark.quick("replay*")
 @pytest.mark.parametrize(("name", "found", "known"), [("linear", CELLS, None), ("replay", OF_REPLAY, 3)])
 def test_what_is_adjusted_stays_as_it_is_and_errs_less_where_it_was_adjusted(
     name: str, found: Sequence[Cell], known: int | None
@@ -213,6 +214,7 @@ def test_speed_is_seconds_to_fit_and_candidates_a_second(findings: Findings) -> 
     assert rows["guessing"] == ("guessing", "20", "0.50", "100 [100, 100]", "2")
 
 
+@pytest.mark.thorough
 def test_what_a_search_has_is_asked_for_its_speed_alone(tmp_path: Path) -> None:
     drafted = {"drafted linear": KNOWN["drafted linear"]}
     asked = {each: [job.simulator for job in jobs_of(each, CELLS, SETTINGS, drafted)] for each in EXPERIMENTS}

@@ -114,6 +114,7 @@ def test_the_card_s_query_with_pandas_finds_the_best_of_every_cell(tmp_path: Pat
     ]
 
 
+@pytest.mark.thorough
 def test_the_card_s_query_with_ray_data_runs(tmp_path: Path) -> None:
     import ray
 
