@@ -11,6 +11,8 @@ import pytest
 from tests.engine.collective_client import ROUNDS, WAYS
 from tests.engine.worker_processes import REPOSITORY, quiet, worker_processes
 
+pytestmark = pytest.mark.thorough  # `make test` has collectives in the traffic contract
+
 SERVERS = 3
 
 
@@ -25,7 +27,6 @@ def found():
     return json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.mark.thorough
 def test_strategies_with_and_without_collectives_follow_one_another_on_one_connection_and_the_next(found):
     assert len(found["errors"]) == 2 * ROUNDS * len(WAYS)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from collections import Counter
 
+import pytest
+
 from autosync.space.buckets import buckets_of
 from autosync.space.placement import server_loads
 from autosync.spec import AllReduce, Strategy
@@ -13,7 +15,11 @@ from search_spaces.tiny import SPACE as TINY
 from tests import cases
 
 SPACE = DEFAULT.bind(cases.bert_like_model(), cases.local_cluster())
-SAMPLES = [SPACE.sample(random.Random(seed)) for seed in range(1000)]
+
+
+@pytest.fixture(scope="module")
+def samples() -> list[Strategy]:
+    return [SPACE.sample(random.Random(seed)) for seed in range(1000)]
 
 
 def reduced_share(strategy: Strategy) -> float:
@@ -22,35 +28,35 @@ def reduced_share(strategy: Strategy) -> float:
     return sum(reduced) / len(reduced)
 
 
-def test_samples_reach_all_reduce_only_servers_only_and_everything_between():
-    shares = [reduced_share(strategy) for strategy in SAMPLES]
+def test_samples_reach_all_reduce_only_servers_only_and_everything_between(samples):
+    shares = [reduced_share(strategy) for strategy in samples]
     assert sum(share <= 0.1 for share in shares) > 150
     assert sum(share >= 0.9 for share in shares) > 150
     assert sum(0.1 < share < 0.9 for share in shares) > 200
 
 
-def test_the_number_of_buckets_varies_over_magnitudes():
-    counts = Counter(len(buckets_of(SPACE.domains, list(strategy.variables))) for strategy in SAMPLES)
+def test_the_number_of_buckets_varies_over_magnitudes(samples):
+    counts = Counter(len(buckets_of(SPACE.domains, list(strategy.variables))) for strategy in samples)
     assert sum(count for buckets, count in counts.items() if 1 <= buckets <= 3) > 100
     assert sum(count for buckets, count in counts.items() if buckets > 20) > 50
 
 
-def test_some_samples_cut_nothing_and_some_cut_many():
-    cuts = [sum(each.partition is not None for each in strategy.variables) for strategy in SAMPLES]
+def test_some_samples_cut_nothing_and_some_cut_many(samples):
+    cuts = [sum(each.partition is not None for each in strategy.variables) for strategy in samples]
     assert sum(cut == 0 for cut in cuts) > 200
     assert sum(cut > 10 for cut in cuts) > 100
 
 
-def test_servers_are_often_balanced():
+def test_servers_are_often_balanced(samples):
     balanced = 0
-    for strategy in SAMPLES:
+    for strategy in samples:
         loads = server_loads(SPACE.domains, list(strategy.variables))
         balanced += min(loads.values()) > 0 and max(loads.values()) < 1.5 * min(loads.values())
     assert balanced > 100
 
 
-def test_samples_are_nearly_all_different():
-    assert len({strategy.digest for strategy in SAMPLES}) > 900
+def test_samples_are_nearly_all_different(samples):
+    assert len({strategy.digest for strategy in samples}) > 900
 
 
 def test_walking_by_mutation_reaches_every_strategy_of_a_small_space():
@@ -64,10 +70,10 @@ def test_walking_by_mutation_reaches_every_strategy_of_a_small_space():
     assert len(seen) == space.size
 
 
-def test_children_do_not_shatter_their_parents_buckets():
+def test_children_do_not_shatter_their_parents_buckets(samples):
     rng = random.Random(0)
     for _ in range(200):
-        first, second = rng.choice(SAMPLES), rng.choice(SAMPLES)
+        first, second = rng.choice(samples), rng.choice(samples)
         child = SPACE.crossover(first, second, rng)
         counts = [len(buckets_of(SPACE.domains, list(each.variables))) for each in (child, first, second)]
         assert counts[0] <= counts[1] + counts[2] + 2

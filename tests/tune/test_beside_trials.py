@@ -111,6 +111,7 @@ def test_a_fit_runs_in_a_process_of_its_own_which_gives_way_to_all_others() -> N
     assert policy == os.SCHED_IDLE
 
 
+@pytest.mark.thorough
 def test_who_begins_a_fit_does_not_wait_for_it() -> None:
     made = remote(fit_seconds=2.0)
     made.fit(RECORDS[:12])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from typing import final
 
 import numpy as np
@@ -55,6 +56,7 @@ def records(strategies: int = 60, repeats: int = 10) -> list[RuntimeRecord]:
     ]
 
 
+@cache
 def cells(strategies: int = 60, repeats: int = 10) -> tuple[Cell, ...]:
     return cells_of(records(strategies, repeats), part_of)[0]
 

@@ -73,6 +73,7 @@ def test_a_collection_stopped_anywhere_ends_up_with_the_same_strategies(tmp_path
     assert [each.strategy.digest for each in stopped] == [each.strategy.digest for each in at_once]
 
 
+@pytest.mark.thorough
 def test_new_strategies_are_bred_from_what_was_fast(tmp_path: Path) -> None:
     wanted = plan(random_share=0.0, strategies=24)
     records = collected(tmp_path, wanted, slots_of(wanted, CELL))

@@ -104,6 +104,7 @@ def test_a_time_budget_ends_a_collection_between_trials(folder: Folder) -> None:
     assert remains(folder.emulated_name) == []
 
 
+@pytest.mark.thorough
 def test_two_collections_do_not_share_a_folder(folder: Folder) -> None:
     with folder.held():
         job = collect(folder)

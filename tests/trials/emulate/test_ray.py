@@ -51,6 +51,7 @@ def driven(cluster: Emulated) -> dict[str, dict[str, object]]:
     return found
 
 
+@pytest.mark.thorough
 def test_nodes_have_their_addresses_racks_cores_and_homes(cluster: Emulated) -> None:
     found = driven(cluster)
     home = str(cluster.token_path.parent / "home")
