@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
+from autosync.engine.independent import run_independently
+
 __all__ = ["Feed", "offered"]
 
 
@@ -22,7 +24,7 @@ def offered(read: Callable[[], list[Any]]) -> str:
 
 @final
 class Feed:
-    """Reads one batch for every replica, each in the process of its device."""
+    """Reads one batch for every replica, each in the process of its device, side by side: none waits for another's."""
 
     def __init__(self, devices: Sequence[str], tokens: Sequence[str], specs: Sequence[tuple[tuple[int, ...], str]]):
         """`tokens[r]` is what replica r's process offers: [examples that count (int64), *arrays]; `specs` are shape
@@ -48,6 +50,7 @@ class Feed:
             with tf.device(device):
                 dtypes = [tf.int64, *(tf.as_dtype(dtype) for _, dtype in self._specs)]
                 count, *batch = tf.raw_ops.PyFunc(input=[], token=token, Tout=dtypes)
+                run_independently(count.op)
                 count.set_shape([])
                 for tensor, (shape, _) in zip(batch, self._specs, strict=True):
                     tensor.set_shape([None, *shape])

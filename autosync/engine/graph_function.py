@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from autosync.engine.independent import run_independently
 from autosync.errors import ModelError
 
 __all__ = ["GraphFunction"]
@@ -59,12 +60,11 @@ class GraphFunction:
         element = wrapped.graph.as_graph_element
         whole = wrapped.prune([element(name) for name in self.inputs], [element(name) for name in self.outputs])
         is_stateful = any(operation.op_def.is_stateful for operation in whole.graph.get_operations())
-        call = tf.raw_ops.StatefulPartitionedCall if is_stateful else tf.raw_ops.PartitionedCall
-        return lambda *inputs: whole(*inputs) if tf.executing_eagerly() else _embedded(call, whole, inputs)
+        return lambda *inputs: whole(*inputs) if tf.executing_eagerly() else _embedded(whole, is_stateful, inputs)
 
 
-def _embedded(call: Callable[..., Any], function: Any, inputs: Sequence[Any]) -> list[Any]:
-    """A `call` of `function` as one op of the graph being built.
+def _embedded(function: Any, is_stateful: bool, inputs: Sequence[Any]) -> list[Any]:
+    """A call of `function` as one op of the graph being built.
 
     Calling it as Python does would look for a signature with names first, which costs milliseconds a call; a step has
     hundreds.
@@ -72,7 +72,10 @@ def _embedded(call: Callable[..., Any], function: Any, inputs: Sequence[Any]) ->
     import tensorflow as tf
 
     function.add_to_graph(tf.compat.v1.get_default_graph())
+    call = tf.raw_ops.StatefulPartitionedCall if is_stateful else tf.raw_ops.PartitionedCall
     outputs = call(args=list(inputs), Tout=[each.dtype for each in function.outputs], f=function)
+    if is_stateful:
+        run_independently(outputs[0].op)  # it holds no variable, and no replica's call depends on another's
     for output, known in zip(outputs, function.outputs, strict=True):
         output.set_shape(known.shape)
     return list(outputs)

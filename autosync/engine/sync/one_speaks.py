@@ -3,7 +3,7 @@
 The step is one graph, laid out before it is known who sends, so every replica is joined to every other. A tensor that
 is not to be sent is left dead by a `Switch`: TensorFlow then passes on a flag in its place, without contents, and the
 receiver's `Merge` takes the one that is alive. (`tf.cond` would be lowered to the same two operations, but is an op of
-one device.)
+one device.) A `Merge` touches no state, so it waits for its own inputs alone: other buckets are on their way meanwhile.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from autosync.engine.independent import run_independently
 from autosync.engine.sync.member import Member
 
 __all__ = ["from_one"]
@@ -33,6 +34,8 @@ def from_one(members: Sequence[Member], tensors: Sequence[Any], senders: Sequenc
     heard = []
     for member in members:
         with tf.device(member.device):
-            heard.append(tf.raw_ops.Merge(inputs=[tf.identity(each) for each in spoken]).output)
-            heard[-1].set_shape(tensors[0].shape)
+            merged = tf.raw_ops.Merge(inputs=[tf.identity(each) for each in spoken]).output
+            run_independently(merged.op)
+            merged.set_shape(tensors[0].shape)
+            heard.append(merged)
     return heard
