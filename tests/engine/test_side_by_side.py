@@ -80,7 +80,7 @@ def test_broadcasts_in_a_row_would_be_found_and_give_the_same_bits(monkeypatch):
     session = session_on("dense", "momentum", THREE_WORKERS)
     side_by_side = _bucket_a_variable(session, "star")
     losses = [side_by_side() for _ in range(4)]
-    monkeypatch.setattr("autosync.engine.sync.one_speaks.run_independently", lambda operation: None)
+    monkeypatch.setattr("autosync.engine.sync.one_speaks.run_independently", lambda _: None)
     in_a_row = _bucket_a_variable(session, "star")
     count, behind = _behind_others(_graph(in_a_row), ("Merge",))
     assert len(behind) == count * (count - 1) // 2
