@@ -7,10 +7,10 @@ import pytest
 import tensorflow as tf
 
 from autosync.engine.sync.all_reduce import ALL_REDUCE
-from autosync.engine.sync.all_reduce.ring import MOST_PIECES, PIECE_BYTES
 from autosync.engine.sync.member import Member
 from autosync.engine.sync.wire import PLAIN, Wire
 from autosync.spec import PLACED_ALGORITHMS, Cast
+from autosync.spec.ring import MOST_RING_PIECES, RING_PIECE_BYTES
 
 IN_16_BITS = [(each, "bf16") for each in ALL_REDUCE] + [(each, "fp16") for each in PLACED_ALGORITHMS]
 """A collective has no place for the scales of fp16."""
@@ -46,7 +46,7 @@ def test_every_replica_gets_the_same_bits_of_the_mean(algorithm, replicas, eleme
 @pytest.mark.parametrize("algorithm", ["ring", "hierarchical"])
 @pytest.mark.parametrize("wire", [PLAIN, Wire(Cast("fp16"))], ids=["whole", "fp16"])
 def test_chunks_large_enough_to_go_round_in_pieces_give_the_same_bits_to_all(algorithm, wire):
-    elements = 3 * (2 * PIECE_BYTES // 4) + 101  # three chunks of two pieces, the last pieces uneven
+    elements = 3 * (2 * RING_PIECE_BYTES // 4) + 101  # three chunks of two pieces, the last pieces uneven
     gradients = list(np.random.default_rng(0).normal(size=(3, elements)).astype(np.float32))
     means = _means(algorithm, gradients, wire)
     assert len({each.tobytes() for each in means}) == 1
@@ -55,7 +55,8 @@ def test_chunks_large_enough_to_go_round_in_pieces_give_the_same_bits_to_all(alg
 
 
 @pytest.mark.parametrize(
-    ("chunk_bytes", "pieces"), [(4, 1), (PIECE_BYTES, 1), (2 * PIECE_BYTES, 2), (100 * PIECE_BYTES, MOST_PIECES)]
+    ("chunk_bytes", "pieces"),
+    [(4, 1), (RING_PIECE_BYTES, 1), (2 * RING_PIECE_BYTES, 2), (100 * RING_PIECE_BYTES, MOST_RING_PIECES)],
 )
 def test_only_large_chunks_are_cut_in_pieces(chunk_bytes, pieces):
     members = _members(4)

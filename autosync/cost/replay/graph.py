@@ -12,11 +12,9 @@ import numpy.typing as npt
 from autosync.cost.exchange import Quantities
 from autosync.cost.replay.recipes import Catalogue
 from autosync.cost.replay.shipments import Shipment
+from autosync.spec.ring import ring_pieces
 
 __all__ = ["StepGraph", "step_graph"]
-
-PIECE_BYTES, MOST_PIECES = 1 << 19, 8
-"""The engine sends a ring's chunks round in pieces of about this size, no more than so many."""
 
 MOST_SEGMENTS = 48
 """The backward pass is taken apart into no more segments than this."""
@@ -118,9 +116,7 @@ class _Builder:
     def _pieces(self, part: int, quantities: Quantities) -> int:
         """How many pieces the engine makes of each of a ring's chunks; 1 of all else."""
         members = self.catalogue.parts[part].ring_members
-        if members < 3:
-            return 1
-        return max(1, min(MOST_PIECES, round(quantities.touched_bytes / members / PIECE_BYTES)))
+        return 1 if members < 3 else ring_pieces(quantities.touched_bytes / members)
 
 
 def step_graph(catalogue: Catalogue, shipments: Sequence[Shipment], ready: Mapping[str, float]) -> StepGraph:

@@ -19,11 +19,9 @@ from autosync.engine.arrays import cut, scaled
 from autosync.engine.sync.member import Member
 from autosync.engine.sync.wire import Message, Wire, read
 from autosync.spec import shard_sizes
+from autosync.spec.ring import ring_pieces
 
 __all__ = ["ring_mean", "ring_messages"]
-
-PIECE_BYTES, MOST_PIECES = 1 << 19, 8
-"""A chunk's pieces are about this large, but no more than so many: each costs messages, and ops to trace."""
 
 
 def ring_mean(members: Sequence[Member], gradients: Sequence[Any], wire: Wire) -> list[list[Any]]:
@@ -65,6 +63,5 @@ def _pieces(elements: int, element_bytes: int, count: int) -> list[tuple[int, in
     """(chunk, elements) of every piece, in the order of the array; short arrays have fewer than `count` chunks."""
     found = []
     for chunk, size in enumerate(shard_sizes(elements, min(count, elements))):
-        wanted = min(round(size * element_bytes / PIECE_BYTES), MOST_PIECES)
-        found += [(chunk, piece) for piece in shard_sizes(size, max(1, wanted))]
+        found += [(chunk, piece) for piece in shard_sizes(size, ring_pieces(size * element_bytes))]
     return found
