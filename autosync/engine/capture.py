@@ -125,9 +125,7 @@ def _run_model(task: TrainingTask, values: Sequence[Any], state: Sequence[Any], 
     """Outputs, new state and added losses (regularizers) of one forward pass."""
     import tensorflow as tf
 
-    with tf.name_scope(
-        "forward"
-    ):  # below a scope, layers may have names that TensorFlow refuses at the root, as `_my_layer`
+    with tf.name_scope("forward"):  # at the root TensorFlow refuses names that layers may have, as `_mine`
         return task.model.stateless_call(list(values), list(state), inputs, training=True, return_losses=True)
 
 
@@ -157,21 +155,23 @@ def _connected(task: TrainingTask, structure: Any) -> list[bool]:
     """For each trainable variable, whether the loss depends on it (found on a graph that is then thrown away)."""
     import tensorflow as tf
 
-    with tf.Graph().as_default():
-        placeholders = [tf.compat.v1.placeholder(each.dtype, each.shape) for each in task.model.trainable_variables]
-        state = [tf.compat.v1.placeholder(each.dtype, each.shape) for each in task.model.non_trainable_variables]
-        inputs, targets = tf.nest.map_structure(
-            lambda each: tf.compat.v1.placeholder(each.dtype, each.shape), structure
+    connected: list[bool] = []
+
+    def gradients(values: Any, state: Any, batch: Any) -> None:
+        inputs, targets = batch
+        outputs, _, losses = _run_model(task, values, state, inputs)
+        loss = _loss(task, outputs, targets, losses)
+        connected[:] = [each is not None for each in tf.gradients(loss, values)]
+
+    model = task.model
+    try:
+        tf.function(gradients, autograph=False).get_concrete_function(
+            _specs(model.trainable_variables), _specs(model.non_trainable_variables), structure
         )
-        try:
-            outputs, _, losses = _run_model(task, placeholders, state, inputs)
-            loss = _loss(task, outputs, targets, losses)
-        except Exception as error:  # whatever a user's layer or loss raises
-            reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
-            raise ModelError(
-                f"Model {task.name!r} and its loss must run as a TensorFlow graph, but {reason}"
-            ) from error
-        return [each is not None for each in tf.gradients(loss, placeholders)]
+    except Exception as error:  # whatever a user's layer or loss raises
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        raise ModelError(f"Model {task.name!r} and its loss must run as a TensorFlow graph, but {reason}") from error
+    return connected
 
 
 def _trace_gradient(
@@ -240,12 +240,13 @@ def _trace_once(task: TrainingTask, structure: Any, trained: list[Any], idle: li
 
     own_state = [*_specs(idle), *_specs(model.non_trainable_variables), *([tf.TensorSpec([])] if scales else [])]
     specs = [*_specs(trained), *own_state, *metric_specs, *batch_specs]
-    function, graph = GraphFunction.trace_with_graph(gradient, specs)
+    layers = {each.name for each in model._flatten_layers()}
+    function, graph = GraphFunction.trace_with_graph(gradient, specs, layers)
     return _Trace(
         function=function,
         graph=graph,
         variable_inputs=graph.inputs[: len(trained)],
-        batch_inputs=graph.inputs[len(specs) - len(batch_specs) :],
+        batch_inputs=graph.inputs[len(specs) - len(batch_specs) : len(specs)],
         sparse=list(sparse),
         gradient_operations=list(ends),
         factors=factors,

@@ -1,8 +1,10 @@
-"""A TensorFlow function as plain bytes: a GraphDef with named inputs and outputs, free of captures."""
+"""A TensorFlow function as plain bytes: a GraphDef with named inputs and outputs, in which constants are by value."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import hashlib
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +12,11 @@ from autosync.engine.independent import run_independently
 from autosync.errors import ModelError
 
 __all__ = ["GraphFunction"]
+
+SUFFIX_LENGTH = 12
+
+MOST_CONSTANT_BYTES = 1 << 26
+"""Each strategy's graph holds the constants anew and is sent to each worker; a graph as a whole must be under 2 GB."""
 
 
 @dataclass(frozen=True)
@@ -27,26 +34,28 @@ class GraphFunction:
     def trace(cls, function: Callable[..., Any], specs: Sequence[Any]) -> GraphFunction:
         """Trace `function` over flat tensor `specs`; it returns a flat list of tensors.
 
-        Raises `ModelError` when the function captures a variable or a tensor from outside.
+        An eager tensor that it reads from outside, as a layer's own constant, becomes a constant of the graph. Raises
+        `ModelError` for whatever else it reads from there (a variable, a table), and where constants are too large.
         """
         return cls.trace_with_graph(function, specs)[0]
 
     @classmethod
-    def trace_with_graph(cls, function: Callable[..., Any], specs: Sequence[Any]) -> tuple[GraphFunction, Any]:
-        """As `trace`, with the traced `tf.Graph` beside, for those who want to look into it."""
+    def trace_with_graph(
+        cls, function: Callable[..., Any], specs: Sequence[Any], layers: Collection[str] = ()
+    ) -> tuple[GraphFunction, Any]:
+        """As `trace`, with the traced `tf.Graph` beside, for those who want to look into it.
+
+        In that graph a constant from outside is one more placeholder among `inputs`, after those of `specs`. A refusal
+        names the one of `layers` that reads what is refused.
+        """
         import tensorflow as tf
 
         concrete = tf.function(function, autograph=False).get_concrete_function(*specs)
-        captured = concrete.captured_inputs
-        if captured:
-            first = f"a {captured[0].dtype.name} tensor of shape {tuple(captured[0].shape)}"
-            raise ModelError(
-                f"A captured function must get all its tensors as arguments, but it reads {first} "
-                f"({len(captured)} in all) from outside; keep constants as NumPy arrays and state in Keras variables."
-            )
+        graph_def = concrete.graph.as_graph_def()
+        _embed(graph_def, _constants(concrete.graph, layers))
         traced = cls(
-            graph=concrete.graph.as_graph_def().SerializeToString(deterministic=True),
-            inputs=tuple(tensor.name for tensor in concrete.inputs),
+            graph=graph_def.SerializeToString(deterministic=True),
+            inputs=tuple(tensor.name for tensor in concrete.inputs[: len(specs)]),
             outputs=tuple(tensor.name for tensor in concrete.outputs),
         )
         return traced, concrete.graph
@@ -56,11 +65,95 @@ class GraphFunction:
         import tensorflow as tf
 
         graph_def = tf.compat.v1.GraphDef.FromString(self.graph)
+        _rename_library(graph_def, hashlib.sha256(self.graph).hexdigest()[:SUFFIX_LENGTH])
         wrapped = tf.compat.v1.wrap_function(lambda: tf.graph_util.import_graph_def(graph_def, name=""), [])
         element = wrapped.graph.as_graph_element
         whole = wrapped.prune([element(name) for name in self.inputs], [element(name) for name in self.outputs])
         is_stateful = any(operation.op_def.is_stateful for operation in whole.graph.get_operations())
         return lambda *inputs: whole(*inputs) if tf.executing_eagerly() else _embedded(whole, is_stateful, inputs)
+
+
+def _constants(graph: Any, layers: Collection[str]) -> dict[str, Any]:
+    """The eager tensor that each of the graph's placeholders for captures stands for, by the placeholder's name."""
+    constants = {}
+    for outside, placeholder in graph.captures:
+        if outside.dtype.name in ("resource", "variant"):
+            raise ModelError(
+                f"What a model remembers or looks up must be in Keras variables, but {_reader(placeholder, layers)} "
+                f"reads {_resource(graph, outside)}; make it with add_weight, or leave it out of the model."
+            )
+        constants[placeholder.op.name] = outside
+    size = sum(each.dtype.size * each.shape.num_elements() for each in constants.values())
+    if size > MOST_CONSTANT_BYTES:
+        largest = max(graph.captures, key=lambda pair: pair[0].shape.num_elements())[1]
+        raise ModelError(
+            f"A model's constants may take {MOST_CONSTANT_BYTES >> 20} MB, but they take {size / 2**20:.0f} MB, the "
+            f"largest in {_reader(largest, layers)}; make it a weight that is not trainable."
+        )
+    return constants
+
+
+def _reader(placeholder: Any, layers: Collection[str]) -> str:
+    """The innermost layer in which a graph first reads a tensor from outside, or else the operation."""
+    name = placeholder.consumers()[0].name if placeholder.consumers() else placeholder.op.name
+    *scopes, _ = name.split("/")
+    for scope in reversed(scopes):
+        for each in (scope, re.sub(r"_\d+$", "", scope)):  # TensorFlow numbers a scope that is entered again
+            if each in layers:
+                return f"layer {each!r}"
+    return f"the operation {name!r}"
+
+
+def _resource(graph: Any, handle: Any) -> str:
+    """What a handle from outside belongs to."""
+    for variable in graph.variables:
+        if variable.handle is handle:
+            return f"a plain {variable.dtype.name} tf.Variable of shape {tuple(variable.shape)}"
+    return "a table, or something else that TensorFlow keeps outside of variables"
+
+
+def _embed(graph_def: Any, constants: Mapping[str, Any]) -> None:
+    """Put constants in the places of the placeholders of their names."""
+    import tensorflow as tf
+
+    for node in graph_def.node:
+        if node.name in constants:
+            value = constants[node.name].numpy()
+            node.op = "Const"
+            node.attr.clear()
+            node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(value, constants[node.name].dtype))
+            node.attr["dtype"].type = constants[node.name].dtype.as_datatype_enum
+
+
+def _rename_library(graph_def: Any, suffix: str) -> None:
+    """Give the functions that a graph brings along names of its own.
+
+    A process knows one function of a name, and tracing numbers them anew in every process; what was traced here before,
+    and is simplified now, has the old names too.
+    """
+    library = graph_def.library
+    names = {each.signature.name: f"{each.signature.name}_{suffix}" for each in library.function}
+    if not names:
+        return
+    for each in library.gradient:
+        each.function_name = names.get(each.function_name, each.function_name)
+        each.gradient_func = names.get(each.gradient_func, each.gradient_func)
+    for function in library.function:
+        function.signature.name = names[function.signature.name]
+        _rename_attributes(function.attr, names)
+    for node in (*graph_def.node, *(node for function in library.function for node in function.node_def)):
+        node.op = names.get(node.op, node.op)
+        _rename_attributes(node.attr, names)
+
+
+def _rename_attributes(attributes: Any, names: Mapping[str, str]) -> None:
+    for value in attributes.values():
+        for called in (*([value.func] if value.HasField("func") else []), *value.list.func):
+            called.name = names.get(called.name, called.name)
+            _rename_attributes(called.attr, names)
+        text = value.s.decode(errors="replace") if value.s else ""
+        if text in names:  # a forward function tells the name of its backward one
+            value.s = names[text].encode()
 
 
 def _embedded(function: Any, is_stateful: bool, inputs: Sequence[Any]) -> list[Any]:

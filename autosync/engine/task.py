@@ -24,8 +24,7 @@ class TrainingTask:
     batch_size  examples one replica takes a step.
     batch       int32 seed of shape (2,) -> (inputs, targets): a TensorFlow function that makes one replica's batch
                 inside the graph. The same seed gives the same batch, different seeds different ones. Structures of
-                tensors (tensor, tuple or dict), static shapes, leading dimension `batch_size`. It closes over no
-                tensor, so a traced function that calls it has no captures.
+                tensors (tensor, tuple or dict), static shapes, leading dimension `batch_size`.
     any_batch_size  whether the captured gradient takes batches of any number of examples, not of `batch_size` alone.
     metrics     what is measured of outputs and targets while training, if anything.
     """

@@ -155,11 +155,11 @@ def test_a_model_that_cannot_run_as_a_graph_is_refused_with_its_own_words():
         capture(replace(task, loss=lambda _, z: z.nonsense))
 
 
-def test_a_batch_that_closes_over_a_tensor_is_refused():
-    outside = tf.ones((4, 6))
-    task = replace(_sequential(keras.layers.Dense(3)), batch=lambda _: (outside, tf.zeros((4, 3))))
-    with pytest.raises(ModelError, match=r"must get all its tensors as arguments, .* keep constants as NumPy arrays"):
-        capture(task)
+def test_a_batch_may_close_over_a_tensor():
+    outside = tf.reshape(tf.range(4.0 * 60), (4, 60))
+    model = keras.Sequential([keras.Input(batch_shape=(4, 60)), keras.layers.Dense(3)])
+    captured = capture(_task(model, lambda _: (outside, tf.zeros((4, 3)))))
+    np.testing.assert_array_equal(captured.batch.callable()(tf.constant([0, 0]))[0], outside)
 
 
 def test_a_layer_may_have_a_private_class():
@@ -172,3 +172,31 @@ def test_capturing_leaves_the_model_as_it_was():
     capture(task)
     for one, other in zip(before, task.model.variables, strict=True):
         np.testing.assert_array_equal(one, other.numpy())
+
+
+def test_a_layer_may_hold_constants_such_as_the_statistics_that_inputs_are_normalized_with():
+    statistics = np.linspace(1, 2, 200, dtype=np.float32)
+    model = keras.Sequential([
+        keras.Input(batch_shape=(4, 200)),
+        keras.layers.Normalization(mean=statistics, variance=statistics**2),
+        keras.layers.Dense(3),
+    ])  # fmt: skip
+    captured = capture(_task(model, lambda seed: (tf.random.stateless_normal((4, 200), seed), tf.zeros((4, 3)))))
+    batch = captured.batch.callable()(tf.constant([3, 0]))
+    values = [tf.constant(each) for each in (*captured.initial_values, *captured.initial_state)]
+    loss = captured.gradient.callable()(*values, *batch)[0]
+    assert float(loss) == pytest.approx(float(tf.reduce_mean(model(batch[0]) ** 2)), rel=1e-5)
+
+
+def test_a_layer_with_state_that_keras_does_not_know_is_refused_by_its_name():
+    class Counting(keras.layers.Layer):
+        def build(self, _):
+            self.calls = tf.Variable(0.0)
+
+        def call(self, inputs):
+            return inputs * self.calls.assign_add(1.0)
+
+    with pytest.raises(
+        ModelError, match=r"but layer 'my_count' reads a plain float32 tf\.Variable of shape \(\); make"
+    ):
+        capture(_sequential(Counting(name="my_count"), keras.layers.Dense(3)))

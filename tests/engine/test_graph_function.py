@@ -21,12 +21,52 @@ def test_a_traced_function_runs_from_its_bytes_alone():
     assert product.numpy().tolist() == [4.0, 10.0, 18.0]
 
 
-def test_a_tensor_from_outside_is_refused():
-    outside, more = tf.constant([1.0, 2.0, 3.0]), tf.Variable([1.0, 2.0, 3.0])
-    with pytest.raises(
-        ModelError, match=r"as arguments, but it reads a float32 tensor of shape \(3,\) \(2 in all\) from outside; keep"
-    ):
-        GraphFunction.trace(lambda a, b: [a + outside, b + more], PAIR)
+def test_an_eager_tensor_from_outside_becomes_a_constant():
+    many = np.arange(600, dtype=np.float32).reshape(200, 3)  # few are constants whenever TensorFlow meets them
+    outside, words = tf.constant(many), tf.constant(["a", "b"] * 100)
+    traced = GraphFunction.trace(lambda a, b: [a + outside, b * tf.cast(words == "b", tf.float32)[:3]], PAIR)
+    assert len(traced.inputs) == 2
+    total, chosen = traced.callable()(tf.constant([1.0, 2.0, 3.0]), tf.constant([4.0, 5.0, 6.0]))
+    np.testing.assert_array_equal(total, many + np.float32([1, 2, 3]))
+    assert chosen.numpy().tolist() == [0, 5, 0]
+
+
+def test_a_variable_from_outside_is_refused_with_the_layer_that_reads_it():
+    outside = tf.Variable([1.0, 2.0, 3.0])
+
+    def read(a, b):
+        with tf.name_scope("model/scaling_1/inner"):
+            return [a * outside, b]
+
+    message = r"but layer 'scaling' reads a plain float32 tf\.Variable of shape \(3,\); make it with add_weight"
+    with pytest.raises(ModelError, match=message):
+        GraphFunction.trace_with_graph(read, PAIR, {"model", "scaling"})
+
+
+def test_a_table_from_outside_is_refused():
+    pairs = tf.lookup.KeyValueTensorInitializer(tf.constant([1, 2], tf.int64), tf.constant([3.0, 4.0]))
+    table = tf.lookup.StaticHashTable(pairs, 0.0)
+    with pytest.raises(ModelError, match=r"but the operation '.*Lookup.*' reads a table, or something else"):
+        GraphFunction.trace(lambda a, b: [table.lookup(tf.cast(a, tf.int64)), b], PAIR)
+
+
+def test_constants_that_every_worker_would_be_sent_anew_are_refused_with_their_size(monkeypatch):
+    monkeypatch.setattr("autosync.engine.graph_function.MOST_CONSTANT_BYTES", 1 << 20)
+    outside = tf.zeros((1 << 17, 3))
+    message = r"may take 1 MB, but they take 2 MB, the largest in the operation 'add'; make it a weight"
+    with pytest.raises(ModelError, match=message):
+        GraphFunction.trace(lambda a, b: [a + outside, b], PAIR)
+
+
+def test_functions_that_bring_along_others_of_the_same_names_run_side_by_side():
+    scale = tf.function(lambda a: a * 2.0, autograph=False)
+    twice = GraphFunction.trace(lambda a, b: [scale(a), b], PAIR)
+    graph = tf.compat.v1.GraphDef.FromString(twice.graph)
+    (two,) = (each for each in graph.library.function[0].node_def if each.op == "Const")
+    two.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(3.0))
+    thrice = GraphFunction(graph.SerializeToString(), twice.inputs, twice.outputs)
+    results = [each.callable()(tf.ones(3), tf.ones(3))[0].numpy().tolist() for each in (twice, thrice)]
+    assert results == [[2, 2, 2], [3, 3, 3]]
 
 
 def test_a_simplified_function_has_fewer_nodes_and_the_same_results():
