@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from autosync.engine.capture import capture
 from autosync.engine.zoo import build_task
 from autosync.errors import ModelError
 
@@ -61,6 +62,39 @@ def test_replicas_see_the_example_batch_rolled_inputs_and_targets_together(writt
     assert not batch.captured_inputs
     np.testing.assert_array_equal(np.roll(x0, 1, axis=0), x1)
     np.testing.assert_array_equal(np.roll(y0, 1, axis=0), y1)
+
+
+PAIRS = """
+import keras
+import numpy as np
+import tensorflow as tf
+
+class Pairs(keras.layers.Layer):
+    def call(self, inputs):
+        return tf.matmul(*inputs, transpose_b=True)
+
+def towers(batch_size=None):
+    left, right = keras.Input((4,), batch_size=batch_size), keras.Input((5,), batch_size=batch_size)
+    return keras.Model([left, right], Pairs()([keras.layers.Dense(3)(left), keras.layers.Dense(3)(right)]))
+
+LOSS = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+EXAMPLE = [np.eye(6, 4), np.eye(6, 5)], np.arange(6)
+
+"""
+
+
+@pytest.mark.parametrize("batch_size", [None, 6])
+def test_targets_may_be_positions_in_a_batch_whose_examples_are_compared_in_pairs(written, batch_size):
+    task = build_task(written(f"return towers({batch_size}), LOSS, EXAMPLE", header=PAIRS))
+    for seed in ([0, 0], [7, 1]):
+        (left, _), positions = task.batch(tf.constant(seed))
+        np.testing.assert_array_equal(left, np.eye(6, 4))
+        assert positions.numpy().tolist() == [0, 1, 2, 3, 4, 5]
+    captured = capture(task)
+    batch = captured.batch.callable()(tf.constant([3, 1]))
+    values = [tf.constant(each) for each in captured.initial_values]
+    loss = captured.gradient.callable()(*values, *batch)[0]
+    assert float(loss) == pytest.approx(float(task.loss(positions, task.model(task.batch.inputs()))), rel=1e-5)
 
 
 @pytest.mark.parametrize(

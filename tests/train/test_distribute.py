@@ -67,6 +67,43 @@ def test_a_loss_that_is_no_mean_over_examples_is_refused() -> None:
     assert "must be a mean over examples, but on the example batch it is" in refused(loss=summed)
 
 
+def pairs(batch_size: int | None) -> Any:
+    """Scores of each example's left side with the right side of all in its batch."""
+    left, right = (keras.Input((4,), batch_size, name=each) for each in ("left", "right"))
+    turned = keras.ops.transpose(keras.layers.Dense(3, name="right_tower")(right))
+    return keras.Model([left, right], keras.layers.Dense(3, name="left_tower")(left) @ turned, name="pairs")
+
+
+def of_pairs(examples: int) -> tuple[Any, Any]:
+    draw = np.random.default_rng(0)
+    return [draw.normal(size=(examples, 4)), draw.normal(size=(examples, 4))], np.arange(examples)
+
+
+def test_outputs_that_depend_on_which_others_are_in_the_batch_are_refused() -> None:
+    model = pairs(None)
+    sentence = refused(model=model, strategy=all_reduce(model), example=of_pairs(8))
+    assert (
+        "but 'pairs' has outputs of shape (8, 8) for 8 examples and (3, 3) for 3; give its inputs a batch" in sentence
+    )
+
+
+def test_with_a_batch_size_every_replica_compares_its_own_examples() -> None:
+    model = pairs(4)
+    inputs, targets = of_pairs(12)
+    expected = np.mean([float(LOSS(np.arange(4), model([each[i : i + 4] for each in inputs]))) for i in (0, 4, 8)])
+    with autosync.distribute(
+        model, LOSS, keras.optimizers.SGD(0.1), all_reduce(model), example=of_pairs(4), backend="local"
+    ) as trainer:
+        assert trainer.step((inputs, targets % 4)) == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_loss_that_fails_on_a_part_of_a_batch_is_refused() -> None:
+    def of_six(targets: Any, outputs: Any) -> Any:
+        return LOSS(keras.ops.reshape(targets, (6,)), outputs)
+
+    assert "must be a mean over examples, but on a part of the example batch it fails: " in refused(loss=of_six)
+
+
 def test_a_strategy_for_another_model_is_refused() -> None:
     other = keras.Sequential([keras.Input((2,)), keras.layers.Dense(2, name="other")])
     assert "A strategy is found for one model, and this one is another's" in refused(strategy=all_reduce(other))

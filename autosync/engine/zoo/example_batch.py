@@ -1,4 +1,4 @@
-"""A user's example batch, given again to every replica in another order."""
+"""A user's example batch, given again to every replica, as a rule in another order."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ class ExampleBatch:
 
     `arrays` is a structure of NumPy arrays, not of tensors: a traced function then holds them as constants of its own
     instead of capturing them. Rolling keeps each example whole, so embedding ids stay the real ones; seeds that differ
-    by less than the batch size in one place give different orders.
+    by less than the batch size in one place give different orders. What counts positions in the batch, as targets
+    may, is wrong once it is rolled; with `rolled` False every seed gives the example as it is.
     """
 
     arrays: tuple[Any, Any]
     batch_size: int
+    rolled: bool = True
 
     @classmethod
     def from_pair(cls, spec: str, pair: Any) -> ExampleBatch:
@@ -50,6 +52,9 @@ class ExampleBatch:
         return tf.nest.map_structure(tf.constant, self.arrays[0])
 
     def __call__(self, seed: Any) -> tuple[Any, Any]:
+        if not self.rolled:
+            inputs, targets = tf.nest.map_structure(tf.constant, self.arrays)
+            return inputs, targets
         shift = tf.math.floormod(tf.reduce_sum(seed), self.batch_size)
         inputs, targets = tf.nest.map_structure(lambda each: tf.roll(tf.constant(each), shift, axis=0), self.arrays)
         return inputs, targets

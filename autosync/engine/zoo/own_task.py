@@ -37,7 +37,11 @@ class OwnParts:
 
 
 def own_task(name: str, parts: OwnParts) -> TrainingTask:
-    """The task `name`; a model that is not built yet is built on the example. Raises `ModelError`."""
+    """The task `name`; a model that is not built yet is built on the example. Raises `ModelError`.
+
+    Each replica's batch is the example rolled along its first axis, or, where an example's outputs have one for each
+    other of its batch, as it is: positions in the batch are what such a model's targets are likely to be.
+    """
     import keras
 
     model_is, _, optimizer_is = parts.called
@@ -47,6 +51,7 @@ def own_task(name: str, parts: OwnParts) -> TrainingTask:
         raise ModelError(f"{optimizer_is} must be a keras.optimizers.Optimizer, not {type(parts.optimizer).__name__}.")
     batch = ExampleBatch.from_pair(name, parts.example)
     _build(name, parts.model, batch)
+    batch = replace(batch, rolled=not _coupled_shapes(parts.model, batch))
     loss = _loss(name, parts.loss, parts.called[1])
     task = TrainingTask(
         name=name,
@@ -125,7 +130,45 @@ def _check_trainable(task: TrainingTask) -> None:
             f"The loss of {task.name!r} does not depend on any trainable variable; compute it from the model's outputs."
         )
     if task.any_batch_size and task.batch_size > 1:
+        _check_separable(task)
         _check_mean(task)
+
+
+def _coupled_shapes(model: Any, batch: ExampleBatch) -> tuple[Any, ...]:
+    """(shape for the whole batch, for a part of it) of outputs which are not of one shape for each example, as the
+    similarities of all pairs; () where there are none, or a part of a batch cannot be told apart.
+    """
+    import tensorflow as tf
+
+    inputs, count = batch.inputs(), _part_of(batch.batch_size)
+
+    def outputs(examples: int) -> list[Any]:
+        given = tf.nest.map_structure(lambda each: each[:examples], inputs)
+        values = model.trainable_variables, model.non_trainable_variables  # which a plain call might change
+        return list(tf.nest.flatten(model.stateless_call(*values, given, training=False)[0]))
+
+    try:
+        whole, part = outputs(batch.batch_size), outputs(count)
+        shapes = [(tuple(each.shape), tuple(of_part.shape)) for each, of_part in zip(whole, part, strict=True)]
+    except Exception:  # a model may be made for batches of one size alone; what is wrong with it is said elsewhere
+        return ()
+    return next((pair for pair in shapes if pair[1] != (count, *pair[0][1:])), ())
+
+
+def _part_of(batch_size: int) -> int:
+    """A part of a batch that is not half of it, where a batch of two allows it."""
+    return (batch_size + 2) // 3
+
+
+def _check_separable(task: TrainingTask) -> None:
+    """Examples are dealt out to replicas, which changes nothing only where each has its outputs by itself."""
+    if shapes := _coupled_shapes(task.model, task.batch):
+        raise ModelError(
+            f"An example's outputs must not depend on which others are in its batch, since batches are dealt out to "
+            f"replicas, but {task.name!r} has outputs of shape {shapes[0]} for {task.batch_size} examples and "
+            f"{shapes[1]} for {_part_of(task.batch_size)}; give its inputs a batch size, as keras.Input(shape, "
+            "batch_size=N), and every replica gets a batch of N of its own."
+        )
 
 
 def _check_mean(task: TrainingTask) -> None:
@@ -136,13 +179,19 @@ def _check_mean(task: TrainingTask) -> None:
 
     inputs, targets = task.batch(tf.zeros((2,), tf.int32))
     outputs = task.model(inputs, training=False)
-    cut = (task.batch_size + 2) // 3  # into unequal parts, where a batch of two allows it
+    cut = _part_of(task.batch_size)
 
     def loss_of(part: slice) -> float:
         return float(task.loss(*(tf.nest.map_structure(lambda each: each[part], each) for each in (targets, outputs))))
 
-    whole = loss_of(slice(None))
-    weighed = (cut * loss_of(slice(0, cut)) + (task.batch_size - cut) * loss_of(slice(cut, None))) / task.batch_size
+    try:
+        whole, first, second = (loss_of(part) for part in (slice(None), slice(0, cut), slice(cut, None)))
+    except Exception as error:
+        raise ModelError(
+            f"The loss of {task.name!r} must be a mean over examples, but on a part of the example batch it fails: "
+            f"{blame(error)}."
+        ) from error
+    weighed = (cut * first + (task.batch_size - cut) * second) / task.batch_size
     if not math.isclose(whole, weighed, rel_tol=1e-3, abs_tol=1e-5):
         raise ModelError(
             f"The loss of {task.name!r} must be a mean over examples, but on the example batch it is {whole:.5g}, and "

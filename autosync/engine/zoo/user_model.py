@@ -27,7 +27,8 @@ def task_from_function(spec: str) -> TrainingTask:
     That is (keras_model, loss, (inputs, targets)), and as a fourth item a Keras optimizer if Adam at 1e-3 will not do.
     The loss is a callable (targets, outputs) -> scalar, a Keras loss, or the name of one, then averaged over the batch.
     The example batch holds NumPy arrays or tensors whose first axis counts examples; each replica's batch is that one
-    again, rolled along the first axis by the seed.
+    again, rolled along the first axis by the seed (see `own_task`). So targets must not be positions in the batch; a
+    loss can count these itself, with `tf.range`.
 
     The current directory can be imported from, now and when the model is traced later. The function is called where
     unseeded Keras weights come out the same each time; seed whatever else it draws. One forward and backward pass is
