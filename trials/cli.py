@@ -11,6 +11,7 @@ import click
 
 from autosync.errors import AutosyncError, SpecError
 from autosync.spec import Strategy, TimingProtocol, canonical_json, check_strategy, parse_json
+from trials.capture_limit import capture_time_limit
 from trials.opening import KINDS, Choice, check_model_name, opened
 from trials.request import TrialRequest
 from trials.summary import cluster_lines, model_in_words, record_lines
@@ -43,6 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 @click.option("--steps", "timed_steps", default=40, help="Steps timed.")
 @click.option("--time-limit", "time_limit_seconds", default=300.0, help="Seconds the trial may take.")
 @click.option("--seed", default=0, help="A number for the record; batches are the same whatever it is.")
+@capture_time_limit
 @click.option("--json", "as_json", is_flag=True, help="Print the record as JSON, and nothing else.")
 def command(file: Path, seed: int, as_json: bool, **given: Any) -> int:
     """Time one strategy. The exit status is 0 when it was timed, 1 when its trial failed, 2 when it cannot be run."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from autosync.engine.capture_apart import CAPTURE_SECONDS, captured_apart
 from autosync.engine.loading import load_tensorflow
 from autosync.engine.zoo import ALIASES, MODELS, build_task, parts_of_own, resolve_name
 from autosync.spec import ClusterSpec
@@ -25,12 +26,16 @@ KINDS = ("ray", "local")
 
 @dataclass(frozen=True)
 class Choice:
-    """Which model to time, and where. `workers` is None for as many as the cluster has by default."""
+    """Which model to time, and where. `workers` is None for as many as the cluster has by default.
+
+    `capture_seconds` are what building and capturing the model may take.
+    """
 
     model: str
     kind: str = "ray"
     workers: int | None = None
     address: str | None = None
+    capture_seconds: float = CAPTURE_SECONDS
 
 
 @dataclass(frozen=True)
@@ -74,17 +79,20 @@ def _on_ray(choice: Choice) -> Opened:
     from trials.backends.ray_actors import Launch, RayBackend
 
     cluster = cluster_from_ray_nodes(ray.nodes(), choice.workers)
-    backend = RayBackend(Launch(model_on(choice.model, cluster), cluster, trials_on_ray(cluster)))
+    settings = trials_on_ray(cluster, capture_seconds=choice.capture_seconds)
+    backend = RayBackend(Launch(model_on(choice.model, cluster), cluster, settings))
     return Opened(backend, (joined, model_line(choice.model, cluster), *backend.notes))
 
 
-def trials_on_ray(cluster: ClusterSpec, probe: bool = True) -> RaySettings:
+def trials_on_ray(cluster: ClusterSpec, probe: bool = True, capture_seconds: float = CAPTURE_SECONDS) -> RaySettings:
     """How trials on `cluster` run on the Ray that this process has joined; its links are measured first if `probe`."""
     from trials.backends.ray_actors import RaySettings
     from trials.local_ray import cpus_per_worker
     from trials.worker_set import SetSettings
 
-    return RaySettings(SetSettings(cpus_per_worker(cluster), import_paths=(os.getcwd(), _source())), probe=probe)
+    paths = os.getcwd(), _source()
+    workers = SetSettings(cpus_per_worker(cluster), import_paths=paths, capture_seconds=capture_seconds)
+    return RaySettings(workers, probe=probe)
 
 
 def model_on(name: str, cluster: ClusterSpec) -> str:
@@ -93,15 +101,18 @@ def model_on(name: str, cluster: ClusterSpec) -> str:
 
 
 def _in_this_process(choice: Choice) -> Opened:
+    is_own = ":" in choice.model
+    apart = captured_apart(choice.model, choice.capture_seconds, meanwhile=load_tensorflow) if is_own else b""
     load_tensorflow()
     from autosync.engine.capture import capture
+    from autosync.engine.captured import CapturedModel
     from autosync.engine.profile import profiled
     from autosync.engine.servers import use_logical_devices
     from trials.backends.local import LocalBackend
 
     cluster = local_cluster(WORKERS_OF_A_SINGLE_NODE if choice.workers is None else choice.workers)
     use_logical_devices(len(cluster.server_devices))  # before capturing, which uses TensorFlow
-    captured = profiled(capture(build_task(choice.model)))
+    captured = profiled(CapturedModel.from_bytes(apart) if is_own else capture(build_task(choice.model)))
     backend = LocalBackend(captured.to_bytes(), cluster)
     where = "Every worker is a logical device of this process, so links are its memory."
     return Opened(backend, (where, model_line(choice.model, cluster), *captured.notes))

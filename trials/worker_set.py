@@ -12,6 +12,7 @@ from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError
 from ray.util.placement_group import placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
+from autosync.engine.capture_apart import CAPTURE_SECONDS, too_slow
 from autosync.errors import AutosyncError, ClusterError
 from autosync.spec import ClusterSpec
 from trials.clock import Clock
@@ -35,7 +36,8 @@ NODE_SHARE, ANY_SHARE = 0.6, 0.001
 
 @dataclass(frozen=True)
 class SetSettings:
-    """How a set of workers is started: cores asked of Ray for each, and how long placing and starting may take.
+    """How a set of workers is started: cores asked of Ray for each, and how long placing, starting and capturing may
+    take.
 
     A process that does not say its pid within `answer_seconds` counts as hung. `import_paths` are where the client
     looks for a user's model. While `exclusive`, no other set shares a node with this one, be it another program's.
@@ -44,6 +46,7 @@ class SetSettings:
 
     cpus_per_worker: float = 1.0
     start_timeout_seconds: float = 180.0
+    capture_seconds: float = CAPTURE_SECONDS
     place_timeout_seconds: float = 60.0
     answer_seconds: float = 10.0
     import_paths: tuple[str, ...] = ()
@@ -88,7 +91,10 @@ class WorkerSet:
     def capture(self, model: str) -> bytes:
         """Capture `model` in the client. Raises `ModelError`."""
         gpus = sum(node.gpus for node in self.cluster.nodes)
-        return self._get(self.client.capture.remote(model, gpus), "capturing the model")
+        reference, seconds = self.client.capture.remote(model, gpus), self.settings.capture_seconds
+        if not ray.wait([reference], timeout=seconds)[0]:
+            raise too_slow(model, seconds)
+        return self._get(reference, "capturing the model")
 
     def load(self, captured: Any) -> None:
         """Give the client a model captured before; `captured` may be an object reference to its bytes."""

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from autosync.errors import AutosyncError
+from trials.capture_limit import capture_time_limit
 
 __all__ = ["command", "main"]
 
@@ -33,12 +34,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     type=Path,
     help="A run's directory or its result.json, or a directory of records.  [default: beside STRATEGY]",
 )
-def command(strategy: Path, model: str | None, cluster: Path | None, result: Path | None) -> None:
+@capture_time_limit
+def command(
+    strategy: Path, model: str | None, cluster: Path | None, result: Path | None, capture_seconds: float
+) -> None:
     """Say what STRATEGY, a strategy.json, does, what it costs, and which baseline it is nearest to."""
     from autosync.explain.report import explained  # NumPy and SciPy are imported only once the command is right
     from autosync.explain.subject import Sources, find_subject
 
-    for line in explained(find_subject(Sources(strategy, model, cluster, result))):
+    for line in explained(find_subject(Sources(strategy, model, cluster, result, capture_seconds))):
         click.echo(line)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from autosync.engine.capture_apart import CAPTURE_SECONDS, captured_apart
 from autosync.errors import AutosyncError, ModelError, SpecError
 from autosync.explain.implied import ASSUMED_CORES, implied_cluster
 from autosync.explain.run_files import Run, find_run
@@ -18,12 +19,16 @@ __all__ = ["Sources", "Subject", "find_subject"]
 
 @dataclass(frozen=True)
 class Sources:
-    """Where to look, as given on the command line: only the strategy's file must be."""
+    """Where to look, as given on the command line: only the strategy's file must be.
+
+    `capture_seconds` are what capturing `model` may take, where it is the user's own.
+    """
 
     strategy: Path
     model: str | None = None
     cluster: Path | None = None
     result: Path | None = None
+    capture_seconds: float = CAPTURE_SECONDS
 
 
 @dataclass(frozen=True)
@@ -85,7 +90,9 @@ def _read_strategy(file: Path) -> Strategy:
 
 def _model(sources: Sources, strategy: Strategy, run: Run, records: Sequence[RuntimeRecord]) -> tuple[ModelSpec, str]:
     if sources.model is not None:
-        return _captured(sources.model, strategy), f"Model {sources.model} was captured just now."
+        return _captured(
+            sources.model, strategy, sources.capture_seconds
+        ), f"Model {sources.model} was captured just now."
     wanted = {each.variable for each in strategy.variables}
     fitting = [each for each in records if set(each.model.by_name) == wanted]
     same_run = [each for each in fitting if run.model_digest in (None, each.model.digest)]
@@ -105,11 +112,12 @@ def _count(records: Sequence[RuntimeRecord]) -> str:
     return f"{len(records)} record{'s' * (len(records) != 1)}"
 
 
-def _captured(name: str, strategy: Strategy) -> ModelSpec:
-    """The model called `name`, captured in this process.
+def _captured(name: str, strategy: Strategy, seconds: float) -> ModelSpec:
+    """The model called `name`, captured in this process, or within `seconds` in another where it is the user's own.
 
     What TensorFlow logs meanwhile is nothing to who asked; where tune captures, in a worker process, it is not shown.
     """
+    from autosync.engine.captured import CapturedModel
     from autosync.engine.loading import load_tensorflow, quiet_log
     from autosync.engine.zoo import build_task, resolve_name
     from trials.opening import check_model_name
@@ -118,6 +126,8 @@ def _captured(name: str, strategy: Strategy) -> ModelSpec:
     on_gpus = any("/gpu:" in replica for replica in strategy.replicas)
     full_name = resolve_name(name, gpus=int(on_gpus))
     with quiet_log():
+        if ":" in name:
+            return CapturedModel.from_bytes(captured_apart(name, seconds)).spec
         load_tensorflow()
         from autosync.engine.capture import capture
 

@@ -11,6 +11,7 @@ import click
 
 from autosync.errors import AutosyncError
 from autosync.train.training_error import TrainingError
+from trials.capture_limit import capture_time_limit
 from trials.opening import KINDS
 
 __all__ = ["command", "main"]
@@ -46,6 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 @click.option("--address", help="Ray cluster to join.  [default: $RAY_ADDRESS, or a local one is started]")
 @click.option("--cluster", type=Path, help="Cluster file that states nodes, racks and links.")
 @click.option("--working-dir", type=Path, help="Directory that Ray ships to every node.")
+@capture_time_limit
 def command(
     model: str,
     strategy: Path,
@@ -54,6 +56,7 @@ def command(
     checkpoint_every: int,
     log_every: int,
     resume: bool,
+    capture_seconds: float,
     **where: object,
 ) -> int:
     """Train a model under a strategy, on the batches it draws by itself. One's own data: autosync.distribute.
@@ -79,6 +82,7 @@ def command(
             checkpoint_every,
             log_every,
             resume,
+            capture_seconds,
             Where(**where),  # type: ignore[arg-type]
         )
     )

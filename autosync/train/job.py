@@ -12,6 +12,7 @@ from typing import Any, final
 import click
 from rich.console import Console
 
+from autosync.engine.capture_apart import captured_apart
 from autosync.engine.loading import load_tensorflow
 from autosync.engine.zoo import build_task
 from autosync.spec import ClusterSpec
@@ -37,7 +38,10 @@ PLAIN_WIDTH = 120
 
 @dataclass(frozen=True)
 class TrainOptions:
-    """What the command was asked. `steps` are those of the whole run, a resumed one's first part included."""
+    """What the command was asked. `steps` are those of the whole run, a resumed one's first part included.
+
+    `capture_seconds` are what building and capturing a model of one's own may take.
+    """
 
     model: str
     strategy: Path
@@ -46,6 +50,7 @@ class TrainOptions:
     checkpoint_every: int
     log_every: int
     resume: bool
+    capture_seconds: float
     where: Where
 
 
@@ -56,6 +61,9 @@ def train(options: TrainOptions) -> int:
     strategy = read_strategy(options.strategy)
     directory = RunDirectory.open(options.out, options.model, strategy, options.resume)
     checkpoints = directory.checkpoints(options.checkpoint_every)
+    if ":" in options.model:
+        # This process needs the Keras model itself, whose function it could not stop: it is tried out first.
+        captured_apart(options.model, options.capture_seconds, meanwhile=load_tensorflow)
     load_tensorflow()
     with distribute_task(lambda cluster: _task(options.model, cluster), strategy, options.where) as trainer:
         directory.begin(options.model, strategy)

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from autosync.engine.capture_apart import CAPTURE_SECONDS
 from autosync.errors import AutosyncError
 from autosync.tune.options import ON_NODE_LOSS, SEARCHERS, SIMULATORS, TRAINING_STEPS, OptionsError, TuneOptions
 
@@ -72,6 +73,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 @click.option("--probe/--no-probe", default=True, help="Measure the links first, or take them as stated or assumed.")
 @click.option(
     "--reprobe", is_flag=True, help="With --resume: measure the links again, and check that they are as before."
+)
+@click.option(
+    "--capture-time-limit",
+    "capture_time_limit_seconds",
+    default=CAPTURE_SECONDS,
+    help="Seconds that building and capturing the model may take.",
 )
 @click.option("--working-dir", type=Path, help="Directory that Ray ships to every node, with your model in it.")
 def command(out: Path | None, **given: Any) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from autosync.engine.capture_apart import CAPTURE_SECONDS, MOST_CAPTURE_SECONDS
 from autosync.errors import AutosyncError
 
 __all__ = [
@@ -52,6 +53,7 @@ OF_TIMING = (
     "node_wait_seconds",
     "working_dir",
     "data",
+    "capture_time_limit_seconds",
 )
 """Options that say how trials are run and where they are kept; where none is, none may be given."""
 
@@ -105,6 +107,7 @@ class TuneOptions(BaseModel):
     probe: bool = True
     reprobe: bool = False
     working_dir: Path | None = None
+    capture_time_limit_seconds: float = Field(CAPTURE_SECONDS, gt=0, le=MOST_CAPTURE_SECONDS)
 
     @classmethod
     def create(cls, **given: Any) -> TuneOptions:

@@ -40,7 +40,9 @@ def open_fleet(options: TuneOptions, directory: RunDirectory, console: Console, 
         f" and capturing {options.model} ..."
     )
     wait = options.node_wait_seconds if options.on_node_loss == "wait" else 0.0
-    settings = FleetSettings(trials_on_ray(groups[0], probe=measure), wait, _usable(options, groups))
+    settings = FleetSettings(
+        trials_on_ray(groups[0], measure, options.capture_time_limit_seconds), wait, _usable(options, groups)
+    )
     model = model_on(options.model, groups[0])
     fleet = Fleet(model, groups, settings, lambda line: console.print(line, soft_wrap=True))
     try:

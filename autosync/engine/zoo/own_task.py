@@ -51,7 +51,7 @@ def own_task(name: str, parts: OwnParts) -> TrainingTask:
         raise ModelError(f"{optimizer_is} must be a keras.optimizers.Optimizer, not {type(parts.optimizer).__name__}.")
     batch = ExampleBatch.from_pair(name, parts.example)
     _build(name, parts.model, batch)
-    batch = replace(batch, rolled=not _coupled_shapes(parts.model, batch))
+    batch = replace(batch, rolled=not _coupled_shapes(parts.model, batch.inputs(), batch.batch_size))
     loss = _loss(name, parts.loss, parts.called[1])
     task = TrainingTask(
         name=name,
@@ -134,13 +134,13 @@ def _check_trainable(task: TrainingTask) -> None:
         _check_mean(task)
 
 
-def _coupled_shapes(model: Any, batch: ExampleBatch) -> tuple[Any, ...]:
+def _coupled_shapes(model: Any, inputs: Any, batch_size: int) -> tuple[Any, ...]:
     """(shape for the whole batch, for a part of it) of outputs which are not of one shape for each example, as the
     similarities of all pairs; () where there are none, or a part of a batch cannot be told apart.
     """
     import tensorflow as tf
 
-    inputs, count = batch.inputs(), _part_of(batch.batch_size)
+    count = _part_of(batch_size)
 
     def outputs(examples: int) -> list[Any]:
         given = tf.nest.map_structure(lambda each: each[:examples], inputs)
@@ -148,7 +148,7 @@ def _coupled_shapes(model: Any, batch: ExampleBatch) -> tuple[Any, ...]:
         return list(tf.nest.flatten(model.stateless_call(*values, given, training=False)[0]))
 
     try:
-        whole, part = outputs(batch.batch_size), outputs(count)
+        whole, part = outputs(batch_size), outputs(count)
         shapes = [(tuple(each.shape), tuple(of_part.shape)) for each, of_part in zip(whole, part, strict=True)]
     except Exception:  # a model may be made for batches of one size alone; what is wrong with it is said elsewhere
         return ()
@@ -162,7 +162,10 @@ def _part_of(batch_size: int) -> int:
 
 def _check_separable(task: TrainingTask) -> None:
     """Examples are dealt out to replicas, which changes nothing only where each has its outputs by itself."""
-    if shapes := _coupled_shapes(task.model, task.batch):
+    import tensorflow as tf
+
+    inputs, _ = task.batch(tf.zeros((2,), tf.int32))
+    if shapes := _coupled_shapes(task.model, inputs, task.batch_size):
         raise ModelError(
             f"An example's outputs must not depend on which others are in its batch, since batches are dealt out to "
             f"replicas, but {task.name!r} has outputs of shape {shapes[0]} for {task.batch_size} examples and "
