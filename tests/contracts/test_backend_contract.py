@@ -323,6 +323,20 @@ class TestRay:
         with pytest.raises(ModelError, match=r"'raising_on_ray:make'.* failed: RuntimeError: no data today"):
             on_ray(ray_cluster, "raising_on_ray:make", import_paths=(str(tmp_path),))
 
+    def test_a_model_function_that_does_not_end_is_an_error_once_its_time_is_over(
+        self, ray_cluster: ClusterSpec, tmp_path: Path
+    ) -> None:
+        before = places_held()
+        (tmp_path / "endless_on_ray.py").write_text("import time\n\ndef make():\n    time.sleep(1e6)\n")
+        workers = SetSettings(
+            cpus_per_worker(ray_cluster), import_paths=(str(tmp_path),), exclusive=False, capture_seconds=1.0
+        )
+        with pytest.raises(
+            ModelError, match=r"'endless_on_ray:make' must take no longer than 1 s, but it was not done"
+        ):
+            RayBackend(Launch("endless_on_ray:make", ray_cluster, RaySettings(workers)))
+        assert places_held() == before
+
 
 def collective(backend: Backend, protocol: TimingProtocol = SHORT) -> TrialRequest:
     """Everything all-reduced by one of TensorFlow's collectives."""

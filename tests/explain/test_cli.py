@@ -247,3 +247,18 @@ def test_a_model_that_is_named_is_captured(tmp_path: Path) -> None:
     refusal = run_alone(file, "--model", "nosuch")
     assert refusal.returncode == 2
     assert refusal.stderr.strip().startswith("explain: No model is called 'nosuch'. Known: ")
+
+
+def test_an_own_model_that_is_not_captured_in_time_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "endless.py").write_text("import time\n\ndef make():\n    time.sleep(1e6)\n")
+    file = write_strategy(tmp_path, STRATEGY)
+    told = refused(capsys, file, "--model", "endless:make", "--capture-time-limit", "0.2")
+    assert told.startswith("Building and capturing 'endless:make' must take no longer than 0.2 s, but")
+
+
+@pytest.mark.parametrize("seconds", ["0", "-1", "nan", "inf", "1e300"])
+def test_a_capture_time_limit_that_is_none_is_refused(seconds: str, capsys: pytest.CaptureFixture[str]) -> None:
+    told = refused(capsys, "strategy.json", "--model", "mlp", "--capture-time-limit", seconds)
+    assert "seconds must be over 0 and at most 604800, not " in told

@@ -124,3 +124,12 @@ def test_a_run_is_not_written_over_nor_gone_on_with_under_another_strategy(
     strategy.write_text(json.dumps(document))
     status, output = ran(monkeypatch, *common, "--resume")
     assert (status, "--resume goes on with the same --strategy, but it was" in output) == (2, True)
+
+
+def test_an_own_model_that_is_not_captured_in_time_is_refused(monkeypatch: Any, strategy: Path, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "endless.py").write_text("import time\n\ndef make():\n    time.sleep(1e6)\n")
+    given = ("--model", "endless:make", "--strategy", strategy, "--capture-time-limit", 0.2, "--out", tmp_path / "run")
+    status, output = ran(monkeypatch, *given)
+    assert status == 2
+    assert "autosync: Building and capturing 'endless:make' must take no longer than 0.2 s, but" in output

@@ -94,3 +94,12 @@ def test_a_ray_cluster_that_does_not_answer_is_refused(strategy_file: Path, caps
 def test_help_is_no_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     assert "--strategy PATH" in capsys.readouterr().out
+
+
+def test_an_own_model_that_is_not_captured_in_time_is_refused(
+    strategy_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "endless.py").write_text("import time\n\ndef make():\n    time.sleep(1e6)\n")
+    given = ("--model", "endless:make", "--strategy", strategy_file, "--backend", "local", "--capture-time-limit", 0.2)
+    assert refused(capsys, *given).startswith("trials: Building and capturing 'endless:make' must take no longer than")

@@ -26,6 +26,7 @@ REFUSED = {
     "warmup_steps": (-1, "--warmup must be greater than or equal to 0, not -1."),
     "timed_steps": (0, "--steps must be greater than or equal to 1, not 0."),
     "trial_time_limit_seconds": (0.0, "--trial-time-limit must be greater than 0, not 0.0."),
+    "capture_time_limit_seconds": (0.0, "--capture-time-limit must be greater than 0, not 0.0."),
     "stop_factor": (1.0, "--stop-factor must be greater than 1, not 1.0."),
     "patience": (0, "--patience must be greater than or equal to 1, not 0."),
     "training_steps": (0, "--training-steps must be greater than or equal to 1, not 0."),

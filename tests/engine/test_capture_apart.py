@@ -1,0 +1,145 @@
+"""Capturing a user's model in a process of its own: the same model, and an end to what has none."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from autosync.engine.capture import capture
+from autosync.engine.capture_apart import captured_apart
+from autosync.engine.zoo import build_task
+from autosync.errors import ModelError
+from tests.engine.worker_processes import REPOSITORY, quiet
+
+MODEL = """
+import ctypes
+import os
+import re
+import subprocess
+import time
+
+import keras
+import numpy as np
+
+
+def note(pid):
+    with open("pids", "a") as file:
+        file.write(f"{pid}\\n")
+
+
+def small():
+    print("a user's own words")
+    normalized = keras.layers.Normalization(mean=np.ones(300), variance=np.ones(300))
+    model = keras.Sequential([keras.Input((300,)), normalized, keras.layers.Dense(2)])
+    return model, "mse", (np.eye(4, 300), np.ones((4, 2)))
+
+
+def asleep():
+    note(os.getpid())
+    time.sleep(1e6)
+
+
+def busy_in_c():
+    note(os.getpid())
+    note(subprocess.Popen(["sleep", "100000"]).pid)
+    re.match("(a+)+$", "a" * 64 + "b")  # holds Python's lock all the time
+
+
+def faulty():
+    ctypes.string_at(0)
+
+
+def quits():
+    os._exit(0)
+
+
+def wrong():
+    return 3
+"""
+ENOUGH_SECONDS, GONE_WITHIN_SECONDS = 15.0, 20.0
+"""What a process takes to come to the function, on a busy machine too; what the operating system may take to end it."""
+
+
+@pytest.fixture
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "apart.py").write_text(MODEL)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    return tmp_path
+
+
+def _left_of(directory: Path) -> set[int]:
+    """Which of the processes that the model's function has noted live, once they have had time to end."""
+    pids = {int(line) for line in (directory / "pids").read_text().split()}
+    deadline = time.monotonic() + GONE_WITHIN_SECONDS
+    while (left := {each for each in pids if _lives(each)}) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return left
+
+
+def _lives(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+@pytest.mark.usefixtures("directory")
+def test_a_model_captured_apart_is_the_one_captured_here() -> None:
+    called = []
+    apart = captured_apart("apart:small", 100.0, meanwhile=lambda: called.append(True))
+    assert apart == capture(build_task("apart:small")).to_bytes()
+    assert called == [True]
+
+
+@pytest.mark.usefixtures("directory")
+def test_what_is_not_captured_in_time_is_refused_in_one_sentence() -> None:
+    begin = time.monotonic()
+    with pytest.raises(ModelError) as refused:
+        captured_apart("apart:asleep", 0.3)
+    assert str(refused.value) == (
+        "Building and capturing 'apart:asleep' must take no longer than 0.3 s, but it was not done by then; "
+        "see whether its function ends, or raise --capture-time-limit."
+    )
+    assert time.monotonic() - begin < GONE_WITHIN_SECONDS
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("function", ["asleep", "busy_in_c"])
+def test_a_function_that_does_not_end_is_ended_with_all_it_has_started(directory: Path, function: str) -> None:
+    with pytest.raises(ModelError, match=r"must take no longer than 15 s"):
+        captured_apart(f"apart:{function}", ENOUGH_SECONDS)
+    assert _left_of(directory) == set()
+
+
+@pytest.mark.thorough
+@pytest.mark.usefixtures("directory")
+@pytest.mark.parametrize(
+    ("function", "sentence"),
+    [
+        ("faulty", r"Capturing 'apart:faulty' ended its process by signal 11 \(Segmentation fault\); see what"),
+        ("quits", r"Capturing 'apart:quits' ended its process with exit status 0; see what"),
+        ("wrong", r"^'apart:wrong' must return \(keras_model, loss, \(inputs, targets\)\) .* but returned int\.$"),
+    ],
+)
+def test_a_function_that_ends_its_process_or_is_refused_is_one_sentence(function: str, sentence: str) -> None:
+    with pytest.raises(ModelError, match=sentence):
+        captured_apart(f"apart:{function}", 100.0)
+
+
+@pytest.mark.thorough
+def test_the_process_ends_with_the_one_that_asked_even_if_that_is_killed(directory: Path) -> None:
+    code = "from autosync.engine.capture_apart import captured_apart; captured_apart('apart:asleep', 1000.0)"
+    environment = quiet() | {"PYTHONPATH": str(REPOSITORY)}
+    with subprocess.Popen([sys.executable, "-c", code], env=environment) as asking:
+        while not (directory / "pids").exists():
+            assert asking.poll() is None
+            time.sleep(0.05)
+        os.kill(asking.pid, signal.SIGKILL)
+    assert _left_of(directory) == set()
