@@ -80,6 +80,6 @@ def _check(document: Mapping[str, Any], kinds: Mapping[str, type], file: Path) -
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        return parse_json(file.read_bytes(), str(file), finite=True)
+        return parse_json(file.read_bytes(), str(file))
     except OSError as error:
         raise AutosyncError(f"{file} cannot be read: {error.strerror}.") from None

@@ -1,12 +1,14 @@
 """The nouns of autosync: frozen, validated, standard library only."""
 
 from autosync.spec.cluster import ClusterSpec, Device, Figure, Link, Node, SharedCores
-from autosync.spec.codec import canonical_json, digest, parse_json
+from autosync.spec.codec import canonical_json, digest
 from autosync.spec.compressor import Cast, Compressor, PowerSGD, SufficientFactors, TopK
 from autosync.spec.median import median_interval
 from autosync.spec.model import DTYPE_BYTES, ModelSpec, Operator, Variable
 from autosync.spec.parcel import is_summed_as_it_is, parcels, piece_sizes
 from autosync.spec.profile import ModelProfile
+from autosync.spec.quoting import cut, listed, quoted
+from autosync.spec.reading import STATE, Limits, parse_json, read_bytes, read_json
 from autosync.spec.record import RuntimeRecord, TimingProtocol
 from autosync.spec.strategy import Partition, Strategy, VariableStrategy, shard_sizes
 from autosync.spec.symmetry import canonical_strategy
@@ -23,12 +25,14 @@ __all__ = [
     "ALGORITHMS",
     "DTYPE_BYTES",
     "PLACED_ALGORITHMS",
+    "STATE",
     "AllReduce",
     "Cast",
     "ClusterSpec",
     "Compressor",
     "Device",
     "Figure",
+    "Limits",
     "Link",
     "ModelProfile",
     "ModelSpec",
@@ -49,12 +53,17 @@ __all__ = [
     "canonical_json",
     "canonical_strategy",
     "check_strategy",
+    "cut",
     "digest",
     "is_summed_as_it_is",
+    "listed",
     "median_interval",
     "parcels",
     "parse_json",
     "piece_sizes",
+    "quoted",
+    "read_bytes",
+    "read_json",
     "shard_sizes",
     "strategy_faults",
 ]

@@ -8,7 +8,7 @@ from typing import Any
 
 from autosync.errors import SpecError
 
-__all__ = ["canonical_json", "digest", "parse_json"]
+__all__ = ["canonical_json", "digest"]
 
 DIGEST_LENGTH = 16
 
@@ -27,19 +27,3 @@ def canonical_json(document: Any) -> str:
 def digest(document: Any) -> str:
     """First 16 hexadecimal digits (64 bits) of the SHA-256 of the canonical JSON."""
     return hashlib.sha256(canonical_json(document).encode()).hexdigest()[:DIGEST_LENGTH]
-
-
-def parse_json(text: str | bytes, what: str, finite: bool = False) -> dict[str, Any]:
-    """The JSON object in `text`; `what` names it in the error. Raises `SpecError`, if `finite` for NaN and infinities
-    too, which JSON does not know and Python writes all the same."""
-    try:
-        document = json.loads(text, parse_constant=_refused if finite else None)
-    except (ValueError, UnicodeDecodeError) as error:
-        raise SpecError(f"{what} must be JSON, but: {error}.") from None
-    if not isinstance(document, dict):
-        raise SpecError(f"{what} must be a JSON object, not {type(document).__name__}.")
-    return document
-
-
-def _refused(constant: str) -> None:
-    raise ValueError(f"{constant} is no number that JSON knows")

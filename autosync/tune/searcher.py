@@ -77,7 +77,7 @@ class TuneSearcher(Searcher):
                 # The lane or the trial's actor broke: nothing was measured, and the strategy stays pending.
                 self._campaign.lose(request)
             else:
-                self._campaign.finish(RuntimeRecord.from_json(parse_json(text, "A trial's record")))
+                self._campaign.finish(RuntimeRecord.from_json(parse_json(text, "A trial's record", finite=False)))
         except AutosyncError as ends_search:
             self.failure = ends_search
 

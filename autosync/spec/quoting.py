@@ -1,0 +1,38 @@
+"""What a message shows of a value that came from outside: never more than a line of it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+__all__ = ["MOST_QUOTED", "cut", "listed", "quoted"]
+
+MOST_QUOTED = 80
+
+
+def quoted(value: Any) -> str:
+    """`repr(value)` where it has at most 80 characters, else its beginning."""
+    try:
+        return cut(repr(value))
+    except ValueError:  # Python writes no int of more than 4300 digits
+        return "a number of thousands of digits"
+
+
+def cut(text: str) -> str:
+    """`text` where it has at most 80 characters, else its beginning; line breaks, which a sentence has none of, become
+    spaces."""
+    whole = " ".join(text[: 4 * MOST_QUOTED].split())
+    return whole if len(whole) <= MOST_QUOTED and len(text) <= 4 * MOST_QUOTED else f"{whole[: MOST_QUOTED - 3]}..."
+
+
+def listed(names: Collection[Any]) -> str:
+    """As many of `names` as have room in 80 characters, and how many more there are; "none" without any."""
+    shown: list[str] = []
+    left = MOST_QUOTED
+    for name in names:
+        text = cut(str(name))
+        left -= len(text) + 2
+        if shown and left < 0:
+            return f"{', '.join(shown)} and {len(names) - len(shown)} more"
+        shown.append(text)
+    return ", ".join(shown) or "none"
