@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from autosync.errors import AutosyncError, SpecError
-from autosync.spec import Strategy, TimingProtocol, canonical_json, check_strategy, parse_json
+from autosync.spec import Strategy, TimingProtocol, canonical_json, check_strategy, read_json
 from trials.capture_limit import capture_time_limit
 from trials.opening import KINDS, Choice, check_model_name, opened
 from trials.request import TrialRequest
@@ -69,10 +69,9 @@ def _time(choice: Choice, request: TrialRequest, as_json: bool) -> int:
 def _strategy(file: Path) -> Strategy:
     """The strategy in `file`, which `Strategy.to_json` wrote. Raises `SpecError`."""
     try:
-        text = file.read_bytes()
+        return Strategy.from_json(read_json(file, f"Strategy file {str(file)!r}"))
     except OSError as error:
         raise SpecError(f"Strategy file {str(file)!r} cannot be read: {error.strerror}.") from None
-    return Strategy.from_json(parse_json(text, f"Strategy file {str(file)!r}"))
 
 
 def _print(lines: Iterable[str]) -> None:

@@ -21,7 +21,8 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
 from autosync.errors import ClusterError, SpecError
-from autosync.spec import ClusterSpec, Figure, Node
+from autosync.spec import MOST_DEVICES, MOST_NODES, ClusterSpec, Figure, Node, listed, quoted
+from autosync.spec.fields import first_repeated
 from trials.cluster.checked_yaml import read_checked
 from trials.cluster.racks import ASSUMED_UPLINK, CORE, Attached, Uplink, joined
 from trials.rates import parse_rate
@@ -30,8 +31,6 @@ __all__ = ["ClusterFile", "NodeEntry", "RackEntry", "read_cluster_file"]
 
 LABEL = r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
 """What Ray takes for the value of a node's label."""
-
-MOST_ALIKE = 1000
 
 
 def _rate(value: Any) -> float:
@@ -46,13 +45,13 @@ def _latency(value: Any) -> float:
     """Microseconds."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)(us|ms)", value) if isinstance(value, str) else None
     if not found or not float(found[1]) > 0:
-        raise ValueError(f"a latency is written like 50us or 0.2ms and is above zero, not {value!r}.")
+        raise ValueError(f"a latency is written like 50us or 0.2ms and is above zero, not {quoted(value)}.")
     return float(found[1]) * (1000 if found[2] == "ms" else 1)
 
 
 def _label(value: str) -> str:
     if not re.fullmatch(LABEL, value):
-        raise ValueError(f"a name is of letters, digits and inner dots and dashes, at most 63, not {value!r}.")
+        raise ValueError(f"a name is of letters, digits and inner dots and dashes, at most 63, not {quoted(value)}.")
     return value
 
 
@@ -60,7 +59,7 @@ def _address(value: str) -> str:
     try:
         return str(ip_address(value))
     except ValueError:
-        raise ValueError(f"an address is the IP address Ray knows the node by, not {value!r}.") from None
+        raise ValueError(f"an address is the IP address Ray knows the node by, not {quoted(value)}.") from None
 
 
 Rate = Annotated[
@@ -85,13 +84,13 @@ class NodeEntry(BaseModel):
     model_config = CHECKED
 
     name: Label | None = Field(None, description="Numbered when `count` is given. Left out: node0, node1, and so on.")
-    count: int | None = Field(None, ge=1, le=MOST_ALIKE, description="How many nodes are like this one.")
+    count: int | None = Field(None, ge=1, le=MOST_NODES, description="How many nodes are like this one.")
     address: Address | None = Field(None, description="IP address; needed to find the node in a real cluster.")
     cores: float | None = Field(
         None, gt=0, description="Of an emulated node; a real one has what Ray says. Left out: all of this machine's."
     )
-    gpus: int = Field(0, ge=0)
-    workers: int = Field(1, ge=1, description="Worker processes; several only without GPUs.")
+    gpus: int = Field(0, ge=0, le=MOST_DEVICES)
+    workers: int = Field(1, ge=1, le=MOST_DEVICES, description="Worker processes; several only without GPUs.")
     rack: Label | None = Field(None, description="One of `racks`.")
     up: Rate | None = Field(None, description="Rate from the node to its switch. Left out: `link`.")
     down: Rate | None = Field(None, description="Rate from the switch to the node. Left out: `link`.")
@@ -143,12 +142,13 @@ def _check_racks(file: ClusterFile) -> None:
         raise ValueError(
             f"racks.{CORE}: the switch that joins the racks is called {CORE!r}; give the rack another name."
         )
+    used = {entry.rack for entry in file.nodes}
     for index, entry in enumerate(file.nodes):
         if entry.rack is not None and entry.rack not in file.racks:
-            known = f"there are {', '.join(file.racks)}" if file.racks else "there are none"
-            raise ValueError(f"nodes[{index}].rack: a rack is one of `racks` ({known}), not {entry.rack!r}.")
+            known = f"there are {listed(file.racks)}" if file.racks else "there are none"
+            raise ValueError(f"nodes[{index}].rack: a rack is one of `racks` ({known}), not {quoted(entry.rack)}.")
     for rack in file.racks:
-        if all(entry.rack != rack for entry in file.nodes):
+        if rack not in used:
             raise ValueError(f"racks.{rack}: every rack has a node, but no node says `rack: {rack}`.")
 
 
@@ -156,13 +156,16 @@ def _check_one_name_a_node(file: ClusterFile) -> None:
     for index, entry in enumerate(file.nodes):
         if entry.address is not None and entry.count is not None:
             raise ValueError(f"nodes[{index}].address: an address is one node's, but `count` is {entry.count}.")
+    count = sum(entry.count or 1 for entry in file.nodes)
+    if count > MOST_NODES:
+        raise ValueError(f"nodes: a cluster has at most {MOST_NODES} nodes, not {count}; state a smaller one.")
     names = [name for name, _ in _named(file)]
     addresses = [entry.address for entry in file.nodes if entry.address is not None]
     for what, all_of_them in (("name", names), ("address", addresses)):
-        repeated = next((each for each in all_of_them if all_of_them.count(each) > 1), None)
-        if repeated:
+        repeated = first_repeated(all_of_them)
+        if repeated is not None:
             raise ValueError(
-                f"nodes: every node has its own {what}, but {all_of_them.count(repeated)} have {repeated!r}."
+                f"nodes: every node has its own {what}, but {all_of_them.count(repeated)} have {quoted(repeated)}."
             )
 
 

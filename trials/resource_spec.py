@@ -16,6 +16,8 @@ from typing import Annotated, Any
 import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+from autosync.spec import MOST_NODES, listed, quoted
+from autosync.spec.fields import first_repeated
 from trials.cluster.checked_yaml import read_checked
 
 __all__ = ["ResourceNode", "ResourceSpec", "cluster_file_text"]
@@ -29,7 +31,7 @@ def _address(value: str) -> str:
     try:
         return str(ip_address(value))
     except ValueError:
-        raise ValueError(f"an address is an IP address or localhost, not {value!r}.") from None
+        raise ValueError(f"an address is an IP address or localhost, not {quoted(value)}.") from None
 
 
 Number = Annotated[int, Field(ge=0)]
@@ -53,7 +55,7 @@ class ResourceSpec(BaseModel):
 
     model_config = CHECKED
 
-    nodes: list[ResourceNode] = Field(min_length=1)
+    nodes: list[ResourceNode] = Field(min_length=1, max_length=MOST_NODES)
     ssh: dict[str, Any] = Field(default_factory=dict)
 
     @model_validator(mode="after")
@@ -63,13 +65,14 @@ class ResourceSpec(BaseModel):
         if len(self.nodes) == 1:
             return self
         if len(chiefs) != 1:
-            told = ", ".join(chiefs) or "none"
+            told = listed(chiefs)
             raise ValueError(f"nodes: exactly one of several nodes says `chief: true`, not {told}.")
         for index, address in enumerate(addresses):
             if ip_address(address).is_loopback:
                 raise ValueError(f"nodes[{index}].address: one of several nodes must not be at a loopback, {address}.")
-            if address in addresses[:index]:
-                raise ValueError(f"nodes[{index}].address: every node has its own address, but two have {address}.")
+        if (twice := first_repeated(addresses)) is not None:
+            index = len(addresses) - 1 - addresses[::-1].index(twice)
+            raise ValueError(f"nodes[{index}].address: every node has its own address, but two have {twice}.")
         return self
 
 
@@ -88,7 +91,7 @@ def _comments(spec: ResourceSpec, nodes: list[ResourceNode]) -> Iterator[str]:
         yield "The ssh groups were left out: Ray logs in, by what its own cluster.yaml says."
     unknown = [node.address for node in nodes if node.network_bandwidth is None]
     if unknown:
-        yield f"No network_bandwidth was given for {', '.join(unknown)}: left out, so it is assumed until measured."
+        yield f"No network_bandwidth was given for {listed(unknown)}: left out, so it is assumed until measured."
     if any(node.cpus and node.gpus for node in nodes):
         yield "CPUs of nodes with GPUs were left out: one worker process drives all GPUs of a node."
 

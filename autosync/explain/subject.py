@@ -11,7 +11,7 @@ from autosync.engine.capture_apart import CAPTURE_SECONDS, captured_apart
 from autosync.errors import AutosyncError, ModelError, SpecError
 from autosync.explain.implied import ASSUMED_CORES, implied_cluster
 from autosync.explain.run_files import Run, find_run
-from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy, check_strategy, parse_json
+from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy, check_strategy, quoted, read_json
 from trials.cluster_file import read_cluster_file
 
 __all__ = ["Sources", "Subject", "find_subject"]
@@ -58,7 +58,9 @@ def find_subject(sources: Sources) -> Subject:
     try:
         check_strategy(strategy, model, cluster)
     except SpecError as error:
-        raise AutosyncError(f"{sources.strategy} does not fit model {model.name!r} on this cluster: {error}") from None
+        raise AutosyncError(
+            f"{sources.strategy} does not fit model {quoted(model.name)} on this cluster: {error}"
+        ) from None
     kin = [each for each in records if each.model.digest == model.digest and each.cluster.digest == cluster.digest]
     measured = run.finding(strategy) or _timed(strategy, kin)
     return Subject(strategy, model, cluster, tuple(kin), (from_where, note), measured)
@@ -80,7 +82,7 @@ def _timed(strategy: Strategy, records: Sequence[RuntimeRecord]) -> str | None:
 
 def _read_strategy(file: Path) -> Strategy:
     try:
-        return Strategy.from_json(parse_json(file.read_bytes(), f"Strategy file {file}"))
+        return Strategy.from_json(read_json(file, f"Strategy file {file}"))
     except OSError as error:
         raise AutosyncError(f"Strategy file {file} cannot be read: {error.strerror}; name a strategy.json.") from None
     except SpecError as error:

@@ -8,7 +8,8 @@ from typing import Any
 
 from autosync.errors import AutosyncError, SpecError
 from autosync.runs.result_schema import result_fault
-from autosync.spec import ClusterSpec, Strategy, parse_json
+from autosync.spec import STATE, ClusterSpec, Limits, Strategy, quoted, read_json
+from autosync.spec.reading import DOCUMENT
 
 __all__ = ["document_in", "result_of", "run_document", "state_of", "strategy_of"]
 
@@ -46,7 +47,7 @@ def result_of(directory: Path) -> dict[str, Any] | None:
 def state_of(directory: Path) -> dict[str, Any] | None:
     """Where the search stands, by search.json; None before its first trial. Raises `AutosyncError`."""
     file = directory / "search.json"
-    document = document_in(file)
+    document = document_in(file, STATE)
     if document is not None:
         _check(document, {"searcher": dict, "seconds_gone": float}, file)
         _check(document.get("searcher", {}), {"records": list}, file)
@@ -63,9 +64,9 @@ def strategy_of(directory: Path) -> Strategy | None:
         raise AutosyncError(f"{file} holds no strategy: {error}") from None
 
 
-def document_in(file: Path) -> dict[str, Any] | None:
+def document_in(file: Path, limits: Limits = DOCUMENT) -> dict[str, Any] | None:
     """The JSON object in `file`; None where there is none. Raises `AutosyncError`."""
-    return _read(file) if file.exists() else None
+    return _read(file, limits) if file.exists() else None
 
 
 def _check(document: Mapping[str, Any], kinds: Mapping[str, type], file: Path) -> None:
@@ -74,12 +75,12 @@ def _check(document: Mapping[str, Any], kinds: Mapping[str, type], file: Path) -
         allowed = (int, float) if kind is float else kind
         if field in document and (not isinstance(value, allowed) or isinstance(value, bool)):
             raise AutosyncError(
-                f"In {file} {field!r} is {CALLED[kind]}, not {value!r:.60}; remove the run, or mend it."
+                f"In {file} {field!r} is {CALLED[kind]}, not {quoted(value)}; remove the run, or mend it."
             )
 
 
-def _read(file: Path) -> dict[str, Any]:
+def _read(file: Path, limits: Limits = DOCUMENT) -> dict[str, Any]:
     try:
-        return parse_json(file.read_bytes(), str(file))
+        return read_json(file, str(file), limits=limits)
     except OSError as error:
         raise AutosyncError(f"{file} cannot be read: {error.strerror}.") from None

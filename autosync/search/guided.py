@@ -125,8 +125,9 @@ class GuidedSearch:
         what = "A searcher's state"
         self._ledger = Ledger.restored(self._ledger, state, self.name, self._seed)
         self._queue = deque(Proposal.from_json(each) for each in required(state, "queue", list, what))
-        self._outlook = Outlook([tuple(each) for each in required(state, "rounds", list, what)])
-        self._foretold = dict(required(state, "foretold", dict, what))
+        self._outlook = Outlook.restored(required(state, "rounds", list, what))
+        foretold = required(state, "foretold", dict, what)
+        self._foretold = {name: required(foretold, name, float, what) for name in foretold}
         self._fitted = required(state, "fitted", int, what)
         if self._fitted:
             self._fit()

@@ -12,7 +12,7 @@ from typing import Any, final
 from autosync.errors import SpecError
 from autosync.search.protocol import Proposal
 from autosync.space import SearchSpace
-from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
+from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy, quoted
 from autosync.spec.fields import required
 
 __all__ = ["Ledger", "Observation"]
@@ -167,16 +167,19 @@ class Ledger:
         for name, value in mine.items():
             if state.get(name) != value:
                 raise SpecError(
-                    f"{what} is restored by the searcher that saved it: its {name} is {state.get(name)!r}, this one's "
-                    f"is {value!r}. Give the same arguments, or start anew."
+                    f"{what} is restored by the searcher that saved it: its {name} is {quoted(state.get(name))}, "
+                    f"this one's is {value!r}. Give the same arguments, or start anew."
                 )
         book = cls(fresh.space, fresh._seeds)
         clusters = [ClusterSpec.from_json(each) for each in required(state, "clusters", list, what)]
         for document in required(state, "records", list, what):
             book._keep(_record(document, fresh.space.model, clusters))
+        told = range(len(book._told))
         book._answers = list(required(state, "answers", list, what))
+        if not all(each is None or (type(each) is int and each in told) for each in book._answers):
+            raise SpecError(f"{what} answers with the numbers of its {len(told)} records or null.")
         asked = set(book._answers)
-        book._unasked = [told for told in range(len(book._told)) if told not in asked]
+        book._unasked = [each for each in told if each not in asked]
         for number, document in required(state, "pending", list, what):
             proposal = Proposal.from_json(document)
             book._seen.add(book._standard(proposal.strategy))

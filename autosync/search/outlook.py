@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TypeAlias, final
+from typing import Any, TypeAlias, final
+
+from autosync.errors import SpecError
+from autosync.spec import quoted
 
 __all__ = ["Outlook"]
 
@@ -24,6 +27,15 @@ class Outlook:
     def __init__(self, rounds: Sequence[_Round] = ()) -> None:
         """`rounds` are what `rounds()` gave: what the leader takes, the gain of all picks together, and of the best."""
         self._rounds = list(rounds)
+
+    @classmethod
+    def restored(cls, rounds: Sequence[Any]) -> Outlook:
+        """Of rounds that were JSON in between. Raises `SpecError`."""
+        for each in rounds:
+            known = isinstance(each, list | tuple) and len(each) == 3 and None not in each[1:]
+            if not known or not all(type(number) in (int, float) for number in each if number is not None):
+                raise SpecError(f"A round is three numbers, the first of which may be null, not {quoted(each)}.")
+        return cls([tuple(each) for each in rounds])
 
     @property
     def round(self) -> int:

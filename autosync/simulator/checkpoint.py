@@ -14,7 +14,7 @@ from safetensors.torch import load as tensors_from_bytes
 from safetensors.torch import save as bytes_of_tensors
 
 from autosync.errors import AutosyncError, SpecError
-from autosync.spec import canonical_json, parse_json
+from autosync.spec import STATE, canonical_json, quoted, read_json
 
 __all__ = ["CheckpointError", "read_checkpoint", "write_checkpoint"]
 
@@ -38,13 +38,14 @@ def write_checkpoint(directory: Path, tensors: Mapping[str, torch.Tensor], docum
 def read_checkpoint(directory: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
     """What `write_checkpoint` wrote. Raises `CheckpointError` when it is missing, damaged or of another format."""
     try:
-        document = parse_json((directory / DOCUMENT).read_bytes(), "A simulator's checkpoint")
+        document = read_json(directory / DOCUMENT, "A simulator's checkpoint", limits=STATE)
         content = (directory / TENSORS).read_bytes()
     except (OSError, SpecError) as error:
         raise CheckpointError(f"A checkpoint is a folder with {DOCUMENT} and {TENSORS}, but: {error}") from None
     if document.get("format") != FORMAT:
         raise CheckpointError(
-            f"A checkpoint says format {FORMAT!r}, not {document.get('format')!r} as this one; fit the simulator anew."
+            f"A checkpoint says format {FORMAT!r}, not {quoted(document.get('format'))} as this one; "
+            "fit the simulator anew."
         )
     if document.get("tensors_sha256") != hashlib.sha256(content).hexdigest():
         raise CheckpointError(f"{TENSORS} is not the file that {DOCUMENT} was written with; save the simulator again.")

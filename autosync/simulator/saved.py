@@ -25,6 +25,7 @@ from autosync.simulator.inputs import Normalization
 from autosync.simulator.networks import network_called
 from autosync.simulator.settings import Ablation, TrainingSettings
 from autosync.simulator.spread import Spread
+from autosync.spec import cut, quoted
 
 __all__ = ["Saved", "read_saved", "write_saved"]
 
@@ -87,7 +88,7 @@ def read_saved(directory: Path, base: Simulator | None) -> Saved:
     tensors, document = read_checkpoint(directory)
     if document.get("inputs_version") != VERSION or document.get("inputs") != INPUTS:
         raise CheckpointError(
-            f"The checkpoint knows inputs of version {document.get('inputs_version')}, but this program makes "
+            f"The checkpoint knows inputs of version {quoted(document.get('inputs_version'))}, but this program makes "
             f"version {VERSION}; fit the simulator anew."
         )
     try:
@@ -104,10 +105,8 @@ def read_saved(directory: Path, base: Simulator | None) -> Saved:
         )
     except CheckpointError:
         raise
-    except (KeyError, TypeError, RuntimeError, AutosyncError) as error:
-        raise CheckpointError(
-            f"The checkpoint is damaged ({' '.join(str(error).split())}); fit the simulator anew."
-        ) from error
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RuntimeError, AutosyncError) as error:
+        raise CheckpointError(f"The checkpoint is damaged ({cut(str(error))}); fit the simulator anew.") from error
 
 
 def _restored_ensemble(tensors: dict[str, torch.Tensor], document: dict[str, Any]) -> Ensemble | None:

@@ -1,6 +1,6 @@
 """The nouns of autosync: frozen, validated, standard library only."""
 
-from autosync.spec.cluster import ClusterSpec, Device, Figure, Link, Node, SharedCores
+from autosync.spec.cluster import MOST_DEVICES, MOST_NODES, ClusterSpec, Device, Figure, Link, Node, SharedCores
 from autosync.spec.codec import canonical_json, digest
 from autosync.spec.compressor import Cast, Compressor, PowerSGD, SufficientFactors, TopK
 from autosync.spec.median import median_interval
@@ -24,6 +24,8 @@ from autosync.spec.validate import check_strategy, strategy_faults
 __all__ = [
     "ALGORITHMS",
     "DTYPE_BYTES",
+    "MOST_DEVICES",
+    "MOST_NODES",
     "PLACED_ALGORITHMS",
     "STATE",
     "AllReduce",

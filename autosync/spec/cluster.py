@@ -11,11 +11,23 @@ from typing import Any
 
 from autosync.errors import SpecError
 from autosync.spec.codec import digest
-from autosync.spec.fields import known_fields, optional, required
+from autosync.spec.fields import every, first_repeated, known_fields, optional, required
+from autosync.spec.quoting import listed, quoted
 
-__all__ = ["SOURCES", "ClusterSpec", "Device", "Figure", "Link", "Node", "SharedCores"]
+__all__ = ["MOST_DEVICES", "MOST_NODES", "SOURCES", "ClusterSpec", "Device", "Figure", "Link", "Node", "SharedCores"]
 
 SOURCES = ("measured", "stated", "assumed")
+
+MOST_NODES, MOST_DEVICES = 512, 1024
+"""Of a cluster: so many are explained in ten seconds and a gigabyte, both of which grow with the square."""
+
+MOST_LINKS, MOST_CROSSED = 16_384, 16
+"""Of a cluster, and of a route."""
+
+LONGEST_NAME = 255
+
+LEAST_FIGURE, MOST_FIGURE = 1e-12, 1e12
+"""Beyond, no machine is meant, and times overflow."""
 
 
 @dataclass(frozen=True)
@@ -27,9 +39,11 @@ class Figure:
 
     def __post_init__(self) -> None:
         if self.source not in SOURCES:
-            raise SpecError(f"A figure is {', '.join(SOURCES)}; {self.source!r} is none of them.")
+            raise SpecError(f"A figure is {', '.join(SOURCES)}; {quoted(self.source)} is none of them.")
         if not (math.isfinite(self.value) and self.value > 0):
-            raise SpecError(f"A figure must be a positive number, not {self.value!r}.")
+            raise SpecError(f"A figure must be a positive number, not {quoted(self.value)}.")
+        if not LEAST_FIGURE <= self.value <= MOST_FIGURE:
+            raise SpecError(f"A figure is from {LEAST_FIGURE:g} to {MOST_FIGURE:g}, not {self.value:g}.")
 
     def to_json(self) -> dict[str, Any]:
         return {"value": float(self.value), "source": self.source}
@@ -56,8 +70,8 @@ class Device:
         """The device named `text`, such as `node0/cpu:1`. Raises `SpecError`."""
         node, slash, rest = text.rpartition("/")
         kind, colon, index = rest.partition(":")
-        if not (node and slash and colon and kind in ("cpu", "gpu") and index.isdecimal()):
-            raise SpecError(f"A device is named like 'node0/cpu:0' or 'node0/gpu:3', not {text!r}.")
+        if not (node and slash and colon and kind in ("cpu", "gpu") and index.isdecimal() and len(index) < 10):
+            raise SpecError(f"A device is named like 'node0/cpu:0' or 'node0/gpu:3', not {quoted(text)}.")
         return cls(node, kind, int(index))
 
 
@@ -71,8 +85,8 @@ class SharedCores:
     def __post_init__(self) -> None:
         if not self.machine or not (math.isfinite(self.count) and self.count > 0):
             raise SpecError(
-                f"Nodes share a positive number of cores of a machine with a name, not {self.count!r} of "
-                f"{self.machine!r}."
+                f"Nodes share a positive number of cores of a machine with a name, not {quoted(self.count)} of "
+                f"{quoted(self.machine)}."
             )
 
     def to_json(self) -> dict[str, Any]:
@@ -105,12 +119,24 @@ class Node:
     shared_cores: SharedCores | None = None
 
     def __post_init__(self) -> None:
-        if self.workers < 1 or self.gpus < 0 or not self.cores > 0:
-            raise SpecError(f"Node {self.name!r} needs a worker and a positive number of cores.")
+        if self.workers < 1 or self.gpus < 0 or not 0 < self.cores <= MOST_FIGURE:
+            raise SpecError(f"Node {quoted(self.name)} needs a worker and a positive number of cores.")
+        if max(self.workers, self.gpus) > MOST_DEVICES:
+            raise SpecError(
+                f"Node {quoted(self.name)} has at most {MOST_DEVICES} workers and as many GPUs, not "
+                f"{quoted(self.workers)} and {quoted(self.gpus)}."
+            )
         if self.gpus and self.workers > 1:
-            raise SpecError(f"Node {self.name!r} has GPUs, so one worker process drives them all; workers must be 1.")
+            raise SpecError(
+                f"Node {quoted(self.name)} has GPUs, so one worker process drives them all; workers must be 1."
+            )
         if not self.name or "/" in self.name:
-            raise SpecError(f"A node's name must not be empty or hold a slash, but is {self.name!r}.")
+            raise SpecError(f"A node's name must not be empty or hold a slash, but is {quoted(self.name)}.")
+        if max(len(self.name), len(self.address)) > LONGEST_NAME:
+            raise SpecError(
+                f"A node's name and address have at most {LONGEST_NAME} characters, but are {quoted(self.name)} and "
+                f"{quoted(self.address)}."
+            )
 
     @property
     def cpu_devices(self) -> tuple[Device, ...]:
@@ -204,16 +230,33 @@ class ClusterSpec:
     def __post_init__(self) -> None:
         if not self.nodes:
             raise SpecError("A cluster needs at least one node; none was given.")
+        self._check_size()
         names = [node.name for node in self.nodes] + list(self.switches)
-        if len(set(names)) != len(names):
-            raise SpecError(f"Nodes and switches need different names; given: {', '.join(names)}.")
+        if first_repeated(names) is not None:
+            raise SpecError(f"Nodes and switches need different names; given: {listed(names)}.")
+        if any(not name or len(name) > LONGEST_NAME for name in self.switches):
+            raise SpecError(f"A switch's name has 1 to {LONGEST_NAME} characters; given: {listed(self.switches)}.")
+        known = set(names)
         for link in self.links:
             for end in (link.source, link.target):
-                if end not in names:
-                    raise SpecError(f"A link ends at {end!r}, which is no node or switch. Known: {', '.join(names)}.")
+                if end not in known:
+                    raise SpecError(
+                        f"A link ends at {quoted(end)}, which is no node or switch. Known: {listed(names)}."
+                    )
         for source in self.nodes:
             for target in self.nodes:
                 self.route(source.name, target.name)
+
+    def _check_size(self) -> None:
+        counts = {
+            "nodes": (len(self.nodes), MOST_NODES),
+            "switches": (len(self.switches), MOST_NODES),
+            "links": (len(self.links), MOST_LINKS),
+            "workers and GPUs": (sum(node.workers + node.gpus for node in self.nodes), MOST_DEVICES),
+        }
+        for what, (count, most) in counts.items():
+            if count > most:
+                raise SpecError(f"A cluster has at most {most} {what}, not {count}; state a smaller one.")
 
     @classmethod
     def star(
@@ -270,14 +313,17 @@ class ClusterSpec:
         for node in self.nodes:
             if node.name == name:
                 return node
-        raise SpecError(f"The cluster has no node {name!r}. Nodes: {', '.join(each.name for each in self.nodes)}.")
+        raise SpecError(f"The cluster has no node {quoted(name)}. Nodes: {listed([each.name for each in self.nodes])}.")
 
     def route(self, source: str, target: str) -> tuple[Link, ...]:
         """Links crossed from node `source` to node `target`, fewest first found; the loopback within a node."""
         try:
             return self._routes[source, target]
         except KeyError:
-            raise SpecError(f"No route leads from {source!r} to {target!r}; add the missing links.") from None
+            raise SpecError(
+                f"No route leads from {quoted(source)} to {quoted(target)}; add the missing links. "
+                f"A route crosses at most {MOST_CROSSED}."
+            ) from None
 
     @cached_property
     def _routes(self) -> dict[tuple[str, str], tuple[Link, ...]]:
@@ -294,7 +340,7 @@ class ClusterSpec:
             queue = deque([start])
             while queue:
                 here = queue.popleft()
-                if here != start and here in names:
+                if (here != start and here in names) or len(paths[here]) == MOST_CROSSED:
                     continue  # traffic passes through switches, never through another node
                 for link in leaving.get(here, ()):
                     if link.target not in paths:
@@ -317,5 +363,5 @@ class ClusterSpec:
         return cls(
             nodes=tuple(Node.from_json(each) for each in required(document, "nodes", list, what)),
             links=tuple(Link.from_json(each) for each in required(document, "links", list, what)),
-            switches=tuple(required(document, "switches", list, what)),
+            switches=every(document, "switches", str, what),
         )

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, TypeAlias
 
 from autosync.errors import SpecError
 from autosync.spec.fields import known_fields, optional, required
+from autosync.spec.quoting import quoted
 
 __all__ = ["Cast", "Compressor", "PowerSGD", "SufficientFactors", "TopK", "compressor_from_json"]
 
@@ -28,7 +29,7 @@ class Cast:
 
     def __post_init__(self) -> None:
         if self.dtype not in CAST_DTYPES:
-            raise SpecError(f"Gradients are cast to {' or '.join(CAST_DTYPES)}, not {self.dtype!r}.")
+            raise SpecError(f"Gradients are cast to {' or '.join(CAST_DTYPES)}, not {quoted(self.dtype)}.")
 
     def to_json(self) -> dict[str, Any]:
         return {"name": self.dtype}
@@ -49,9 +50,9 @@ class TopK:
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.ratio) and 0 < self.ratio < 1):
-            raise SpecError(f"Top-k keeps a ratio of the elements between 0 and 1, not {self.ratio!r}.")
+            raise SpecError(f"Top-k keeps a ratio of the elements between 0 and 1, not {quoted(self.ratio)}.")
         if self.indices not in INDICES:
-            raise SpecError(f"Top-k's indices are one of {', '.join(INDICES)}, not {self.indices!r}.")
+            raise SpecError(f"Top-k's indices are one of {', '.join(INDICES)}, not {quoted(self.indices)}.")
 
     def kept(self, elements: int) -> int:
         """How many of `elements` travel: the ratio rounded up."""
@@ -122,4 +123,4 @@ def compressor_from_json(document: Mapping[str, Any]) -> Compressor:
         known_fields(document, ("name",), what)
         return SufficientFactors()
     known = ", ".join([*CAST_DTYPES, "top_k", "power_sgd", "sufficient_factors"])
-    raise SpecError(f"Unknown compressor {name!r}. Known: {known}.")
+    raise SpecError(f"Unknown compressor {quoted(name)}. Known: {known}.")

@@ -10,8 +10,9 @@ from typing import Any
 
 from autosync.errors import SpecError
 from autosync.spec.codec import digest
-from autosync.spec.fields import known_fields, optional, required
+from autosync.spec.fields import every, first_repeated, known_fields, optional, required
 from autosync.spec.profile import ModelProfile
+from autosync.spec.quoting import quoted
 
 __all__ = ["DTYPE_BYTES", "ModelSpec", "Operator", "Variable"]
 
@@ -37,15 +38,19 @@ class Variable:
 
     def __post_init__(self) -> None:
         if self.dtype not in DTYPE_BYTES:
-            raise SpecError(f"Variable {self.name!r} has dtype {self.dtype!r}. Trainable: {', '.join(DTYPE_BYTES)}.")
+            raise SpecError(
+                f"Variable {quoted(self.name)} has dtype {quoted(self.dtype)}. Trainable: {', '.join(DTYPE_BYTES)}."
+            )
         if any(size < 1 for size in self.shape):
-            raise SpecError(f"Variable {self.name!r} has shape {self.shape}; every dimension must be at least 1.")
+            raise SpecError(
+                f"Variable {quoted(self.name)} has shape {quoted(self.shape)}; every dimension must be at least 1."
+            )
         if self.sparse != (self.rows_per_step is not None):
-            raise SpecError(f"Variable {self.name!r}: exactly the sparse variables state rows_per_step.")
+            raise SpecError(f"Variable {quoted(self.name)}: exactly the sparse variables state rows_per_step.")
         if self.sparse and not self.shape:
-            raise SpecError(f"Variable {self.name!r} is a scalar and cannot have a sparse gradient.")
+            raise SpecError(f"Variable {quoted(self.name)} is a scalar and cannot have a sparse gradient.")
         if self.factor_rows is not None and (len(self.shape) != 2 or self.sparse or self.factor_rows < 1):
-            raise SpecError(f"Variable {self.name!r}: only dense matrices have factors, of at least 1 row.")
+            raise SpecError(f"Variable {quoted(self.name)}: only dense matrices have factors, of at least 1 row.")
 
     @property
     def elements(self) -> int:
@@ -88,7 +93,7 @@ class Variable:
         known_fields(document, known, what)
         return cls(
             name=required(document, "name", str, what),
-            shape=tuple(int(size) for size in required(document, "shape", list, what)),
+            shape=every(document, "shape", int, what),
             dtype=required(document, "dtype", str, what),
             ready_order=required(document, "ready_order", int, what),
             sparse=optional(document, "sparse", bool, what) or False,
@@ -128,8 +133,8 @@ class Operator:
             name=required(document, "name", str, what),
             kind=required(document, "kind", str, what),
             flops=required(document, "flops", float, what),
-            inputs=tuple(required(document, "inputs", list, what)),
-            variables=tuple(required(document, "variables", list, what)),
+            inputs=every(document, "inputs", str, what),
+            variables=every(document, "variables", str, what),
         )
 
 
@@ -152,15 +157,16 @@ class ModelSpec:
 
     def __post_init__(self) -> None:
         if not self.variables:
-            raise SpecError(f"Model {self.name!r} has no trainable variable, so there is nothing to synchronize.")
+            raise SpecError(f"Model {quoted(self.name)} has no trainable variable, so there is nothing to synchronize.")
         names = [variable.name for variable in self.variables]
-        if len(set(names)) != len(names):
-            twice = next(name for name in names if names.count(name) > 1)
-            raise SpecError(f"Model {self.name!r} has two variables named {twice!r}; names must be unique.")
+        if (twice := first_repeated(names)) is not None:
+            raise SpecError(f"Model {quoted(self.name)} has two variables named {quoted(twice)}; names must be unique.")
         if sorted(variable.ready_order for variable in self.variables) != list(range(len(names))):
-            raise SpecError(f"Model {self.name!r}: ready_order must count its {len(names)} variables from 0.")
+            raise SpecError(f"Model {quoted(self.name)}: ready_order must count its {len(names)} variables from 0.")
         if self.profile is not None and (missing := [name for name in names if name not in self.profile.ready]):
-            raise SpecError(f"The profile of model {self.name!r} does not say when {missing[0]!r} is ready.")
+            raise SpecError(
+                f"The profile of model {quoted(self.name)} does not say when {quoted(missing[0])} is ready."
+            )
 
     @cached_property
     def digest(self) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from autosync.errors import SpecError
 from autosync.spec.fields import known_fields, required
+from autosync.spec.quoting import quoted
 
 __all__ = ["ModelProfile"]
 
@@ -27,11 +28,12 @@ class ModelProfile:
     def __post_init__(self) -> None:
         if not all(math.isfinite(each) and each > 0 for each in (self.forward_seconds, self.backward_seconds)):
             raise SpecError(
-                f"A profile's passes take positive seconds, not {self.forward_seconds!r} and {self.backward_seconds!r}."
+                "A profile's passes take positive seconds, not "
+                f"{quoted(self.forward_seconds)} and {quoted(self.backward_seconds)}."
             )
         for name, fraction in self.ready.items():
             if not 0 <= fraction <= 1:
-                raise SpecError(f"Variable {name!r} is ready at a fraction from 0 to 1, not {fraction!r}.")
+                raise SpecError(f"Variable {quoted(name)} is ready at a fraction from 0 to 1, not {quoted(fraction)}.")
         object.__setattr__(self, "ready", dict(self.ready))
 
     def to_json(self) -> dict[str, Any]:
@@ -45,8 +47,9 @@ class ModelProfile:
     def from_json(cls, document: Mapping[str, Any]) -> ModelProfile:
         what = "A profile"
         known_fields(document, ("forward_seconds", "backward_seconds", "ready"), what)
+        ready = required(document, "ready", dict, what)
         return cls(
             required(document, "forward_seconds", float, what),
             required(document, "backward_seconds", float, what),
-            {name: float(fraction) for name, fraction in required(document, "ready", dict, what).items()},
+            {name: required(ready, name, float, "A profile's ready") for name in ready},
         )

@@ -10,8 +10,9 @@ from typing import Any
 
 from autosync.errors import SpecError
 from autosync.spec.cluster import ClusterSpec
-from autosync.spec.fields import known_fields, optional, required
+from autosync.spec.fields import every, known_fields, optional, required
 from autosync.spec.model import ModelSpec
+from autosync.spec.quoting import quoted
 from autosync.spec.strategy import Strategy
 
 __all__ = ["OUTCOMES", "PURPOSES", "RuntimeRecord", "TimingProtocol"]
@@ -87,12 +88,13 @@ class RuntimeRecord:
 
     def __post_init__(self) -> None:
         if self.outcome not in OUTCOMES:
-            raise SpecError(f"A record's outcome is one of {', '.join(OUTCOMES)}, not {self.outcome!r}.")
+            raise SpecError(f"A record's outcome is one of {', '.join(OUTCOMES)}, not {quoted(self.outcome)}.")
         if self.purpose not in PURPOSES:
-            raise SpecError(f"A record's purpose is one of {', '.join(PURPOSES)}, not {self.purpose!r}.")
+            raise SpecError(f"A record's purpose is one of {', '.join(PURPOSES)}, not {quoted(self.purpose)}.")
         if (self.outcome == "ok") == bool(self.reason):
             raise SpecError(
-                f"Exactly the records that are not ok state a reason; outcome {self.outcome!r}, {self.reason!r}."
+                "Exactly the records that are not ok state a reason; "
+                f"outcome {quoted(self.outcome)}, {quoted(self.reason)}."
             )
         if self.outcome == "ok" and not self.step_seconds:
             raise SpecError("A record that is ok holds its step seconds; none were given.")
@@ -148,7 +150,7 @@ class RuntimeRecord:
             started_at=required(document, "started_at", float, what),
             setup_seconds=required(document, "setup_seconds", float, what),
             total_seconds=required(document, "total_seconds", float, what),
-            step_seconds=tuple(required(document, "step_seconds", list, what)),
+            step_seconds=every(document, "step_seconds", float, what),
             reason=required(document, "reason", str, what),
             final_loss=optional(document, "final_loss", float, what),
             predicted_seconds=optional(document, "predicted_seconds", float, what),

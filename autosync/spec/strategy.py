@@ -9,12 +9,16 @@ from typing import Any
 
 from autosync.errors import SpecError
 from autosync.spec.codec import digest
-from autosync.spec.fields import known_fields, optional, required
+from autosync.spec.fields import every, first_repeated, known_fields, optional, required
+from autosync.spec.quoting import quoted
 from autosync.spec.synchronizer import AllReduce, ParameterServer, Synchronizer, synchronizer_from_json
 
 __all__ = ["Partition", "Strategy", "VariableStrategy", "shard_sizes"]
 
 FORMAT = "autosync.strategy/1"
+
+MOST_SHARDS = 1024
+"""Of a variable: one for every device that a cluster can have."""
 
 
 def shard_sizes(dimension: int, shards: int) -> tuple[int, ...]:
@@ -33,8 +37,11 @@ class Partition:
     shards: int
 
     def __post_init__(self) -> None:
-        if self.axis < 0 or self.shards < 2:
-            raise SpecError(f"A partition has an axis of at least 0 and at least 2 shards, not {self}.")
+        if self.axis < 0 or not 2 <= self.shards <= MOST_SHARDS:
+            raise SpecError(
+                f"A partition has an axis of at least 0 and 2 to {MOST_SHARDS} shards, not {quoted(self.shards)} along "
+                f"axis {quoted(self.axis)}."
+            )
 
 
 @dataclass(frozen=True)
@@ -49,7 +56,7 @@ class VariableStrategy:
         wanted = self.partition.shards if self.partition else 1
         if len(self.shards) != wanted:
             raise SpecError(
-                f"Variable {self.variable!r} has {wanted} shard(s) but {len(self.shards)} synchronizer(s); "
+                f"Variable {quoted(self.variable)} has {wanted} shard(s) but {len(self.shards)} synchronizer(s); "
                 "give one each."
             )
 
@@ -91,11 +98,12 @@ class Strategy:
 
     def __post_init__(self) -> None:
         if not self.replicas or len(set(self.replicas)) != len(self.replicas):
-            raise SpecError(f"A strategy needs one or more different replica devices, not {list(self.replicas)}.")
-        names = [each.variable for each in self.variables]
-        if len(set(names)) != len(names):
-            twice = next(name for name in names if names.count(name) > 1)
-            raise SpecError(f"A strategy decides each variable once, but names {twice!r} twice.")
+            raise SpecError(
+                f"A strategy needs one or more different replica devices, not {quoted(list(self.replicas))}."
+            )
+        twice = first_repeated(each.variable for each in self.variables)
+        if twice is not None:
+            raise SpecError(f"A strategy decides each variable once, but names {quoted(twice)} twice.")
 
     @cached_property
     def digest(self) -> str:
@@ -159,8 +167,10 @@ class Strategy:
         what = "A strategy"
         known_fields(document, ("format", "replicas", "variables", "summary"), what)
         if document.get("format") != FORMAT:
-            raise SpecError(f"A strategy file says format {FORMAT!r}, but this one says {document.get('format')!r}.")
+            raise SpecError(
+                f"A strategy file says format {FORMAT!r}, but this one says {quoted(document.get('format'))}."
+            )
         return cls(
-            replicas=tuple(required(document, "replicas", list, what)),
+            replicas=every(document, "replicas", str, what),
             variables=tuple(VariableStrategy.from_json(each) for each in required(document, "variables", list, what)),
         )

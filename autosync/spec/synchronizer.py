@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from autosync.errors import SpecError
 from autosync.spec.compressor import Cast, Compressor, SufficientFactors, TopK, compressor_from_json
 from autosync.spec.fields import known_fields, optional, required
+from autosync.spec.quoting import quoted
 
 __all__ = [
     "ALGORITHMS",
@@ -72,7 +73,7 @@ class AllReduce:
         if self.group < 0:
             raise SpecError(f"An all-reduce group is numbered from 0, not {self.group}.")
         if self.algorithm not in ALGORITHMS:
-            raise SpecError(f"Unknown all-reduce algorithm {self.algorithm!r}. Known: {', '.join(ALGORITHMS)}.")
+            raise SpecError(f"Unknown all-reduce algorithm {quoted(self.algorithm)}. Known: {', '.join(ALGORITHMS)}.")
 
     @property
     def gathers(self) -> bool:
@@ -103,7 +104,9 @@ def synchronizer_from_json(document: Mapping[str, Any]) -> Synchronizer:
     of_server, of_reduce = ("parameter_server", "local_copy", "staleness"), ("all_reduce", "algorithm")
     known_fields(document, (*of_server, *of_reduce, "compressor"), what)
     if ("parameter_server" in document) == ("all_reduce" in document):
-        raise SpecError(f"A synchronizer is either a parameter_server or an all_reduce, but got {dict(document)}.")
+        raise SpecError(
+            f"A synchronizer is either a parameter_server or an all_reduce, but got {quoted(dict(document))}."
+        )
     encoded = optional(document, "compressor", dict, what)
     compressor = compressor_from_json(encoded) if encoded is not None else None
     if "parameter_server" in document:

@@ -8,6 +8,7 @@ from autosync.errors import SpecError
 from autosync.spec.cluster import ClusterSpec
 from autosync.spec.compressor import Cast, SufficientFactors, TopK
 from autosync.spec.model import DTYPE_BYTES, ModelSpec, Variable
+from autosync.spec.quoting import listed, quoted
 from autosync.spec.strategy import Strategy, VariableStrategy
 from autosync.spec.synchronizer import AllReduce, ParameterServer, Synchronizer
 
@@ -25,21 +26,23 @@ def check_strategy(strategy: Strategy, model: ModelSpec, cluster: ClusterSpec) -
 def strategy_faults(strategy: Strategy, model: ModelSpec, cluster: ClusterSpec) -> Iterator[str]:
     """Every reason why `strategy` does not fit `model` on `cluster`; none when it does."""
     replicas = {str(device) for device in cluster.replica_devices}
+    known = listed(sorted(replicas))
     for name in strategy.replicas:
         if name not in replicas:
-            yield f"Replica {name!r} is not in the cluster. Replicas can run on: {', '.join(sorted(replicas))}."
+            yield f"Replica {quoted(name)} is not in the cluster. Replicas can run on: {known}."
     for variable in model.variables:
         if variable.name not in strategy.by_name:
             yield (
-                f"Variable {variable.name!r} has no synchronizer; it would train differently on every replica. Add it."
+                f"{_called(variable.name)} has no synchronizer; it would train differently on every replica. Add it."
             )
     servers = {str(device) for device in cluster.server_devices}
+    listed_servers = listed(sorted(servers))
     for each in strategy.variables:
         if each.variable not in model.by_name:
-            yield f"Model {model.name!r} has no variable {each.variable!r}; remove it from the strategy."
+            yield f"Model {quoted(model.name)} has no variable {quoted(each.variable)}; remove it from the strategy."
             continue
         yield from _partition_faults(each, model.by_name[each.variable])
-        yield from _server_faults(each, servers)
+        yield from _server_faults(each, servers, listed_servers)
         for shard in each.shards:
             yield from _exchange_faults(shard, each, model.by_name[each.variable])
     yield from _bucket_faults(strategy, model)
@@ -47,29 +50,34 @@ def strategy_faults(strategy: Strategy, model: ModelSpec, cluster: ClusterSpec) 
     yield from _collective_faults(strategy, cluster)
 
 
+def _called(variable: str) -> str:
+    return f"Variable {quoted(variable)}"
+
+
 def _partition_faults(each: VariableStrategy, variable: Variable) -> Iterator[str]:
     cut = each.partition
     if cut is None:
         return
     if cut.axis >= len(variable.shape):
-        yield f"Variable {variable.name!r} has shape {list(variable.shape)}, so it cannot be cut along axis {cut.axis}."
+        shape = quoted(list(variable.shape))
+        yield f"{_called(variable.name)} has shape {shape}, so it cannot be cut along axis {cut.axis}."
     elif cut.shards > variable.shape[cut.axis]:
         yield (
-            f"Variable {variable.name!r} has {variable.shape[cut.axis]} rows on axis {cut.axis}, "
+            f"{_called(variable.name)} has {variable.shape[cut.axis]} rows on axis {cut.axis}, "
             f"too few for {cut.shards} shards."
         )
     elif variable.sparse and cut.axis != 0:
-        yield f"Variable {variable.name!r} has a sparse gradient, so it can only be cut along axis 0, not {cut.axis}."
+        yield f"{_called(variable.name)} has a sparse gradient, so it can only be cut along axis 0, not {cut.axis}."
 
 
-def _server_faults(each: VariableStrategy, servers: set[str]) -> Iterator[str]:
+def _server_faults(each: VariableStrategy, servers: set[str], known: str) -> Iterator[str]:
     for shard in each.shards:
         if not isinstance(shard, ParameterServer):
             continue
         if shard.device not in servers:
             yield (
-                f"Variable {each.variable!r} is put on {shard.device!r}, which cannot hold parameters. "
-                f"Servers: {', '.join(sorted(servers))}."
+                f"{_called(each.variable)} is put on {quoted(shard.device)}, which cannot hold parameters. "
+                f"Servers: {known}."
             )
 
 
@@ -78,27 +86,27 @@ def _exchange_faults(shard: Synchronizer, each: VariableStrategy, variable: Vari
     name, compressor = variable.name, shard.compressor
     if isinstance(shard, AllReduce) and shard.algorithm != "ring" and (variable.sparse or shard.gathers):
         yield (
-            f"Variable {name!r} is gathered from all replicas, not summed on the way, so algorithm {shard.algorithm!r} "
-            f"says nothing; leave it 'ring'."
+            f"{_called(name)} is gathered from all replicas, not summed on the way, so algorithm "
+            f"{quoted(shard.algorithm)} says nothing; leave it 'ring'."
         )
     if isinstance(shard, AllReduce) and shard.algorithm == "collective" and shard.is_scaled:
         yield (
-            f"Variable {name!r} is sent in fp16 by a collective, whose sums have no place for fp16's scales; "
+            f"{_called(name)} is sent in fp16 by a collective, whose sums have no place for fp16's scales; "
             f"use bf16 or another algorithm."
         )
     if compressor is None:
         return
     if variable.sparse and not isinstance(compressor, Cast):
-        yield f"Variable {name!r} has a sparse gradient, which can be cast to 16 bits or left, not {_words(shard)}."
+        yield f"{_called(name)} has a sparse gradient, which can be cast to 16 bits or left, not {_words(shard)}."
     if DTYPE_BYTES[variable.dtype] < 4:
-        yield f"Variable {name!r} is {variable.dtype}; only gradients of 32 or 64 bits are compressed. Leave it out."
+        yield f"{_called(name)} is {variable.dtype}; only gradients of 32 or 64 bits are compressed. Leave it out."
     if isinstance(compressor, TopK) and compressor.indices != "own" and isinstance(shard, ParameterServer):
-        yield f"Variable {name!r} is on a server, where top-k's indices are each replica's 'own', not shared."
+        yield f"{_called(name)} is on a server, where top-k's indices are each replica's 'own', not shared."
     if isinstance(compressor, SufficientFactors):
         if variable.factor_rows is None:
-            yield f"Variable {name!r} has no sufficient factors: its gradient is not one product of two matrices."
+            yield f"{_called(name)} has no sufficient factors: its gradient is not one product of two matrices."
         elif each.partition is not None:
-            yield f"Variable {name!r} is cut, but sufficient factors stand for a whole matrix; leave it whole."
+            yield f"{_called(name)} is cut, but sufficient factors stand for a whole matrix; leave it whole."
 
 
 def _words(shard: Synchronizer) -> str:
@@ -114,21 +122,21 @@ def _staleness_faults(strategy: Strategy) -> Iterator[str]:
     for each, _, shard in strategy.shards():
         if isinstance(shard, AllReduce):
             yield (
-                f"Staleness {wanted} needs every shard on a parameter server, but variable {each.variable!r} is "
+                f"Staleness {wanted} needs every shard on a parameter server, but variable {quoted(each.variable)} is "
                 f"all-reduced, which waits for all replicas in every step."
             )
         elif shard.staleness != wanted:
             yield (
-                f"All shards must have one staleness, but variable {each.variable!r} has {shard.staleness} and "
+                f"All shards must have one staleness, but variable {quoted(each.variable)} has {shard.staleness} and "
                 f"others {wanted}: a step waits for its most synchronous shard."
             )
         elif shard.local_copy:
             yield (
-                f"Variable {each.variable!r} has local copies, which a node's replicas share within a step; with "
+                f"{_called(each.variable)} has local copies, which a node's replicas share within a step; with "
                 f"staleness {wanted} each replica pulls for itself."
             )
         elif shard.compressor is not None:
-            yield f"Variable {each.variable!r} is compressed; with staleness {wanted} gradients travel as they are."
+            yield f"{_called(each.variable)} is compressed; with staleness {wanted} gradients travel as they are."
 
 
 def _collective_faults(strategy: Strategy, cluster: ClusterSpec) -> Iterator[str]:
@@ -138,7 +146,7 @@ def _collective_faults(strategy: Strategy, cluster: ClusterSpec) -> Iterator[str
     for each, _, shard in strategy.shards():
         if isinstance(shard, AllReduce) and shard.algorithm == "collective":
             yield (
-                f"Variable {each.variable!r} is reduced by a collective, whose replicas are devices of one kind, but "
+                f"{_called(each.variable)} is reduced by a collective, whose replicas are devices of one kind, but "
                 f"there are {' and '.join(kinds)}; use another algorithm."
             )
 
@@ -152,5 +160,6 @@ def _bucket_faults(strategy: Strategy, model: ModelSpec) -> Iterator[str]:
         if kinds.setdefault(shard.group, kind) != kind:
             yield (
                 f"All-reduce group {shard.group} mixes {' '.join(kinds[shard.group])} with {' '.join(kind)} "
-                f"(variable {each.variable!r}); a bucket has one dtype, algorithm and compressor. Give it its own."
+                f"(variable {quoted(each.variable)}); a bucket has one dtype, algorithm and compressor. "
+                f"Give it its own."
             )

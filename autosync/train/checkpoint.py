@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from autosync.spec import STATE, parse_json, quoted
 from autosync.train.training_error import TrainingError
 
 __all__ = ["Extras", "read_extras", "write_checkpoint"]
@@ -88,9 +89,11 @@ def _write(archive: zipfile.ZipFile, extras: Extras) -> None:
 
 
 def _read(archive: zipfile.ZipFile) -> Extras:
-    document = json.loads(archive.read(DOCUMENT))
+    if archive.getinfo(DOCUMENT).file_size > STATE.size:
+        raise ValueError(f"its {DOCUMENT} has more than {STATE.size >> 20} MiB")
+    document = parse_json(archive.read(DOCUMENT), f"its {DOCUMENT}", limits=STATE)
     if document["format"] != FORMAT:
-        raise ValueError(f"its training state has format {document['format']!r}, not {FORMAT!r}")
+        raise ValueError(f"its training state has format {quoted(document['format'])}, not {FORMAT!r}")
 
     def arrays(name: str, described: Sequence[Any]) -> tuple[Array, ...]:
         return tuple(

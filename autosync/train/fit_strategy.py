@@ -10,7 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from autosync.errors import SpecError
-from autosync.spec import ClusterSpec, Device, ModelSpec, ParameterServer, Strategy, SufficientFactors, parse_json
+from autosync.spec import (
+    ClusterSpec,
+    Device,
+    ModelSpec,
+    ParameterServer,
+    Strategy,
+    SufficientFactors,
+    cut,
+    listed,
+    read_json,
+)
 from autosync.train.training_error import TrainingError
 
 __all__ = ["check_devices", "check_factors", "read_strategy", "renamed_for", "workers_named"]
@@ -27,12 +37,12 @@ def read_strategy(strategy: Strategy | Mapping[str, Any] | str | os.PathLike[str
         return Strategy.from_json(strategy)
     file = Path(strategy)
     try:
-        text = file.read_bytes()
+        document = read_json(file, f"Strategy file {str(file)!r}")
     except OSError as error:
         raise SpecError(
             f"Strategy file {str(file)!r} cannot be read: {error.strerror}; python -m autosync.tune finds strategies."
         ) from None
-    return Strategy.from_json(parse_json(text, f"Strategy file {str(file)!r}"))
+    return Strategy.from_json(document)
 
 
 def workers_named(strategy: Strategy) -> int | None:
@@ -49,8 +59,8 @@ def check_devices(strategy: Strategy, cluster: ClusterSpec) -> None:
     missing = sorted(set(_devices(strategy)) - have)
     if missing:
         raise TrainingError(
-            f"A strategy runs on the devices it names, but the cluster has no {', '.join(missing)}; it has "
-            f"{', '.join(sorted(have))}. Give it the nodes and workers the strategy was found with, or find another "
+            f"A strategy runs on the devices it names, but the cluster has no {listed(missing)}; it has "
+            f"{listed(sorted(have))}. Give it the nodes and workers the strategy was found with, or find another "
             "with python -m autosync.tune."
         )
 
@@ -107,5 +117,5 @@ def _is_same(one: str, other: str) -> bool:
 
 
 def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:NAMED])
+    shown = ", ".join(map(cut, names[:NAMED]))
     return f"{shown} and {len(names) - NAMED} more" if len(names) > NAMED else shown

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
-from autosync.spec import Strategy, parse_json
+from autosync.spec import Strategy, cut, read_json
 from autosync.train.checkpoints import Checkpoints
 from autosync.train.training_error import TrainingError
 
@@ -34,12 +34,11 @@ class RunDirectory:
         if file.exists() and not resume:
             raise TrainingError(f"--out {path} holds a run already; add --resume to go on, or name another.")
         if resume:
-            before = parse_json(file.read_bytes(), str(file))
+            before = read_json(file, str(file))
             for name, now in _identity(model, strategy).items():
                 if before.get(name) != now:
-                    raise TrainingError(
-                        f"--resume goes on with the same --{name}, but it was {before.get(name)} and now is {now}."
-                    )
+                    was = cut(str(before.get(name)))
+                    raise TrainingError(f"--resume goes on with the same --{name}, but it was {was} and now is {now}.")
         return run
 
     def begin(self, model: str, strategy: Strategy) -> None:

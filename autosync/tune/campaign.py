@@ -7,14 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, final
 
-from autosync.errors import TrialError
+from autosync.errors import SpecError, TrialError
 from autosync.search import Proposal, Searcher, Weighing, ask_within
-from autosync.spec import RuntimeRecord, Strategy, TimingProtocol
+from autosync.spec import RuntimeRecord, Strategy, TimingProtocol, cut
 from autosync.tune.stopping import Patience
 from autosync.tune.yardstick import best_now, best_when
 from trials.request import TrialRequest
 
-__all__ = ["Campaign", "Keeper", "Limits"]
+__all__ = ["Campaign", "Keeper", "Limits", "restore"]
 
 MOST_LOST = 3
 """Trials without a record after which a search gives up."""
@@ -22,6 +22,18 @@ MOST_LOST = 3
 MOST_LOSSES = 5
 """Losses of one strategy after which it has failed. One node that leaves may cost two: the trial it leaves in, and the
 next, which begins before Ray has missed the node."""
+
+
+def restore(searcher: Searcher, state: dict[str, Any]) -> None:
+    """Set `searcher` to where it stood by `state`, which was on disk and may say anything. Raises `SpecError`."""
+    try:
+        searcher.restore(state)
+    except SpecError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise SpecError(
+            f"A searcher goes on from the state that it saved, but this is none ({cut(repr(error))}); start anew."
+        ) from error
 
 
 class Keeper(Protocol):
@@ -77,8 +89,8 @@ class Campaign:
         self._losses: Counter[str] = Counter()
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Set the searcher to where it stood; what was out then is asked for first."""
-        self.searcher.restore(state)
+        """Set the searcher to where it stood; what was out then is asked for first. Raises `SpecError`."""
+        restore(self.searcher, state)
         self._unfinished = self.searcher.pending()
 
     def take_up(self, records: list[RuntimeRecord]) -> None:

@@ -22,7 +22,7 @@ from autosync.search import EvolutionSearch, GuidedOptions, GuidedSearch, Random
 from autosync.space import SearchSpace
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy, TimingProtocol
 from autosync.tune.asked import asked
-from autosync.tune.campaign import Campaign, Limits
+from autosync.tune.campaign import Campaign, Limits, restore
 from autosync.tune.earlier_records import earlier_records
 from autosync.tune.ending import command_to_go_on, finish, print_interrupted
 from autosync.tune.finals import seconds_for
@@ -217,7 +217,7 @@ def _restore(job: Job, searcher: Searcher, go_on: bool) -> tuple[list[RuntimeRec
     if go_on:
         state, _ = job.directory.read_state()
         if state is not None:
-            searcher.restore(state)
+            restore(searcher, state)
     return here, elsewhere
 
 

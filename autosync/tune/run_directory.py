@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from autosync.errors import AutosyncError
-from autosync.spec import ClusterSpec, Strategy, parse_json
+from autosync.runs.documents import document_in, run_document, state_of
+from autosync.spec import ClusterSpec, Strategy, quoted
+from autosync.spec.fields import every, required
 from autosync.tune.options import OptionsError, TuneOptions, flag
 
 __all__ = ["RunDirectory"]
@@ -36,8 +38,8 @@ class RunDirectory:
         if known and not options.resume:
             raise OptionsError(f"--out {options.out} holds a run already; add --resume to go on, or name another.")
         if options.resume:
-            begun = fresh._read("run.json")
-            _check_same(begun["options"], options)
+            begun = run_document(options.out)
+            _check_same(begun.get("options", {}), options)
             return cls(options.out, begun["name"])
         try:
             options.out.mkdir(parents=True, exist_ok=True)
@@ -84,7 +86,7 @@ class RunDirectory:
 
     def read_run(self) -> tuple[str, ClusterSpec]:
         """Digest of the model and the cluster of the run so far."""
-        document = self._read("run.json")
+        document = run_document(self.path)
         return str(document["model_digest"]), ClusterSpec.from_json(document["cluster"])
 
     def write_state(self, state: dict[str, Any], seconds_gone: float) -> None:
@@ -93,10 +95,11 @@ class RunDirectory:
 
     def read_state(self) -> tuple[dict[str, Any] | None, float]:
         """The searcher's state, None before its first request, and the seconds that earlier processes took."""
-        if not self._file("search.json").exists():
+        document = state_of(self.path)
+        if document is None:
             return None, 0.0
-        document = self._read("search.json")
-        return document["searcher"], float(document["seconds_gone"])
+        what = str(self._file("search.json"))
+        return required(document, "searcher", dict, what), required(document, "seconds_gone", float, what)
 
     def write_earlier(self, record_ids: list[str]) -> None:
         """Of which records of other runs the simulator learns."""
@@ -104,9 +107,9 @@ class RunDirectory:
 
     def read_earlier(self) -> list[str] | None:
         """What `write_earlier` wrote; None when it has not."""
-        if not self._file("earlier.json").exists():
-            return None
-        return list(self._read("earlier.json")["record_ids"])
+        file = self._file("earlier.json")
+        document = document_in(file)
+        return None if document is None else list(every(document, "record_ids", str, str(file)))
 
     def write_strategy(self, strategy: Strategy, summary: list[str]) -> None:
         """`strategy.json`, one line a variable so that a person can read it; `summary` is for that person alone."""
@@ -126,9 +129,6 @@ class RunDirectory:
 
     def _file(self, name: str) -> Path:
         return self.path / name
-
-    def _read(self, name: str) -> dict[str, Any]:
-        return parse_json(self._file(name).read_bytes(), str(self._file(name)))
 
     def _write(self, name: str, document: dict[str, Any]) -> None:
         self._replace(name, json.dumps(document))
@@ -151,6 +151,6 @@ def _check_same(before: dict[str, Any], options: TuneOptions) -> None:
     for name, value in options.identity().items():
         if before.get(name) != value:
             raise OptionsError(
-                f"--resume goes on with the same options, but {flag(name)} was {before.get(name)!r} "
-                f"and now is {value!r}."
+                f"--resume goes on with the same options, but {flag(name)} was {quoted(before.get(name))} "
+                f"and now is {quoted(value)}."
             )

@@ -9,7 +9,7 @@ from typing import Any, final
 from ray.tune.search import Searcher
 
 from autosync.errors import AutosyncError
-from autosync.spec import RuntimeRecord, parse_json
+from autosync.spec import STATE, RuntimeRecord, parse_json, read_json
 from autosync.tune.campaign import Campaign
 from trials.lanes import Lanes
 from trials.request import TrialRequest
@@ -85,7 +85,7 @@ class TuneSearcher(Searcher):
         Path(checkpoint_path).write_text(json.dumps(self._campaign.state()))
 
     def restore(self, checkpoint_path: str) -> None:
-        self._campaign.restore(parse_json(Path(checkpoint_path).read_bytes(), checkpoint_path))
+        self._campaign.restore(read_json(Path(checkpoint_path), checkpoint_path, limits=STATE))
 
     def __getstate__(self) -> dict[str, Any]:
         """Tune may pickle a searcher beside its results; ours is kept as JSON in the run's directory."""

@@ -129,11 +129,11 @@ CASES: list[tuple[Callable[[], Any], str]] = [
     (lambda: shard_sizes(3, 0), "An axis of 3 rows can be cut into 1 to 3 shards, not 0."),
     (
         lambda: Partition(0, 1),
-        "A partition has an axis of at least 0 and at least 2 shards, not Partition(axis=0, shards=1).",
+        "A partition has an axis of at least 0 and 2 to 1024 shards, not 1 along axis 0.",
     ),
     (
         lambda: Partition(-1, 2),
-        "A partition has an axis of at least 0 and at least 2 shards, not Partition(axis=-1, shards=2).",
+        "A partition has an axis of at least 0 and 2 to 1024 shards, not 2 along axis -1.",
     ),
     (lambda: AllReduce(-1), "An all-reduce group is numbered from 0, not -1."),
     (

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from autosync.errors import DatasetError
-from autosync.spec import ClusterSpec, ModelProfile, ModelSpec, parse_json
+from autosync.spec import ClusterSpec, ModelProfile, ModelSpec, read_json
+from autosync.spec.fields import required
 
 __all__ = ["Folder"]
 
@@ -65,7 +66,7 @@ class Folder:
         file = self._cluster_file(name)
         if not file.exists():
             return None
-        return ClusterSpec.from_json(parse_json(file.read_bytes(), str(file))["cluster"])
+        return ClusterSpec.from_json(required(read_json(file, str(file)), "cluster", dict, str(file)))
 
     def write_cluster(self, name: str, cluster: ClusterSpec, probing: dict[str, Any] | None) -> None:
         """Keep the cluster with the report of its probe, in one go."""
@@ -75,9 +76,10 @@ class Folder:
         """`model` with the profile that is kept here; without one, its own is kept."""
         file = self.path / "profiles" / f"{model.name}.json"
         if file.exists():
-            kept = parse_json(file.read_bytes(), str(file))
-            if kept["model_digest"] == model.digest:
-                return replace(model, profile=ModelProfile.from_json(kept["profile"]))
+            kept = read_json(file, str(file))
+            if required(kept, "model_digest", str, str(file)) == model.digest:
+                profile = ModelProfile.from_json(required(kept, "profile", dict, str(file)))
+                return replace(model, profile=profile)
         if model.profile is not None:
             _write(file, {"model_digest": model.digest, "profile": model.profile.to_json()})
         return model

@@ -10,7 +10,8 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from autosync.errors import AutosyncError
-from autosync.spec import ClusterSpec, TimingProtocol
+from autosync.spec import ClusterSpec, TimingProtocol, listed, quoted
+from autosync.spec.fields import first_repeated
 from trials.cluster.checked_yaml import read_checked
 from trials.cluster_file import read_cluster_file
 from trials.emulate import parse_emulation
@@ -34,7 +35,7 @@ class Cell:
 
 def _name(value: str) -> str:
     if not value or any(each in value for each in "/@ "):
-        raise ValueError(f"a name is not empty and holds no slash, @ or space, but is {value!r}.")
+        raise ValueError(f"a name is not empty and holds no slash, @ or space, but is {quoted(value)}.")
     return value
 
 
@@ -77,9 +78,9 @@ class Plan(BaseModel):
     def _names_are_different(self) -> Plan:
         names = [cluster_name(each) for each in self.clusters]
         for what, given in (("model", self.models), ("cluster", names)):
-            twice = next((each for each in given if given.count(each) > 1), None)
-            if twice:
-                raise ValueError(f"{what}s: each {what} comes once, but {twice!r} comes twice.")
+            twice = first_repeated(given)
+            if twice is not None:
+                raise ValueError(f"{what}s: each {what} comes once, but {quoted(twice)} comes twice.")
         return self
 
     @property
@@ -132,7 +133,7 @@ def chosen(plan: Plan, models: Sequence[str], clusters: Sequence[str]) -> list[C
     ):
         for name in wanted:
             if name not in known:
-                raise AutosyncError(f"{option} names what the plan has: {', '.join(known)}; not {name!r}.")
+                raise AutosyncError(f"{option} names what the plan has: {listed(known)}; not {quoted(name)}.")
     return [
         cell
         for cell in plan.cells

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from autosync.errors import ClusterError
-from autosync.spec import ClusterSpec, Figure, Link, Node
+from autosync.spec import ClusterSpec, Figure, Link, Node, cut, read_json
 from trials.emulate.processes import Process
 
 __all__ = ["State", "folder_of", "locked", "names_there_are", "read_state", "remove_folder", "write_state"]
@@ -101,15 +101,13 @@ def read_state(name: str) -> State | None:
     """What there is of `name`; None when there is nothing. Raises `ClusterError` for a folder that is not ours."""
     folder = folder_of(name)
     try:
-        text = (folder / "state.json").read_text(encoding="utf-8")
+        return State.from_json(read_json(folder / "state.json", "It"))
     except FileNotFoundError:
         return State(name, _NOTHING, starts_ray=False) if _is_ours(folder) else None
-    try:
-        return State.from_json(json.loads(text))
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, OSError, TypeError, ValueError) as error:
         raise ClusterError(
-            f"File {str(folder / 'state.json')!r} is not one that `up` wrote ({error!r}); look at what it is, and "
-            "remove it by hand."
+            f"File {str(folder / 'state.json')!r} is not one that `up` wrote ({cut(repr(error))}); look at what it is, "
+            "and remove it by hand."
         ) from None
 
 

@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 
 from autosync.errors import ClusterError
-from autosync.spec import ClusterSpec, Figure, Node
+from autosync.spec import ClusterSpec, Figure, Node, quoted
 from trials.cluster.racks import ASSUMED_UPLINK, Attached, joined
 from trials.rates import parse_rate
 
@@ -22,7 +22,7 @@ def parse_emulation(text: str) -> ClusterSpec:
     found = re.fullmatch(r"(\d{1,3})x(.+)", text)
     if not found:
         raise ClusterError(
-            f"An emulated cluster is written like 4x200mbit (nodes, then each link's rate), not {text!r}."
+            f"An emulated cluster is written like 4x200mbit (nodes, then each link's rate), not {quoted(text)}."
         )
     return star_of(int(found[1]), parse_rate(found[2]))
 

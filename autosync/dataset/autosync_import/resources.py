@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from autosync.dataset.autosync_import.wire import read_bytes
 from autosync.errors import DatasetError
-from autosync.spec import ClusterSpec, Figure, Link, Node
+from autosync.spec import ClusterSpec, Figure, Link, Node, cut, quoted
+from autosync.yaml_text import parse_yaml
 
 __all__ = ["Resources", "read_resources"]
 
@@ -31,17 +30,17 @@ class Resources:
         try:
             return self.devices[name]
         except KeyError:
-            raise DatasetError(f"Device {name!r} is not in the sample's resource_spec.") from None
+            raise DatasetError(f"Device {quoted(name)} is not in the sample's resource_spec.") from None
 
 
 def read_resources(file: Path) -> Resources:
     """The chief is the first node. Raises `DatasetError`."""
     try:
-        document = yaml.safe_load(read_bytes(file))
+        document = parse_yaml(read_bytes(file), str(file))
         entries = sorted(document["nodes"], key=lambda entry: not entry.get("chief", False))
         nodes = [_Entry.of(entry, f"node{index}") for index, entry in enumerate(entries)]
-    except (yaml.YAMLError, AttributeError, KeyError, TypeError, ValueError) as error:
-        raise DatasetError(f"{file} must be a resource_spec of AutoDist, but: {error!r}.") from None
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise DatasetError(f"{file} must be a resource_spec of AutoDist, but: {cut(repr(error))}.") from None
     if not nodes:
         raise DatasetError(f"{file} must be a resource_spec of AutoDist, but lists no node.")
     switches = ("switch",) if len(nodes) > 1 else ()

@@ -9,8 +9,6 @@ from datetime import datetime, timezone
 from functools import cache
 from pathlib import Path
 
-import yaml
-
 from autosync.dataset.autosync_import.graph_item import read_graph_item
 from autosync.dataset.autosync_import.layout import Sample, samples_in
 from autosync.dataset.autosync_import.resources import read_resources
@@ -18,7 +16,8 @@ from autosync.dataset.autosync_import.strategies import read_strategy
 from autosync.dataset.autosync_import.wire import read_bytes
 from autosync.dataset.store import RecordStore
 from autosync.errors import DatasetError, SpecError
-from autosync.spec import ModelSpec, RuntimeRecord, TimingProtocol
+from autosync.spec import ModelSpec, RuntimeRecord, TimingProtocol, cut
+from autosync.yaml_text import parse_yaml
 
 __all__ = ["Imported", "import_dataset"]
 
@@ -82,11 +81,11 @@ def _record(sample: Sample, model: ModelSpec) -> RuntimeRecord:
 def _step_seconds(file: Path) -> tuple[float, ...]:
     """Seconds of each iteration, or their mean when that is all there is."""
     try:
-        document = yaml.safe_load(read_bytes(file))
+        document = parse_yaml(read_bytes(file), str(file))
         steps = tuple(float(each) for each in document["runtime"]) or (float(document["average"]),)
-    except (yaml.YAMLError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise DatasetError(
-            f"A runtime file holds 'average' and a list 'runtime', but {file} does not: {error!r}."
+            f"A runtime file holds 'average' and a list 'runtime', but {file} does not: {cut(repr(error))}."
         ) from None
     return steps
 

@@ -8,7 +8,9 @@ from typing import Any
 from google.protobuf.message import DecodeError
 
 from autosync.dataset.autosync_import.messages import message_class
-from autosync.errors import DatasetError
+from autosync.errors import DatasetError, SpecError
+from autosync.spec import STATE
+from autosync.spec import read_bytes as read_within
 
 __all__ = ["parsed", "read_bytes"]
 
@@ -16,7 +18,9 @@ __all__ = ["parsed", "read_bytes"]
 def read_bytes(file: Path) -> bytes:
     """Raises `DatasetError`."""
     try:
-        return file.read_bytes()
+        return read_within(file, str(file), STATE.size)
+    except SpecError as error:
+        raise DatasetError(str(error)) from None
     except OSError as error:
         raise DatasetError(f"{file} cannot be read: {error.strerror}; check the dataset's folder.") from None
 

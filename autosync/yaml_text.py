@@ -1,0 +1,113 @@
+"""YAML from outside, read within limits, as `autosync.spec.reading` reads JSON.
+
+Of YAML is read what says no more than JSON: maps, lists, texts, numbers, true and false, null. Anchors, aliases and
+merge keys, by which a line can stand for a million values, are refused, and so are tags.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any, final
+
+import yaml
+
+from autosync.errors import SpecError
+from autosync.spec import Limits, cut, quoted
+
+__all__ = ["YAML", "parse_yaml"]
+
+YAML = Limits(size=1 << 20, values=100_000)
+"""A thousand nodes, each with all that can be stated of one, are 150 kB and 30 000 values."""
+
+_FastestLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, where it was compiled
+
+INT, FLOAT, TIMESTAMP, MERGE, VALUE = (
+    f"tag:yaml.org,2002:{name}" for name in ("int", "float", "timestamp", "merge", "value")
+)
+
+
+def parse_yaml(data: bytes, what: str, limits: Limits = YAML) -> Any:
+    """What `data` says; `what` names it in the error. Raises `SpecError`."""
+    if len(data) > limits.size:
+        raise SpecError(f"{what} must have at most {limits.size >> 10} KiB, but has more.")
+    try:
+        _check_events(data, limits)
+        return yaml.load(data, Loader=_Plain)
+    except _RefusedError as error:
+        raise SpecError(f"{what}{error}") from None
+    except yaml.YAMLError as error:
+        raise SpecError(f"{what} must be YAML, but: {_in_words(error)}.") from None
+
+
+class _RefusedError(Exception):
+    """Goes on in the words that follow the document's name."""
+
+
+def _refused(mark: yaml.Mark, told: str) -> _RefusedError:
+    return _RefusedError(f", line {mark.line + 1}: {told}")
+
+
+def _check_events(data: bytes, limits: Limits) -> None:
+    """Nothing is built, and nothing followed, before a document is known to be within limits."""
+    values = depth = 0
+    for event in yaml.parse(data, Loader=_FastestLoader):
+        if isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if not isinstance(event, yaml.NodeEvent):
+            continue
+        values += 1
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        if event.anchor is not None:
+            named = cut(f"{'*' if isinstance(event, yaml.AliasEvent) else '&'}{event.anchor}")
+            raise _refused(event.start_mark, f"anchors and aliases are not read, but {named} is one; write it out.")
+        if getattr(event, "tag", None) is not None:
+            raise _refused(event.start_mark, f"tags are not read, but {cut(event.tag)} is one; leave it out.")
+        if values > limits.values:
+            raise _refused(event.start_mark, f"there must be at most {limits.values} values, and here are more.")
+        if depth > limits.depth:
+            raise _refused(event.start_mark, f"at most {limits.depth} values lie in each other, and here are more.")
+
+
+@final
+class _Plain(_FastestLoader):  # type: ignore[misc]
+    """Builds what JSON knows, of documents without anchors and tags."""
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        if node.tag in (INT, FLOAT):
+            if len(node.value) > YAML.digits:
+                raise _refused(
+                    node.start_mark, f"a number has at most {YAML.digits} digits, and {quoted(node.value)} has more."
+                )
+            try:
+                return super().construct_object(node, deep)
+            except (ValueError, OverflowError):  # 0x_, which YAML takes for a number and Python does not
+                raise _refused(node.start_mark, f"{quoted(node.value)} is no number.") from None
+        if node.tag in (TIMESTAMP, VALUE):
+            return node.value
+        return super().construct_object(node, deep)
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        """YAML's own loader would keep the last of several equal keys and say nothing."""
+        met: set[Any] = set()
+        for key, _ in node.value:
+            if key.tag == MERGE:
+                raise _refused(
+                    key.start_mark, "merge keys are not read, but `<<` is one; write out what it stands for."
+                )
+            if not isinstance(key, yaml.ScalarNode):
+                raise _refused(key.start_mark, "a key must be a text.")
+            value = self.construct_object(key)
+            if value in met:
+                raise _refused(key.start_mark, f"key {quoted(key.value)} comes twice; keep one.")
+            met.add(value)
+        built: dict[Hashable, Any] = super().construct_mapping(node, deep)
+        return built
+
+
+def _in_words(error: yaml.YAMLError) -> str:
+    """The error's own words without the text that it shows."""
+    if not isinstance(error, yaml.MarkedYAMLError):
+        return cut(str(error))
+    parts = [cut(each) for each in (error.context, error.problem) if each]
+    mark = error.problem_mark or error.context_mark
+    return ", ".join(parts) + (f", line {mark.line + 1}, column {mark.column + 1}" if mark else "")
