@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import os
+import stat
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from autosync.dataset.parquet import plain, read_table, write_table
 from autosync.dataset.schema import SCHEMA, Schema
 from autosync.errors import DatasetError
 
-__all__ = ["check_writable", "list_files", "read_file", "remove_file", "remove_stale_temporaries", "write_file"]
+__all__ = [
+    "check_writable",
+    "list_files",
+    "read_encoded",
+    "read_file",
+    "remove_file",
+    "remove_stale_temporaries",
+    "write_file",
+]
 
 SUFFIX = ".parquet"
 TEMPORARY_PREFIX, TEMPORARY_SUFFIX = ".autosync-", ".tmp"
@@ -33,7 +42,7 @@ def list_files(directory: Path) -> list[Path]:
             f"No records can be read from {directory}: {error.strerror}. Give a directory that autosync wrote."
         ) from None
     for path in paths:
-        if path.suffix != SUFFIX or path.is_dir():
+        if path.suffix != SUFFIX or not _may_be_a_file(path):
             raise DatasetError(
                 f"A directory of records holds Parquet files only, but {path} is none; move it elsewhere."
             )
@@ -41,24 +50,19 @@ def list_files(directory: Path) -> list[Path]:
 
 
 def read_file(path: Path, schema: Schema = SCHEMA, columns: Sequence[str] | None = None) -> pa.Table:
-    """The rows of one file, upgraded to `schema`; or some columns as they are.
+    """What `read_encoded` gives, with the text in every row. Raises as that does."""
+    return plain(read_encoded(path, schema, columns), str(path))
 
-    Raises `DatasetError` when the file is not of records, half-written or newer than this program, and
+
+def read_encoded(path: Path, schema: Schema = SCHEMA, columns: Sequence[str] | None = None) -> pa.Table:
+    """The rows of one file, upgraded to `schema`, or some of its columns; text as dictionaries.
+
+    Raises `DatasetError` when the file is not of records, damaged, too large or newer than this program, and
     `FileNotFoundError` when it is gone.
     """
-    try:
-        with path.open("rb") as file:
-            parquet = pq.ParquetFile(file)
-            schema.version_of(parquet.schema_arrow, str(path))
-            table = parquet.read(columns=None if columns is None else list(columns))
-    except FileNotFoundError:
-        raise
-    except (pa.ArrowException, OSError) as error:
-        raise DatasetError(
-            f"{path} cannot be read as Parquet ({str(error).rstrip('.')}): it is half-written or foreign; "
-            f"move it elsewhere."
-        ) from None
-    return schema.upgraded(table, str(path)) if columns is None else table
+    return schema.upgraded(
+        read_table(path, lambda found: schema.version_of(found, str(path)), columns), str(path), columns
+    )
 
 
 def write_file(directory: Path, name: str, table: pa.Table) -> None:
@@ -69,7 +73,7 @@ def write_file(directory: Path, name: str, table: pa.Table) -> None:
     temporary = _temporary(directory)
     try:
         with temporary.open("xb") as file:
-            pq.write_table(table, file, compression="zstd")
+            write_table(table, file)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, directory / name)
@@ -124,6 +128,16 @@ def remove_stale_temporaries(directory: Path, older_than_seconds: float) -> None
         raise _unwritable(directory, error) from None
     finally:
         _remove(probe)
+
+
+def _may_be_a_file(path: Path) -> bool:
+    """Whether it is one, or has just gone; reading what else a directory may hold, such as a pipe, might never end."""
+    try:
+        return stat.S_ISREG(path.stat().st_mode)
+    except FileNotFoundError:
+        return not path.is_symlink()
+    except OSError:  # such as links in a ring
+        return False
 
 
 def _temporary(directory: Path) -> Path:

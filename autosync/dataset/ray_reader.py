@@ -9,6 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
+from autosync.dataset.files import read_file
 from autosync.dataset.rows import PLAIN, RecordReader
 from autosync.dataset.schema import COLUMNS
 from autosync.dataset.store import RecordStore
@@ -30,7 +33,7 @@ def ray_dataset(directory: Path) -> ray.data.Dataset:
     """A lazy dataset of the rows in `directory` (columns: `autosync.dataset.COLUMNS`), read by Ray on this node.
 
     Starts Ray when it is not running. The files must not be compacted before the dataset is read.
-    Raises `DatasetError` when there are no records.
+    Raises `DatasetError` when there are no records; reading raises it, within Ray's own error, for a damaged file.
     """
     return _dataset(directory)
 
@@ -50,6 +53,8 @@ def read_rows(directory: Path, columns: Sequence[str], ids: Collection[str] | No
                 if wanted is not None:
                     rows = rows.filter(lambda row: row["record_id"] in wanted, num_cpus=0)
                 return list(rows.take_all())
+        except DatasetError as error:  # Ray's error of a task is an instance of the task's own too
+            raise DatasetError(str(error.cause) if isinstance(error, RayTaskError) else str(error)) from None
         except (FileNotFoundError, RayTaskError) as error:
             if "FileNotFound" not in f"{type(error).__name__}{error}":
                 raise
@@ -65,10 +70,10 @@ def records_with_ids(directory: Path, ids: Collection[str]) -> list[RuntimeRecor
     columns = [name for name in first if name in NEEDED or name in PLAIN]
     by_id = {row["record_id"]: row for row in read_rows(directory, columns, ids)}
     reader, later = RecordReader(), {column.name: column.fill for column in COLUMNS if column.since > 1}
-    return [reader.record(later | by_id[each]) for each in sorted(by_id)]
+    return [reader.record(later | by_id[each], str(directory)) for each in sorted(by_id)]
 
 
-def _dataset(directory: Path, **reading: Any) -> ray.data.Dataset:
+def _dataset(directory: Path, columns: Sequence[str] | None = None, **reading: Any) -> ray.data.Dataset:
     import ray.data
 
     files = RecordStore(directory).current_files()
@@ -76,8 +81,13 @@ def _dataset(directory: Path, **reading: Any) -> ray.data.Dataset:
         raise DatasetError(
             f"Ray Data needs a record to know the columns, but {directory} holds none; run a trial first."
         )
-    # Whole paths, since Ray's workers are in folders of their own; `local`, since only this node need have the files.
-    return ray.data.read_parquet([f"local://{path.resolve()}" for path in files], **reading)
+    # Ray's own reader verifies no checksum and knows no limit. Whole paths: its workers are in folders of their own.
+    named = ray.data.from_items([{"path": str(path.resolve())} for path in files])
+
+    def rows(batch: pa.Table) -> pa.Table:
+        return pa.concat_tables(read_file(Path(path), columns=columns) for path in batch.column("path").to_pylist())
+
+    return named.map_batches(rows, batch_size=1, batch_format="pyarrow", **reading)
 
 
 @contextmanager

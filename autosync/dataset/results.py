@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, final
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from autosync.dataset.files import check_writable, list_files, remove_file, write_file
+from autosync.dataset.parquet import metadata_of, read_table, rows_of
 from autosync.errors import DatasetError
 
 __all__ = ["ResultColumn", "ResultStore"]
@@ -70,7 +70,7 @@ class ResultStore:
 
     def read(self) -> list[dict[str, Any]]:
         """All rows, key by key in order; none when there is no such directory."""
-        return [row for table in self._tables().values() for row in table.to_pylist()]
+        return [row for table in self._tables().values() for row in rows_of(table)]
 
     def merge(self) -> int:
         """Put everything into one file, which is less to carry about; how many pieces of work it holds.
@@ -109,23 +109,24 @@ class ResultStore:
         if not path.exists():
             return {}
         try:
-            return dict(json.loads(pq.read_schema(path).metadata[COUNTS]))
-        except (pa.ArrowException, OSError, KeyError, TypeError, ValueError):
+            return dict(json.loads(metadata_of(path)[COUNTS]))
+        except (KeyError, TypeError, ValueError):
             raise DatasetError(f"{path} does not say which rows are whose; remove it.") from None
 
     def _path(self, key: str) -> Path:
         return self.directory / f"{key}.parquet"
 
     def _table(self, path: Path) -> pa.Table:
-        try:
-            table = pq.read_table(path)
-        except (pa.ArrowException, OSError) as error:
-            raise DatasetError(f"{path} cannot be read as Parquet ({str(error).rstrip('.')}); remove it.") from None
-        if table.schema.names != self._schema.names:
+        return read_table(path, lambda schema: self._check(schema, path))
+
+    def _check(self, schema: pa.Schema, path: Path) -> None:
+        if schema.names != self._schema.names:
             raise DatasetError(
-                f"{path} has other columns than these results have: {', '.join(table.schema.names)}; remove it."
+                f"{path} has other columns than these results have: {', '.join(schema.names)}; remove it."
             )
-        return table
+        for found, wanted in zip(schema, self._schema, strict=True):
+            if found.type != wanted.type:
+                raise DatasetError(f"In {path} {found.name!r} is {found.type}, not {wanted.type}; remove it.")
 
     @property
     def _schema(self) -> pa.Schema:

@@ -33,6 +33,18 @@ PLAIN = (
 )
 """Columns that are fields of the record under the same name."""
 
+MAY_BE_NULL = ("predicted_seconds", "final_loss", "sequence", "load_average")
+
+DOCUMENTS = ("model_json", "cluster_json", "strategy_json", "protocol_json", "versions")
+
+NEVER_NULL = (*DOCUMENTS, "step_seconds", *(name for name in PLAIN if name not in MAY_BE_NULL))
+
+ILL_FORMED = (SpecError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What reading a document raises that is of no noun: it may be any JSON there is."""
+
+MOST_SAID = 300
+"""Characters of what a row breaks: it may quote the row."""
+
 ID_LENGTH = 32
 
 T = TypeVar("T")
@@ -71,29 +83,40 @@ def table_of(record: RuntimeRecord) -> pa.Table:
         raise DatasetError(f"A value of a record does not fit its column: {error}. Seeds have 64 bits.") from None
 
 
+def _versions(document: Mapping[str, Any]) -> dict[str, str]:
+    if not all(isinstance(version, str) for version in document.values()):
+        raise SpecError("Versions of libraries are text.")
+    return dict(document)
+
+
 @final
 class RecordReader:
-    """Turns rows into records; models, clusters and protocols met before are parsed once and shared."""
+    """Turns rows into records; what their `DOCUMENTS` say is parsed once and shared by all with the same."""
 
     def __init__(self) -> None:
         self._parsed: dict[tuple[str, str], Any] = {}
 
-    def record(self, row: Mapping[str, Any]) -> RuntimeRecord:
-        """The record in `row`. Raises `DatasetError` when the row breaks a rule of records."""
+    def record(self, row: Mapping[str, Any], where: str) -> RuntimeRecord:
+        """The record in `row`. Raises `DatasetError`, naming its file `where`, when that breaks a rule of records."""
         try:
+            for name in NEVER_NULL:
+                if row[name] is None:
+                    raise SpecError(f"Its {name} is null.")
             return RuntimeRecord(
                 model=self._shared(ModelSpec.from_json, "model_json", row),
                 cluster=self._shared(ClusterSpec.from_json, "cluster_json", row),
                 protocol=self._shared(TimingProtocol.from_json, "protocol_json", row),
-                strategy=Strategy.from_json(parse_json(row["strategy_json"], "strategy_json")),
+                strategy=self._shared(Strategy.from_json, "strategy_json", row),
                 step_seconds=tuple(row["step_seconds"]),
-                versions=parse_json(row["versions"], "versions"),
+                versions=self._shared(_versions, "versions", row),
                 **{name: row[name] for name in PLAIN},
             )
-        except (SpecError, TypeError) as error:
+        except ILL_FORMED as error:
+            said = str(error) if isinstance(error, SpecError) else f"A value is of another kind ({error})."
+            said = said if len(said) <= MOST_SAID else f"{said[:MOST_SAID]} …"
             raise DatasetError(
-                f"Row {row['record_id']!r} is no valid record: {error} Remove the file that holds it."
-            ) from error
+                f"Row {row['record_id']!r:.80} of {where} is no valid record: {said} Move the file elsewhere."
+            ) from None
 
     def _shared(self, parse: Callable[[Mapping[str, Any]], T], column: str, row: Mapping[str, Any]) -> T:
         key = (column, row[column])

@@ -6,6 +6,7 @@ rows of older files get as `fill`. Columns are never renamed, retyped or removed
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, final
@@ -17,6 +18,8 @@ from autosync.errors import DatasetError
 __all__ = ["COLUMNS", "SCHEMA", "VERSION_KEY", "Column", "Schema"]
 
 VERSION_KEY = b"autosync.records.version"
+
+TEXT = pa.dictionary(pa.int32(), pa.string())
 
 
 @final
@@ -49,24 +52,31 @@ class Schema:
         """The Arrow schema, with the version in its metadata, and units and meanings in its fields'."""
         return pa.schema([column.field for column in self.columns], {VERSION_KEY: str(self.version).encode()})
 
-    def upgraded(self, table: pa.Table, where: str) -> pa.Table:
-        """`table`, of this version or an older one, in this version. `where` names its file in errors.
+    def upgraded(self, table: pa.Table, where: str, columns: Sequence[str] | None = None) -> pa.Table:
+        """`table`, of this version or an older one, in this version; or some columns of it. Text stays a dictionary.
 
-        Raises `DatasetError` for a newer version, and for a table that is not of records.
+        `where` names its file in errors. Raises `DatasetError` for a newer version, and for a table that is not of
+        records.
         """
         version = self.version_of(table.schema, where)
-        arrays = []
-        for column in self.columns:
-            if column.name in table.column_names:
-                arrays.append(table.column(column.name))
-            elif version < column.since:
-                arrays.append(pa.array([column.fill] * table.num_rows, column.type))
-            else:
-                raise DatasetError(f"{where} lacks the column {column.name!r} of records; move it elsewhere.")
+        known = {column.name: column for column in self.columns}
+        wanted = self.columns if columns is None else [known[name] for name in columns]
+        arrays = [self._array(column, table, version, where) for column in wanted]
+        fields = [column.field.with_type(array.type) for column, array in zip(wanted, arrays, strict=True)]
+        return pa.table(arrays, schema=pa.schema(fields, self.arrow.metadata))
+
+    def _array(self, column: Column, table: pa.Table, version: int, where: str) -> pa.ChunkedArray:
+        kind = TEXT if pa.types.is_string(column.type) else column.type
+        places = table.schema.get_all_field_indices(column.name)
+        if not places and version < column.since:
+            return pa.chunked_array([pa.array([column.fill] * table.num_rows, kind)])
+        if len(places) != 1:
+            raise DatasetError(f"{where} lacks the column {column.name!r} of records; move it elsewhere.")
         try:
-            return pa.table(arrays, names=[column.name for column in self.columns]).cast(self.arrow)
+            return table.column(places[0]).cast(kind)
         except pa.ArrowException as error:
-            raise DatasetError(f"{where} has columns of other types than records have: {error}.") from None
+            said = " ".join(str(error).split()).rstrip(".")
+            raise DatasetError(f"{where} has columns of other types than records have ({said:.80}).") from None
 
     def version_of(self, schema: pa.Schema, where: str) -> int:
         """The version a file states. Raises `DatasetError` when it states none, or one newer than this."""
@@ -88,7 +98,12 @@ COLUMNS = (
     Column("cluster_digest", pa.string(), "none", "identity of the cluster, rates rounded to half powers of two"),
     Column("strategy_digest", pa.string(), "none", "identity of the strategy"),
     Column("replicas", pa.int64(), "devices", "how many replicas trained"),
-    Column("outcome", pa.string(), "none", "ok, stopped (clearly slower than the best), failed or timed_out"),
+    Column(
+        "outcome",
+        pa.string(),
+        "none",
+        "ok, stopped (clearly slower than the best), failed, timed_out or lost (a process or node went away)",
+    ),
     Column("reason", pa.string(), "none", "why the outcome is not ok; empty when it is"),
     Column("purpose", pa.string(), "none", "baseline, search, remeasure or manual"),
     Column("label", pa.string(), "none", "where the strategy comes from, in a word"),

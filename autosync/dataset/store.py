@@ -8,10 +8,10 @@ Readers drop rows whose `record_id` they have met; so merged rows may exist twic
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, TypeVar, final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,11 +19,12 @@ import pyarrow.compute as pc
 from autosync.dataset.files import (
     check_writable,
     list_files,
-    read_file,
+    read_encoded,
     remove_file,
     remove_stale_temporaries,
     write_file,
 )
+from autosync.dataset.parquet import equal, plain, rows_of, values_of
 from autosync.dataset.rows import ID_LENGTH, RecordReader, table_of
 from autosync.dataset.schema import SCHEMA
 from autosync.errors import DatasetError
@@ -39,6 +40,11 @@ FULL_BYTES = 16 * 2**20
 
 STALE_SECONDS = 3600.0
 READ_ATTEMPTS = 20
+
+ORDER = ("started_at", "record_id")
+"""Columns that a merged file's rows are in order of."""
+
+T = TypeVar("T")
 
 
 @final
@@ -74,27 +80,23 @@ class RecordStore:
     ) -> list[RuntimeRecord]:
         """Records in order of their start; only those of a model, a cluster or a run when given."""
         wanted = {"model_digest": model_digest, "cluster_digest": cluster_digest, "run": run}
-        rows = []
-        for table in self._distinct_tables():
-            for column, value in wanted.items():
-                if value is not None:
-                    table = table.filter(pc.equal(table.column(column), value))
-            rows += table.to_pylist()
-        rows.sort(key=lambda row: (row["started_at"], row["record_id"]))
-        reader = RecordReader()
-        return [reader.record(row) for row in rows]
+        return self._whole(lambda: self._records({name: each for name, each in wanted.items() if each is not None}))
 
-    def read_table(self) -> pa.Table:
-        """All rows, each record once, in no promised order."""
-        return pa.concat_tables([SCHEMA.arrow.empty_table(), *self._distinct_tables()])
+    def read_table(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """All rows, or some columns of them, each record once, in no promised order."""
+        names = SCHEMA.arrow.names if columns is None else list(columns)
+        tables = self._whole(lambda: list(_distinct(self._tables(sorted({*names, "record_id"})))))
+        empty = SCHEMA.arrow.empty_table().select(names)
+        return pa.concat_tables([empty, *(plain(table.select(names), str(path)) for path, table in tables)])
 
-    def to_pandas(self) -> pd.DataFrame:
-        """All rows as a pandas DataFrame, each record once, in no promised order."""
-        return self.read_table().to_pandas()
+    def to_pandas(self, columns: Sequence[str] | None = None) -> pd.DataFrame:
+        """All rows, or some columns of them, as a pandas DataFrame, each record once, in no promised order."""
+        return self.read_table(columns).to_pandas()
 
     def current_files(self) -> list[Path]:
         """Files that hold all records between them, less those whose rows are all in bigger ones."""
-        ids = {path: set(table.column(0).to_pylist()) for path, table in self._read_all(["record_id"])}
+        tables = self._whole(lambda: list(self._tables(["record_id"])))
+        ids = {path: set(values_of(table.column(0))) for path, table in tables}
         covered: set[str] = set()
         current = []
         for path in sorted(ids, key=lambda path: (-len(ids[path]), path)):
@@ -115,9 +117,11 @@ class RecordStore:
             return 0  # another process is merging the same files; what it leaves is merged next time
 
     def _merge(self, paths: Sequence[Path]) -> int:
-        table = pa.concat_tables(_distinct(read_file(path) for path in paths))
-        table = table.sort_by([("started_at", "ascending"), ("record_id", "ascending")])
-        ids = "".join(sorted(table.column("record_id").to_pylist()))
+        tables = [table for _, table in _distinct((path, read_encoded(path)) for path in paths)]
+        table = pa.concat_tables(tables).unify_dictionaries()
+        order = plain(table.select(ORDER), str(self.directory))
+        table = table.take(pc.sort_indices(order, [(name, "ascending") for name in ORDER]))
+        ids = "".join(sorted(order.column("record_id").to_pylist()))
         name = f"records-{hashlib.sha256(ids.encode()).hexdigest()[:ID_LENGTH]}.parquet"
         write_file(self.directory, name, table)
         # Only now that the merged rows are on disk may the single ones go.
@@ -126,28 +130,41 @@ class RecordStore:
                 remove_file(path)
         return len(paths)
 
-    def _distinct_tables(self) -> Iterator[pa.Table]:
-        return _distinct(table for _, table in self._read_all())
+    def _records(self, wanted: Mapping[str, str]) -> list[RuntimeRecord]:
+        """Those whose columns are as `wanted`: one file's after the other's, so that no two are in memory as tables."""
+        reader = RecordReader()
+        found = []
+        for path, table in _distinct(self._tables()):
+            for column, value in wanted.items():
+                table = table.filter(equal(table.column(column), value))
+            found += [(row["record_id"], reader.record(row, str(path))) for row in rows_of(table)]
+        found.sort(key=lambda each: (each[1].started_at, each[0]))
+        return [record for _, record in found]
 
-    def _read_all(self, columns: Sequence[str] | None = None) -> list[tuple[Path, pa.Table]]:
-        """The rows of every file; starts over when another process has merged a file before it was read."""
+    def _tables(self, columns: Sequence[str] | None = None) -> Iterator[tuple[Path, pa.Table]]:
+        """Each file with its rows. Raises `FileNotFoundError` when one has gone before it was read."""
+        for path in list_files(self.directory):
+            yield path, read_encoded(path, columns=columns)
+
+    def _whole(self, read: Callable[[], T]) -> T:
+        """What `read` returns; it starts over when another process has merged a file before it was read."""
         for _ in range(READ_ATTEMPTS):
             try:
-                return [(path, read_file(path, columns=columns)) for path in list_files(self.directory)]
+                return read()
             except FileNotFoundError:
                 continue
         raise DatasetError(f"Files in {self.directory} keep vanishing while they are read; stop what deletes them.")
 
 
-def _distinct(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+def _distinct(tables: Iterable[tuple[Path, pa.Table]]) -> Iterator[tuple[Path, pa.Table]]:
     """The tables less the rows whose `record_id` came before."""
     met: set[str] = set()
-    for table in tables:
+    for path, table in tables:
         keep = []
-        for identity in table.column("record_id").to_pylist():
+        for identity in values_of(table.column("record_id")):
             keep.append(identity not in met)
             met.add(identity)
-        yield table if all(keep) else table.filter(pa.array(keep, pa.bool_()))
+        yield path, table if all(keep) else table.filter(pa.array(keep, pa.bool_()))
 
 
 def _batches(paths: Iterable[Path]) -> Iterator[list[Path]]:

@@ -100,6 +100,12 @@ class RuntimeRecord:
             raise SpecError("A record that is ok holds its step seconds; none were given.")
         if not all(math.isfinite(seconds) and seconds > 0 for seconds in self.step_seconds):
             raise SpecError("Step seconds are positive and finite.")
+        if not (math.isfinite(self.started_at) and min(self.setup_seconds, self.total_seconds) >= 0):
+            raise SpecError("A record's start is finite, and its lengths are at least 0.")
+        if not math.isfinite(self.setup_seconds + self.total_seconds + (self.load_average or 0.0)):
+            raise SpecError("A record's lengths and load are finite.")
+        if self.predicted_seconds is not None and not 0 <= self.predicted_seconds < math.inf:
+            raise SpecError(f"A record's predicted step is finite, not {self.predicted_seconds!r}.")
 
     @property
     def timed(self) -> bool:

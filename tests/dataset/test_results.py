@@ -50,7 +50,7 @@ def test_files_of_other_columns_and_foreign_files_are_refused_by_name(tmp_path: 
     with pytest.raises(DatasetError, match=r"one\.parquet has other columns than these results have: who, seconds"):
         ResultStore(tmp_path, COLUMNS).read()
     (tmp_path / "one.parquet").write_bytes(b"nonsense")
-    with pytest.raises(DatasetError, match=r"one\.parquet cannot be read as Parquet .*; remove it\."):
+    with pytest.raises(DatasetError, match=r"one\.parquet cannot be read as Parquet .*; move it elsewhere\."):
         ResultStore(tmp_path, COLUMNS).read()
 
 

@@ -13,6 +13,7 @@ from autosync.dataset import COLUMNS, SCHEMA, Column, RecordStore, Schema
 from autosync.dataset.files import read_file
 from autosync.dataset.schema import VERSION_KEY
 from autosync.errors import DatasetError
+from autosync.spec.record import OUTCOMES
 from tests.dataset.examples import example_record
 
 VERSION_1 = Path(__file__).parents[1] / "data" / "records_v1.parquet"
@@ -84,3 +85,8 @@ def test_column_names_are_unique_and_described():
     names = [column.name for column in COLUMNS]
     assert len(set(names)) == len(names)
     assert all(column.unit and column.meaning for column in COLUMNS)
+
+
+def test_the_column_of_outcomes_names_them_all():
+    (meaning,) = (column.meaning for column in COLUMNS if column.name == "outcome")
+    assert [outcome for outcome in OUTCOMES if outcome not in meaning] == []

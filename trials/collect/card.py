@@ -64,7 +64,7 @@ def write_card(folder: Folder) -> None:
     _, end, after = rest.partition(END)
     if not (begin and end):
         raise DatasetError(f"The data card {folder.card} must hold the lines {BEGIN!r} and {END!r}; add them.")
-    rows = RecordStore(folder.records).read_table().select(list(COLUMNS)).to_pylist()
+    rows = RecordStore(folder.records).read_table(COLUMNS).to_pylist()
     figures = "\n".join(card_lines(rows))
     folder.card.write_text(f"{before}{BEGIN}\n{figures}\n{END}{after}", encoding="utf-8")
 

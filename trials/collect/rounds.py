@@ -55,7 +55,7 @@ class Collection:
         self._order = order
         self._say = say
         self._store = RecordStore.create(order.folder.records)
-        rows = self._store.read_table().select(["run", "sequence", "outcome"]).to_pylist()
+        rows = self._store.read_table(["run", "sequence", "outcome"]).to_pylist()
         self._done = Done(order.plan, ((row["run"], row["sequence"], row["outcome"]) for row in rows))
         self._troubles: Counter[Cell] = Counter()
         self._deadline = time.monotonic() + order.seconds
