@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from autosync.dataset.pages import Footer, PageError, held_by, read_footer
 from autosync.errors import DatasetError
+from autosync.spec import cut
 
 __all__ = ["equal", "metadata_of", "plain", "read_table", "rows_of", "values_of", "write_table"]
 
@@ -116,9 +117,9 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
     except FileNotFoundError:
         raise
     except (pa.ArrowException, OSError, UnicodeError, PageError) as error:
-        said = " ".join(str(error).split()).rstrip(".")
+        said = cut(str(error)).rstrip(".")
         raise DatasetError(
-            f"{path} cannot be read as Parquet ({said:.80}): it is damaged, half-written or foreign; move it elsewhere."
+            f"{path} cannot be read as Parquet ({said}): it is damaged, half-written or foreign; move it elsewhere."
         ) from None
 
 

@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from autosync.dataset.files import check_writable, list_files, remove_file, write_file
 from autosync.dataset.parquet import metadata_of, read_table, rows_of
-from autosync.errors import DatasetError
+from autosync.errors import DatasetError, SpecError
+from autosync.spec import listed, parse_json
 
 __all__ = ["ResultColumn", "ResultStore"]
 
@@ -109,8 +110,11 @@ class ResultStore:
         if not path.exists():
             return {}
         try:
-            return dict(json.loads(metadata_of(path)[COUNTS]))
-        except (KeyError, TypeError, ValueError):
+            counts = parse_json(metadata_of(path)[COUNTS], "The rows")
+            if not all(isinstance(count, int) and count >= 0 for count in counts.values()):
+                raise ValueError
+            return counts
+        except (KeyError, SpecError, ValueError):
             raise DatasetError(f"{path} does not say which rows are whose; remove it.") from None
 
     def _path(self, key: str) -> Path:
@@ -121,9 +125,7 @@ class ResultStore:
 
     def _check(self, schema: pa.Schema, path: Path) -> None:
         if schema.names != self._schema.names:
-            raise DatasetError(
-                f"{path} has other columns than these results have: {', '.join(schema.names)}; remove it."
-            )
+            raise DatasetError(f"{path} has other columns than these results have: {listed(schema.names)}; remove it.")
         for found, wanted in zip(schema, self._schema, strict=True):
             if found.type != wanted.type:
                 raise DatasetError(f"In {path} {found.name!r} is {found.type}, not {wanted.type}; remove it.")

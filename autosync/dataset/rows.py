@@ -11,7 +11,17 @@ import pyarrow as pa
 
 from autosync.dataset.schema import SCHEMA
 from autosync.errors import DatasetError, SpecError
-from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy, TimingProtocol, canonical_json, parse_json
+from autosync.spec import (
+    ClusterSpec,
+    ModelSpec,
+    RuntimeRecord,
+    Strategy,
+    TimingProtocol,
+    canonical_json,
+    cut,
+    parse_json,
+    quoted,
+)
 
 __all__ = ["PLAIN", "RecordReader", "record_id", "table_of"]
 
@@ -32,12 +42,6 @@ PLAIN = (
     "load_average",
 )
 """Columns that are fields of the record under the same name."""
-
-MAY_BE_NULL = ("predicted_seconds", "final_loss", "sequence", "load_average")
-
-DOCUMENTS = ("model_json", "cluster_json", "strategy_json", "protocol_json", "versions")
-
-NEVER_NULL = (*DOCUMENTS, "step_seconds", *(name for name in PLAIN if name not in MAY_BE_NULL))
 
 ILL_FORMED = (SpecError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """What reading a document raises that is of no noun: it may be any JSON there is."""
@@ -91,7 +95,7 @@ def _versions(document: Mapping[str, Any]) -> dict[str, str]:
 
 @final
 class RecordReader:
-    """Turns rows into records; what their `DOCUMENTS` say is parsed once and shared by all with the same."""
+    """Turns rows into records; what their documents say is parsed once and shared by all with the same."""
 
     def __init__(self) -> None:
         self._parsed: dict[tuple[str, str], Any] = {}
@@ -99,9 +103,6 @@ class RecordReader:
     def record(self, row: Mapping[str, Any], where: str) -> RuntimeRecord:
         """The record in `row`. Raises `DatasetError`, naming its file `where`, when that breaks a rule of records."""
         try:
-            for name in NEVER_NULL:
-                if row[name] is None:
-                    raise SpecError(f"Its {name} is null.")
             return RuntimeRecord(
                 model=self._shared(ModelSpec.from_json, "model_json", row),
                 cluster=self._shared(ClusterSpec.from_json, "cluster_json", row),
@@ -112,10 +113,10 @@ class RecordReader:
                 **{name: row[name] for name in PLAIN},
             )
         except ILL_FORMED as error:
-            said = str(error) if isinstance(error, SpecError) else f"A value is of another kind ({error})."
-            said = said if len(said) <= MOST_SAID else f"{said[:MOST_SAID]} …"
+            said = str(error) if isinstance(error, SpecError) else f"A value is of another kind ({cut(str(error))})."
+            said = said if len(said) <= MOST_SAID else f"{said[:MOST_SAID]} ..."
             raise DatasetError(
-                f"Row {row['record_id']!r:.80} of {where} is no valid record: {said} Move the file elsewhere."
+                f"Row {quoted(row['record_id'])} of {where} is no valid record: {said} Move the file elsewhere."
             ) from None
 
     def _shared(self, parse: Callable[[Mapping[str, Any]], T], column: str, row: Mapping[str, Any]) -> T:

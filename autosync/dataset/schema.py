@@ -14,6 +14,7 @@ from typing import Any, final
 import pyarrow as pa
 
 from autosync.errors import DatasetError
+from autosync.spec import cut
 
 __all__ = ["COLUMNS", "SCHEMA", "VERSION_KEY", "Column", "Schema"]
 
@@ -25,7 +26,7 @@ TEXT = pa.dictionary(pa.int32(), pa.string())
 @final
 @dataclass(frozen=True)
 class Column:
-    """One column. Files older than version `since` lack it; their rows get `fill`."""
+    """One column. Files older than version `since` lack it; their rows get `fill`. Nulls only if `nullable`."""
 
     name: str
     type: pa.DataType
@@ -33,6 +34,7 @@ class Column:
     meaning: str
     since: int = 1
     fill: Any = None
+    nullable: bool = False
 
     @property
     def field(self) -> pa.Field:
@@ -72,11 +74,15 @@ class Schema:
             return pa.chunked_array([pa.array([column.fill] * table.num_rows, kind)])
         if len(places) != 1:
             raise DatasetError(f"{where} lacks the column {column.name!r} of records; move it elsewhere.")
+        if table.column(places[0]).null_count and not column.nullable:
+            raise DatasetError(f"{where} has rows whose {column.name} is null; move it elsewhere.")
         try:
             return table.column(places[0]).cast(kind)
         except pa.ArrowException as error:
-            said = " ".join(str(error).split()).rstrip(".")
-            raise DatasetError(f"{where} has columns of other types than records have ({said:.80}).") from None
+            said = cut(str(error)).rstrip(".")
+            raise DatasetError(
+                f"{where} has columns of other types than records have ({said}); move it elsewhere."
+            ) from None
 
     def version_of(self, schema: pa.Schema, where: str) -> int:
         """The version a file states. Raises `DatasetError` when it states none, or one newer than this."""
@@ -114,10 +120,20 @@ COLUMNS = (
     Column("total_seconds", pa.float64(), "s", "time of the whole trial"),
     Column("warmup_steps", pa.int64(), "steps", "steps thrown away before the timed ones"),
     Column("step_seconds", pa.list_(pa.float64()), "s", "time of each timed step, in order"),
-    Column("median_seconds", pa.float64(), "s", "median of step_seconds; null when nothing usable was timed"),
-    Column("mean_seconds", pa.float64(), "s", "mean of step_seconds; null when nothing usable was timed"),
-    Column("predicted_seconds", pa.float64(), "s", "step time the simulator foretold; null without a forecast"),
-    Column("final_loss", pa.float64(), "none", "loss after the last step; null when not known"),
+    Column(
+        "median_seconds", pa.float64(), "s", "median of step_seconds; null when nothing usable was timed", nullable=True
+    ),
+    Column(
+        "mean_seconds", pa.float64(), "s", "mean of step_seconds; null when nothing usable was timed", nullable=True
+    ),
+    Column(
+        "predicted_seconds",
+        pa.float64(),
+        "s",
+        "step time the simulator foretold; null without a forecast",
+        nullable=True,
+    ),
+    Column("final_loss", pa.float64(), "none", "loss after the last step; null when not known", nullable=True),
     Column("host", pa.string(), "none", "machine that ran the client"),
     Column("versions", pa.string(), "none", "JSON object: version of each library"),
     Column("model_json", pa.string(), "none", "the whole model, canonical JSON"),
@@ -125,9 +141,21 @@ COLUMNS = (
     Column("strategy_json", pa.string(), "none", "the whole strategy, canonical JSON"),
     Column("protocol_json", pa.string(), "none", "how the strategy was timed, canonical JSON"),
     Column(
-        "sequence", pa.int64(), "none", "number of the trial in its collection, in order of time; else null", since=2
+        "sequence",
+        pa.int64(),
+        "none",
+        "number of the trial in its collection, in order of time; else null",
+        since=2,
+        nullable=True,
     ),
-    Column("load_average", pa.float64(), "processes", "load of the machine over the minute before; else null", since=2),
+    Column(
+        "load_average",
+        pa.float64(),
+        "processes",
+        "load of the machine over the minute before; else null",
+        since=2,
+        nullable=True,
+    ),
 )
 
 SCHEMA = Schema(version=2, columns=COLUMNS)

@@ -105,14 +105,79 @@ def test_a_parquet_file_of_something_else_is_named(store: RecordStore):
         store.read()
 
 
-def test_a_row_that_breaks_a_rule_of_records_is_named(store: RecordStore):
+def with_value(path: Path, column: str, value: object) -> None:
+    """Let the one row in `path` hold `value`."""
+    table = pq.read_table(path)
+    field = table.schema.field(column)
+    changed = table.set_column(table.column_names.index(column), field, pa.array([value], field.type))
+    pq.write_table(changed.replace_schema_metadata(table.schema.metadata), path)
+
+
+DOCUMENTS = ("model_json", "cluster_json", "strategy_json", "protocol_json", "versions")
+
+NESTED = "[" * 100_000 + "]" * 100_000
+
+
+@pytest.mark.parametrize("column", DOCUMENTS)
+@pytest.mark.parametrize(
+    "text",
+    [NESTED, '{"name": ' + NESTED + "}", "[]", "null", "1e999", '{"name": 1e999}', '{"name": NaN}', "{", "",
+     '{"a": {}}', '{"name": "a", "name": "b"}',
+     '{"variables": [0], "nodes": 7, "name": [], "format": "autosync.strategy/1"}'],
+    ids=lambda text: text[:12] or "empty",
+)  # fmt: skip
+def test_a_document_that_is_none_is_refused_by_its_row_and_file(store: RecordStore, column: str, text: str):
     identity = store.append(example_record())
     (path,) = store.directory.iterdir()
-    table = pq.read_table(path)
-    position = table.column_names.index("outcome")
-    pq.write_table(table.set_column(position, table.schema.field(position), [["splendid"]]), path)
-    with pytest.raises(DatasetError, match=f"Row '{identity}' of .*{path.name} is no valid record: A record's outcome"):
+    with_value(path, column, text)
+    with pytest.raises(DatasetError, match=rf"^Row '{identity}' of .*{path.name} is no valid record: ") as refusal:
         store.read()
+    assert len(str(refusal.value)) < 700
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "said"),
+    [
+        ("outcome", "splendid", "A record's outcome is one of"),
+        ("purpose", "x" * 10_000, "A record's purpose is one of"),
+        ("reason", "none", "Exactly the records that are not ok state a reason"),
+        ("step_seconds", [0.1, float("inf")], "Step seconds are positive and finite"),
+        ("step_seconds", [0.1, -0.5], "Step seconds are positive and finite"),
+        ("step_seconds", [0.1, None], "A value is of another kind"),
+        ("step_seconds", [], "holds its step seconds"),
+        ("started_at", float("inf"), "A record's start is finite"),
+        ("started_at", float("nan"), "A record's start is finite"),
+        ("setup_seconds", float("nan"), "lengths are at least 0"),
+        ("total_seconds", -1.0, "lengths are at least 0"),
+        ("total_seconds", float("inf"), "lengths and load are finite"),
+        ("load_average", float("inf"), "lengths and load are finite"),
+        ("predicted_seconds", float("inf"), "predicted step is finite"),
+    ],
+)
+def test_a_row_that_breaks_a_rule_of_records_is_named(store: RecordStore, column: str, value: object, said: str):
+    identity = store.append(example_record())
+    (path,) = store.directory.iterdir()
+    with_value(path, column, value)
+    with pytest.raises(DatasetError, match=rf"^Row '{identity}' of .*{path.name} is no valid record: .*{said}"):
+        store.read()
+
+
+@pytest.mark.parametrize("column", ["record_id", "model_json", "step_seconds", "seed", "started_at", "outcome"])
+def test_a_row_without_a_value_that_all_have_is_refused(store: RecordStore, column: str):
+    store.append(example_record())
+    (path,) = store.directory.iterdir()
+    with_value(path, column, None)
+    with pytest.raises(DatasetError, match=rf"{path.name} has rows whose {column} is null; move it elsewhere"):
+        store.read()
+
+
+def test_a_run_is_read_beside_rows_of_other_runs_that_are_no_records(store: RecordStore):
+    store.append(example_record(0, "good"))
+    store.append(example_record(1, "bad"))
+    (path,) = (path for path in store.directory.iterdir() if "bad" in pq.read_table(path)["run"].to_pylist())
+    with_value(path, "model_json", NESTED)
+    assert store.read(run="good") == [example_record(0, "good")]
 
 
 def test_a_seed_of_more_than_64_bits_is_refused_with_a_sentence(store: RecordStore):
