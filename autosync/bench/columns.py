@@ -6,6 +6,10 @@ from autosync.dataset import ResultColumn
 
 __all__ = ["CELLS", "LIVE", "SEARCHES"]
 
+VERSION = ResultColumn(
+    "version", "text", "none", "of what made the row, by `versions`; null in rows of before there were any", later=True
+)
+
 SEARCHES = (
     ResultColumn("cell", "text", "none", "model and cluster that were searched on"),
     ResultColumn("data", "text", "none", "digest of the cell's records"),
@@ -29,6 +33,7 @@ SEARCHES = (
     ResultColumn("clock_seconds", "numbers", "s", "when each trial ended, by the recorded lengths of trials"),
     ResultColumn("search_seconds", "number", "s", "processor time of the searcher, all trials together"),
     ResultColumn("code", "text", "none", "digest of autosync's source"),
+    VERSION,
 )
 """A row is one replayed search."""
 
@@ -52,6 +57,7 @@ CELLS = (
     ResultColumn("within_5_percent", "integer", "strategies", "that are within 5 % of the best"),
     ResultColumn("log10_size", "number", "none", "logarithm of the number of strategies in the space"),
     ResultColumn("effective_dimension", "number", "variables", "equally free, that would make as large a space"),
+    VERSION,
 )
 """A row says what the pool of a cell is like."""
 
@@ -87,5 +93,6 @@ LIVE = (
     ResultColumn("measured_seconds", "numbers", "s", "median step time of each trial; null when none"),
     ResultColumn("hits", "flags", "none", "whether each trial was faster than the best baseline by 2 standard errors"),
     ResultColumn("code", "text", "none", "digest of autosync's source"),
+    VERSION,
 )
 """A row is one live search."""

@@ -15,6 +15,7 @@ from autosync.bench.facts import facts_of
 from autosync.bench.live import LiveJob, row_of, run_command, run_live
 from autosync.bench.replaying import SEEDS_A_JOB, Replaying, SearchJob
 from autosync.bench.transfer import checkpoint_of, strange_to
+from autosync.bench.versions import FACTS, of_live
 from autosync.dataset import ResultStore
 from autosync.spec.codec import digest
 from autosync.tune.recorded.cells import Cell, read_cells
@@ -90,7 +91,7 @@ def live(
         checkpoint = checkpoint_of(strange, out / "checkpoints", ALL_MEMBERS, None) if strange else None
         status = run_live(job, out, checkpoint, run)
         if status == 0:
-            store.write(job.key, [row_of(job, out) | {"code": code}])
+            store.write(job.key, [row_of(job, out) | {"code": code, "version": of_live(job.searcher)}])
         else:
             say(f"It ended with status {status}; the others go on.")
             failed += 1
@@ -108,8 +109,9 @@ def merge(out: Path, say: Say) -> None:
 def _write_facts(cells: Sequence[Cell], out: Path, say: Say) -> None:
     store = ResultStore.create(out / "cells", CELLS)
     for cell in cells:
-        if cell.digest not in store:
-            store.write(cell.digest, [facts_of(cell)])
+        key = digest([cell.digest, FACTS])
+        if key not in store:
+            store.write(key, [facts_of(cell) | {"version": FACTS}])
         say(f"{cell.name}: {len(cell.trials)} strategies, {cell.baseline_seconds / cell.best_seconds:.2f} x to gain")
 
 

@@ -13,6 +13,7 @@ from typing import Any, final
 
 from autosync.bench.bench_error import BenchError
 from autosync.bench.contenders import OURS
+from autosync.bench.versions import of_live
 from autosync.cost import step_bound
 from autosync.errors import AutosyncError
 from autosync.report.findings import Findings
@@ -74,7 +75,9 @@ class LiveJob:
     @property
     def key(self) -> str:
         chosen = [self.searcher, self.seed, self.trials, self.control, self.without_rule, list(self.more)]
-        return digest([FORMAT, self.cell.model, self.cell.cluster, *chosen, self.taught_on, FRAME_BYTES])
+        return digest(
+            [FORMAT, self.cell.model, self.cell.cluster, *chosen, self.taught_on, FRAME_BYTES, of_live(self.searcher)]
+        )
 
     @property
     def may_be_taught(self) -> bool:

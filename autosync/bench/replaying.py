@@ -18,6 +18,7 @@ from autosync.bench.contenders import CONTENDERS, TRANSFERRING, Known, Start
 from autosync.bench.drawn import drawn_cell
 from autosync.bench.pooled_simulator import Memory
 from autosync.bench.transfer import checkpoint_of
+from autosync.bench.versions import of_replay
 from autosync.search import run_search
 from autosync.space import SearchSpace
 from autosync.spec.codec import digest
@@ -62,7 +63,7 @@ class SearchJob:
     @property
     def key(self) -> str:
         chosen = [self.searcher, self.baselines, self.trials, self.first_seed, SEEDS_A_JOB, self.taught_on]
-        return digest([FORMAT, self.data, *chosen, *(["drawn"] if self.drawn else [])])
+        return digest([FORMAT, self.data, *chosen, *(["drawn"] if self.drawn else []), of_replay(self.searcher)])
 
     def __str__(self) -> str:
         without = "" if self.baselines else ", no baselines given"
@@ -161,6 +162,7 @@ def searched(
         "hits": [cell.is_hit(each) for each in records],
         "clock_seconds": clocks,
         "search_seconds": thought,
+        "version": of_replay(job.searcher),
     }
 
 

@@ -30,6 +30,7 @@ from autosync.bench.replay_tables import (
     targets_table,
 )
 from autosync.bench.standings import CLOSE, YARDSTICK, Standings
+from autosync.bench.versions import latest, of_live, of_replay, versions_in_words
 from autosync.dataset import ResultStore
 from autosync.simulator.evaluation.pictures import RC
 from autosync.simulator.evaluation.tables import Table
@@ -52,7 +53,8 @@ Rows = list[dict[str, Any]]
 @final
 @dataclass(frozen=True)
 class Material:
-    """The results in a folder: of each cell, those on the most records that it was searched with."""
+    """The results in a folder: of each cell, those on the most records that it was searched with; of each searcher,
+    those of one version."""
 
     facts: Rows
     searches: Rows
@@ -62,15 +64,17 @@ class Material:
     @classmethod
     def read(cls, out: Path) -> Material:
         newest: dict[str, dict[str, Any]] = {}
-        for row in sorted(ResultStore(out / "cells", CELLS).read(), key=lambda row: row["records"]):
+        for row in sorted(
+            ResultStore(out / "cells", CELLS).read(), key=lambda row: (row["records"], row["version"] or "")
+        ):
             newest[row["cell"]] = row
         facts = [newest[name] for name in sorted(newest)]
         current = {row["data"] for row in facts}
         searches, drawn = (
-            [row for row in ResultStore(out / kind, SEARCHES).read() if row["data"] in current]
+            latest([row for row in ResultStore(out / kind, SEARCHES).read() if row["data"] in current], of_replay)
             for kind in ("searches", "drawn")
         )
-        return cls(facts, searches, drawn, ResultStore(out / "live", LIVE).read())
+        return cls(facts, searches, drawn, latest(ResultStore(out / "live", LIVE).read(), of_live))
 
     def standings(self, baselines: bool, drawn: bool = False) -> Standings:
         """Of searches that began with the baselines, or of those that had to find them; with noise as it was recorded,
@@ -124,7 +128,9 @@ def _heading(material: Material) -> str:
     lines = ["# Benchmarks of the search", ""]
     replayed = [*material.searches, *material.drawn]
     lines.append(f"{len(replayed)} replayed searches and {len(material.live)} live ones.")
-    for how, rows in (("replayed", replayed), ("live", material.live)):
+    for how, rows, version_of in (("replayed", replayed, of_replay), ("live", material.live, of_live)):
+        if rows:
+            lines.append(f"Versions of the {how} ones: {versions_in_words(rows, version_of)}.")
         codes = Counter(row["code"] for row in rows)
         if len(codes) > 1:
             counts = ", ".join(f"{count} with {code}" for code, count in codes.most_common())

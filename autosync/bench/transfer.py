@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from autosync.bench.contenders import MEMBERS, NETWORK, untaught
+from autosync.bench.versions import TAUGHT
 from autosync.cost import Replay
 from autosync.spec import RuntimeRecord
 from autosync.spec.codec import digest
@@ -25,7 +26,7 @@ def checkpoint_of(
     """A checkpoint of `NETWORK`, an ensemble of `members` taught on `most_records` of `cells`, all when None; made once
     and kept in `folder`.
     """
-    path = folder / digest([NETWORK, members, most_records, sorted(cell.digest for cell in cells)])
+    path = folder / digest([NETWORK, members, most_records, sorted(cell.digest for cell in cells), f"version {TAUGHT}"])
     if not path.exists():
         simulator = untaught(Replay(), members=members)
         simulator.fit(_records(cells, most_records))

@@ -36,12 +36,16 @@ TYPES = {
 @final
 @dataclass(frozen=True)
 class ResultColumn:
-    """One column; `kind` is one of text, flag, integer, number, or, for lists of them, texts, flags, numbers."""
+    """One column; `kind` is one of text, flag, integer, number, or, for lists of them, texts, flags, numbers.
+
+    Files of before there was a `later` one are read as if it were null.
+    """
 
     name: str
     kind: str
     unit: str
     meaning: str
+    later: bool = False
 
 
 @final
@@ -121,12 +125,18 @@ class ResultStore:
         return self.directory / f"{key}.parquet"
 
     def _table(self, path: Path) -> pa.Table:
-        return read_table(path, lambda schema: self._check(schema, path))
+        table = read_table(path, lambda schema: self._check(schema, path))
+        for column in self.columns:
+            if column.name not in table.column_names:
+                table = table.append_column(self._schema.field(column.name), pa.nulls(len(table), TYPES[column.kind]))
+        return table
 
     def _check(self, schema: pa.Schema, path: Path) -> None:
-        if schema.names != self._schema.names:
+        known = [each.name for each in self.columns if not each.later or each.name in schema.names]
+        if schema.names != known:
             raise DatasetError(f"{path} has other columns than these results have: {listed(schema.names)}; remove it.")
-        for found, wanted in zip(schema, self._schema, strict=True):
+        for found in schema:
+            wanted = self._schema.field(found.name)
             if found.type != wanted.type:
                 raise DatasetError(f"In {path} {found.name!r} is {found.type}, not {wanted.type}; remove it.")
 

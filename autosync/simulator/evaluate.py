@@ -54,12 +54,13 @@ def main(arguments: Sequence[str] | None = None, builders: Mapping[str, Builder]
 @click.option("--seeds", type=click.IntRange(1), help="Seeds of everything drawn at random.  [default: 5]")
 @click.option("--most-records", type=click.IntRange(10), help="Records fitted at most, but for curves and shots.")
 @click.option("--quick", "is_quick", is_flag=True, help="Two seeds, few records: minutes, and wide intervals.")
+@click.option("--report-only", is_flag=True, help="Fit nothing; write the report from the results there are.")
 @click.pass_obj
 def command(builders: Mapping[str, Builder], /, data: Path, out: Path | None, **given: Any) -> None:
     """Fit the simulators on recorded step times and test them on others; tables and pictures go to --out.
 
     May be stopped at any moment; the same command goes on. The report shows all results there are, of earlier
-    commands too, as far as the records are the same.
+    commands too, as far as the records are the same; of each simulator, those of its latest version.
     """
     simulators = _chosen("--simulators", given["simulators"], builders)
     experiments = _chosen("--only", given["only"], EXPERIMENTS)
@@ -70,7 +71,7 @@ def command(builders: Mapping[str, Builder], /, data: Path, out: Path | None, **
         click.echo(f"Passed over: {sentence}")
     out = out or data / "evaluation"
     evaluation = Evaluation(cells, settings, builders, Journal(out / "results.jsonl"))
-    done = evaluation.run(experiments, simulators, time.process_time, click.echo)
+    done = 0 if given["report_only"] else evaluation.run(experiments, simulators, time.process_time, click.echo)
     click.echo(f"{done} results are new. The report: {write_report(out, evaluation.findings(), left_out)}")
 
 

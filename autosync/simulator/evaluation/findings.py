@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autosync.simulator.evaluation.cells import Cell, Measurement
-from autosync.simulator.evaluation.jobs import Job, Result, jobs_of
+from autosync.simulator.evaluation.jobs import UNVERSIONED, Job, Result, jobs_of
 from autosync.simulator.evaluation.metrics import Forecasts
 from autosync.simulator.evaluation.noise import second_look
 from autosync.simulator.evaluation.scores import BySeed, Scores, scores_of
@@ -43,7 +43,10 @@ class Point(NamedTuple):
 @final
 @dataclass(eq=False)
 class Findings:
-    """The results of `cells` that are in `results`, by the keys of their jobs."""
+    """The results of `cells` that are in `results`, by the keys of their jobs: of each simulator, those of one version.
+
+    That is the latest of which there is any result.
+    """
 
     cells: Sequence[Cell]
     settings: EvaluationSettings
@@ -51,12 +54,14 @@ class Findings:
     results: Mapping[str, Result]
     _jobs: dict[Subject, list[Job]] = field(default_factory=dict, init=False)
     _scores: dict[tuple[Subject, bool], Scores | None] = field(default_factory=dict, init=False)
+    versions: dict[str, int] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         for experiment in EXPERIMENTS:
             for job in jobs_of(experiment, self.cells, self.settings, self.builders):
                 subject = Subject(experiment, job.simulator, job.ablation, job.task.size)
                 self._jobs.setdefault(subject, []).append(job)
+        self.versions = {name: self._shown(name, builder.version) for name, builder in self.builders.items()}
 
     @property
     def simulators(self) -> tuple[str, ...]:
@@ -71,9 +76,9 @@ class Findings:
         return sorted({each.size for each in self._jobs if each.experiment == experiment and each.size is not None})
 
     def done(self) -> tuple[int, int]:
-        """How many different jobs have a result, and how many there are."""
-        keys = {job.key for jobs in self._jobs.values() for job in jobs}
-        return sum(key in self.results for key in keys), len(keys)
+        """How many different jobs have a result that is shown, and how many there are."""
+        found = {job.key: self._result(job) for jobs in self._jobs.values() for job in jobs}
+        return sum(result is not None for result in found.values()), len(found)
 
     def scores(self, subject: Subject, targets_only: bool = False) -> Scores | None:
         """Over all cells that are tested, or the target cells among them; None before all of one seed are done."""
@@ -97,11 +102,12 @@ class Findings:
             by_seed.setdefault(job.task.seed, []).append(job)
         found: dict[str, list[Forecasts]] = {}
         for seed in sorted(by_seed):
-            if not all(job.key in self.results for job in by_seed[seed]):
+            results = [result for job in by_seed[seed] if (result := self._result(job)) is not None]
+            if len(results) < len(by_seed[seed]):
                 break
-            for job in by_seed[seed]:
+            for job, result in zip(by_seed[seed], results, strict=True):
                 for cell in job.task.test:
-                    found.setdefault(cell.name, []).append(_forecasts(cell, self.results[job.key]))
+                    found.setdefault(cell.name, []).append(_forecasts(cell, result))
         return found
 
     def second_look(self) -> Scores | None:
@@ -132,8 +138,20 @@ class Findings:
     def speed(self, simulator: str) -> list[Result]:
         """Results about the simulator's speed."""
         jobs = [job for subject, jobs in self._jobs.items() if subject.experiment == "speed" for job in jobs]
-        keys = {job.key for job in jobs if job.simulator == simulator}
-        return [result for key, result in self.results.items() if key in keys]
+        found = {job.key: self._result(job) for job in jobs if job.simulator == simulator}
+        return [result for result in found.values() if result is not None]
+
+    def _result(self, job: Job) -> Result | None:
+        return self.results.get(job.key_of(self.versions[job.simulator]))
+
+    def _shown(self, simulator: str, version: int) -> int:
+        """The latest version up to `version` that any result is of; `version` when there is none at all."""
+        jobs = [job for jobs in self._jobs.values() for job in jobs if job.simulator == simulator]
+        known = (each for each in range(version, UNVERSIONED - 1, -1) if any(self._has(job, each) for job in jobs))
+        return next(known, version)
+
+    def _has(self, job: Job, version: int) -> bool:
+        return job.key_of(version) in self.results
 
 
 def _forecasts(cell: Cell, result: Result) -> Forecasts:

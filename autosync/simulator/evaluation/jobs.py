@@ -19,11 +19,13 @@ from autosync.simulator.evaluation.tasks import Task, tasks_of
 from autosync.spec import RuntimeRecord
 from autosync.spec.codec import digest
 
-__all__ = ["Fits", "Job", "Prediction", "Result", "carried_out", "jobs_of"]
+__all__ = ["UNVERSIONED", "Fits", "Job", "Prediction", "Result", "carried_out", "jobs_of"]
 
 FloatArray = npt.NDArray[np.float64]
 Clock = Callable[[], float]
 SPEED = "speed/3"
+UNVERSIONED = 0
+"""The version of results whose keys have none."""
 DIGITS = 6
 """Of log seconds that are kept: a millionth of a step's time."""
 WARM_UP = 100
@@ -34,18 +36,27 @@ KEPT = 40
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """A task for a simulator. Jobs with one `key` have one result: of a simulator that is not random, for all seeds."""
+    """A task for a simulator. Jobs with one `key` have one result: of a simulator that is not random, for all seeds.
+
+    `version` is the simulator's.
+    """
 
     task: Task
     simulator: str
     ablation: str
     random: bool
+    version: int
 
     @cached_property
     def key(self) -> str:
+        return self.key_of(self.version)
+
+    def key_of(self, version: int) -> str:
+        """The key of its result by another version of the simulator; `UNVERSIONED` is what keys were before."""
         kind = SPEED if self.task.experiment == "speed" else "predictions"
         seed = self.task.seed if self.random or kind == SPEED else None
-        return digest([kind, self.task.data_digest, self.simulator, self.ablation, seed])
+        numbered = [] if version == UNVERSIONED else [f"version {version}"]
+        return digest([kind, self.task.data_digest, self.simulator, self.ablation, seed, *numbered])
 
     @cached_property
     def fit_key(self) -> str:
@@ -110,7 +121,10 @@ def jobs_of(
         for task in tasks_of(experiment, cells, settings, seed):
             for name, builder in builders.items():
                 if experiment in builder.only:
-                    yield from (Job(task, name, each, builder.random) for each in _ablations(experiment, builder))
+                    yield from (
+                        Job(task, name, each, builder.random, builder.version)
+                        for each in _ablations(experiment, builder)
+                    )
 
 
 def _ablations(experiment: str, builder: Builder) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ import matplotlib as mpl
 from autosync.simulator.evaluation.answers import TABLES
 from autosync.simulator.evaluation.cells import EvaluationError
 from autosync.simulator.evaluation.findings import Findings, Subject
+from autosync.simulator.evaluation.jobs import UNVERSIONED
 from autosync.simulator.evaluation.pictures import PICTURES, RC
 from autosync.simulator.evaluation.settings import AS_IT_IS
 from autosync.simulator.evaluation.tables import Table
@@ -55,6 +56,7 @@ def _page(findings: Findings, tables: Sequence[Table], pictures: Sequence[str], 
         + INTERVALS.format(resamples=findings.settings.resamples),
         "",
     ]
+    lines += [_versions(findings), ""]
     if passed_over:
         lines += ["Passed over:", "", *(f"- {sentence}" for sentence in passed_over), ""]
     for table in tables:
@@ -62,6 +64,19 @@ def _page(findings: Findings, tables: Sequence[Table], pictures: Sequence[str], 
         if table.name in pictures:
             lines += [f"![{table.title}]({table.name}.svg)", ""]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _versions(findings: Findings) -> str:
+    """Which version of each simulator the page shows."""
+    of_version: dict[tuple[int, int], list[str]] = {}
+    for name, builder in findings.builders.items():
+        of_version.setdefault((findings.versions[name], builder.version), []).append(name)
+    said = []
+    for (shown, now), names in of_version.items():
+        which = f"version {shown}" if shown != UNVERSIONED else "the time before simulators had versions"
+        outdated = f", of which there is version {now} now" if shown != now else ""
+        said.append(f"of {which}: {', '.join(names)}{outdated}")
+    return f"Results are {'; '.join(said)}."
 
 
 def _figures(findings: Findings, passed_over: Sequence[str]) -> dict[str, Any]:
@@ -84,6 +99,7 @@ def _figures(findings: Findings, passed_over: Sequence[str]) -> dict[str, Any]:
     return {
         "settings": vars(findings.settings),
         "cells": {cell.name: len(cell.measurements) for cell in findings.cells},
+        "versions": findings.versions,
         "targets": [each.to_json() for each in targets(findings)],
         "second_trial": None if look is None else {name: estimate.to_json() for name, estimate in look.items()},
         "scores": scores,

@@ -99,6 +99,9 @@ class Learned:
 class Builder:
     """Makes a simulator from a seed and one of `ablations`; one that is not `random` is the same for every seed.
 
+    `version` goes into the keys of its results: raise it by one whenever what it predicts may be another than before,
+    so that results of older code are kept, and not taken for its own.
+
     It is asked for all experiments, or for those of `only`: a control need not be taken through all, and what
     predicts as another does where it counts is asked for its speed.
     """
@@ -109,8 +112,10 @@ class Builder:
         random: bool = False,
         ablations: Sequence[str] = (),
         only: Sequence[str] = EXPERIMENTS,
+        version: int = 1,
     ) -> None:
         self._build, self.random, self.ablations, self.only = build, random, tuple(ablations), tuple(only)
+        self.version = version
 
     def __call__(self, seed: int, ablation: str = AS_IT_IS) -> Evaluated:
         if ablation not in (AS_IT_IS, *self.ablations):

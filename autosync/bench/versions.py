@@ -1,0 +1,62 @@
+"""Versions of what makes results: they are in the results' keys, so that those of older code do not count as done.
+
+Raise one by one whenever what it makes may be another than before. A digest of the source, which rows hold too, would
+change with every comment.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+__all__ = ["FACTS", "TAUGHT", "latest", "of_live", "of_replay", "versions_in_words"]
+
+REPLAY = 1
+"""Of recorded trials as a searcher meets them: cells, pools, their clock, drawn noise."""
+
+ENGINE = 1
+"""Of how steps are carried out and timed: the engine and trials."""
+
+FACTS = "1"
+"""Of a cell's own figures."""
+
+TAUGHT = 1
+"""Of the simulators that other cells teach before a search, which are kept too."""
+
+SEARCHERS: Mapping[str, int] = {}
+"""By name, where it is not 1. A searcher is what proposes and all that it asks: spaces, baselines, simulators."""
+
+Row = Mapping[str, Any]
+
+
+def of_replay(searcher: str) -> str:
+    return f"replay {REPLAY}, searcher {SEARCHERS.get(searcher, 1)}"
+
+
+def of_live(searcher: str) -> str:
+    return f"engine {ENGINE}, searcher {SEARCHERS.get(searcher, 1)}"
+
+
+def latest(rows: Sequence[dict[str, Any]], version_of: Callable[[str], str]) -> list[dict[str, Any]]:
+    """The rows of one version of each searcher: its present one by `version_of`, else that of which there are most."""
+    counts: dict[str, Counter[str | None]] = {}
+    for row in rows:
+        counts.setdefault(row["searcher"], Counter())[row["version"]] += 1
+    shown = {
+        name: version_of(name) if version_of(name) in found else max(found, key=lambda each: (found[each], each or ""))
+        for name, found in counts.items()
+    }
+    return [row for row in rows if row["version"] == shown[row["searcher"]]]
+
+
+def versions_in_words(rows: Sequence[Row], version_of: Callable[[str], str]) -> str:
+    """Of which version the `rows` of each searcher are, and whether it has another by now."""
+    names: dict[tuple[str | None, bool], dict[str, None]] = {}
+    for row in rows:
+        outdated = row["version"] != version_of(row["searcher"])
+        names.setdefault((row["version"], outdated), {})[row["searcher"]] = None
+    return "; ".join(
+        f"{version or 'of before there were versions'}{' (there is a later one)' if outdated else ''}: {', '.join(own)}"
+        for (version, outdated), own in names.items()
+    )
