@@ -63,11 +63,16 @@ FEATURES = (
     "log_shards_a_variable",
     "servers_used_share",
 )
+"""In the order that the checkpoint in `autosync/simulator/pretrained` was fitted on. When that is next fitted anew,
+`collective_payload_share` comes last, with the next `FEATURES_VERSION`; no record that it learned from has collectives.
+"""
 
 FloatArray = npt.NDArray[np.float64]
 REDUCED_KINDS = (*(each for each in ALGORITHMS if each not in SEEN_AS), "all_gather")
 SERVED_KINDS = ("dense_server", "local_copy", "sparse_server")
-KINDS = (*REDUCED_KINDS, "gathered_rows", *SERVED_KINDS)
+KINDS = (*(each for each in REDUCED_KINDS if each != "collective"), "gathered_rows", *SERVED_KINDS)
+"""Those whose share is a feature."""
+
 GRADIENT, TOUCHED = Quantities._fields.index("gradient_bytes"), Quantities._fields.index("touched_bytes")
 
 
@@ -168,7 +173,7 @@ def _count_columns(used: Used, loads: Loads) -> dict[str, FloatArray]:
 
 
 def _kind(what: str, server: str, local_copy: bool) -> str:
-    """One of `KINDS`, or a channel that counts no gradients."""
+    """One of `REDUCED_KINDS` or of `KINDS`, or a channel that counts no gradients."""
     del server
     if what in ("dense_server", "pull"):
         return "local_copy" if local_copy else "dense_server"
