@@ -73,7 +73,8 @@ class Schema:
         if not places and version < column.since:
             return pa.chunked_array([pa.array([column.fill] * table.num_rows, kind)])
         if len(places) != 1:
-            raise DatasetError(f"{where} lacks the column {column.name!r} of records; move it elsewhere.")
+            has = "lacks" if not places else "has more than once"
+            raise DatasetError(f"{where} {has} the column {column.name!r} of records; move it elsewhere.")
         if table.column(places[0]).null_count and not column.nullable:
             raise DatasetError(f"{where} has rows whose {column.name} is null; move it elsewhere.")
         try:
