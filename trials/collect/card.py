@@ -13,6 +13,7 @@ from typing import Any
 
 from autosync.dataset import RecordStore
 from autosync.errors import DatasetError
+from autosync.spec import RuntimeRecord, canonical_json
 from trials.collect.folder import Folder
 from trials.collect.plan import cell_of
 
@@ -22,11 +23,8 @@ BEGIN, END = "<!-- figures: written by python -m trials.collect --card -->", "<!
 
 Row = Mapping[str, Any]
 
-COLUMNS = (
+FIELDS = (
     "run",
-    "model_name",
-    "cluster_digest",
-    "strategy_digest",
     "outcome",
     "reason",
     "purpose",
@@ -38,8 +36,8 @@ COLUMNS = (
     "median_seconds",
     "load_average",
     "host",
-    "versions",
 )
+"""Of a record, as they are."""
 
 CELL_HEADER = (
     "model @ cluster",
@@ -64,8 +62,7 @@ def write_card(folder: Folder) -> None:
     _, end, after = rest.partition(END)
     if not (begin and end):
         raise DatasetError(f"The data card {folder.card} must hold the lines {BEGIN!r} and {END!r}; add them.")
-    rows = RecordStore(folder.records).read_table(COLUMNS).to_pylist()
-    figures = "\n".join(card_lines(rows))
+    figures = "\n".join(card_lines([_row(record) for record in RecordStore(folder.records).read()]))
     folder.card.write_text(f"{before}{BEGIN}\n{figures}\n{END}{after}", encoding="utf-8")
 
 
@@ -86,6 +83,15 @@ def card_lines(rows: Sequence[Row]) -> Iterator[str]:
     yield from _noise(rows)
     yield ""
     yield from _failures(rows)
+
+
+def _row(record: RuntimeRecord) -> Row:
+    return {name: getattr(record, name) for name in FIELDS} | {
+        "model_name": record.model.name,
+        "cluster_digest": record.cluster.digest,
+        "strategy_digest": record.strategy.digest,
+        "versions": canonical_json(dict(record.versions)),
+    }
 
 
 def _overview(rows: Sequence[Row]) -> Iterator[str]:
