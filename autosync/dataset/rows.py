@@ -103,11 +103,15 @@ class RecordReader:
     def record(self, row: Mapping[str, Any], where: str) -> RuntimeRecord:
         """The record in `row`. Raises `DatasetError`, naming its file `where`, when that breaks a rule of records."""
         try:
+            model = self._shared(ModelSpec.from_json, "model_json", row)
+            strategy = self._shared(Strategy.from_json, "strategy_json", row)
+            if strategy.by_name.keys() != model.by_name.keys():
+                raise SpecError("Its strategy decides of other variables than its model has.")
             return RuntimeRecord(
-                model=self._shared(ModelSpec.from_json, "model_json", row),
+                model=model,
                 cluster=self._shared(ClusterSpec.from_json, "cluster_json", row),
                 protocol=self._shared(TimingProtocol.from_json, "protocol_json", row),
-                strategy=self._shared(Strategy.from_json, "strategy_json", row),
+                strategy=strategy,
                 step_seconds=tuple(row["step_seconds"]),
                 versions=self._shared(_versions, "versions", row),
                 **{name: row[name] for name in PLAIN},

@@ -91,20 +91,23 @@ def flipped(data: Path) -> None:
     """A bit of what steps took."""
     group = pq.read_metadata(records_in(data)).row_group(0)
     (steps,) = (each for each in map(group.column, range(group.num_columns)) if "step_seconds" in each.path_in_schema)
-    at, content = steps.data_page_offset + steps.total_compressed_size // 2, records_in(data).read_bytes()
+    at, content = steps.dictionary_page_offset + steps.total_compressed_size // 2, records_in(data).read_bytes()
     records_in(data).write_bytes(content[:at] + bytes([content[at] ^ 16]) + content[at + 1 :])
 
 
 def repeated(table: pa.Table, rows: int) -> pa.Table:
     """The first row so many times, as dictionaries, which take next to nothing on disk."""
-    none = pa.array(np.zeros(rows, "int8"))
-    return pa.table(
-        {
-            field.name: pa.DictionaryArray.from_arrays(none, table.column(field.name).slice(0, 1).combine_chunks())
-            for field in table.schema
-            if not pa.types.is_nested(field.type) and table.column(field.name)[0].is_valid
-        }
-    )
+    same, steps = pa.array(np.zeros(rows, "int8")), np.arange(rows + 1, dtype="int32")
+    columns = {}
+    for field in table.schema:
+        first = table.column(field.name).slice(0, 1).combine_chunks()
+        if pa.types.is_nested(field.type):
+            columns[field.name] = pa.ListArray.from_arrays(pa.array(steps), pa.array(np.full(rows, 0.125)))
+        elif first.null_count:
+            columns[field.name] = pa.nulls(rows, field.type)
+        else:
+            columns[field.name] = pa.DictionaryArray.from_arrays(same, first)
+    return pa.table(columns)
 
 
 def listed(table: pa.Table) -> pa.Table:

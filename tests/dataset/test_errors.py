@@ -172,6 +172,15 @@ def test_a_row_without_a_value_that_all_have_is_refused(store: RecordStore, colu
         store.read()
 
 
+def test_a_strategy_of_another_model_is_refused(store: RecordStore):
+    store.append(example_record())
+    (path,) = store.directory.iterdir()
+    strategy = pq.read_table(path)["strategy_json"][0].as_py()
+    with_value(path, "strategy_json", strategy.replace('"variable":"', '"variable":"no ', 1))
+    with pytest.raises(DatasetError, match=r"is no valid record: Its strategy decides of other variables than its"):
+        store.read()
+
+
 def test_a_run_is_read_beside_rows_of_other_runs_that_are_no_records(store: RecordStore):
     store.append(example_record(0, "good"))
     store.append(example_record(1, "bad"))
