@@ -33,7 +33,7 @@ def ray_dataset(directory: Path) -> ray.data.Dataset:
     """A lazy dataset of the rows in `directory` (columns: `autosync.dataset.COLUMNS`), read by Ray on this node.
 
     Starts Ray when it is not running. The files must not be compacted before the dataset is read.
-    Raises `DatasetError` when there are no records; reading raises it, within Ray's own error, for a damaged file.
+    Raises `DatasetError` when there are no records; reading a damaged file raises Ray's own error, which tells it.
     """
     return _dataset(directory)
 
@@ -53,10 +53,10 @@ def read_rows(directory: Path, columns: Sequence[str], ids: Collection[str] | No
                 if wanted is not None:
                     rows = rows.filter(lambda row: row["record_id"] in wanted, num_cpus=0)
                 return list(rows.take_all())
-        except DatasetError as error:  # Ray's error of a task is an instance of the task's own too
-            raise DatasetError(str(error.cause) if isinstance(error, RayTaskError) else str(error)) from None
         except (FileNotFoundError, RayTaskError) as error:
             if "FileNotFound" not in f"{type(error).__name__}{error}":
+                for path in RecordStore(directory).current_files():  # Ray's error is pages long: read what failed here
+                    read_file(path, columns=columns)
                 raise
     raise DatasetError(f"Files in {directory} keep vanishing while they are read; stop what deletes them.")
 
@@ -75,6 +75,7 @@ def records_with_ids(directory: Path, ids: Collection[str]) -> list[RuntimeRecor
 
 def _dataset(directory: Path, columns: Sequence[str] | None = None, **reading: Any) -> ray.data.Dataset:
     import ray.data
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     files = RecordStore(directory).current_files()
     if not files:
@@ -87,7 +88,9 @@ def _dataset(directory: Path, columns: Sequence[str] | None = None, **reading: A
     def rows(batch: pa.Table) -> pa.Table:
         return pa.concat_tables(read_file(Path(path), columns=columns) for path in batch.column("path").to_pylist())
 
-    return named.map_batches(rows, batch_size=1, batch_format="pyarrow", **reading)
+    # Only this node need have the files.
+    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+    return named.map_batches(rows, batch_size=1, batch_format="pyarrow", scheduling_strategy=here, **reading)
 
 
 @contextmanager
@@ -99,7 +102,7 @@ def _quietly() -> Iterator[None]:
     context, log = ray.data.DataContext.get_current(), logging.getLogger("ray.data")
     before, level = {name: getattr(context, name) for name in wanted if hasattr(context, name)}, log.level
     try:
-        log.setLevel(logging.ERROR)
+        log.setLevel(logging.CRITICAL)
         for name in before:
             setattr(context, name, wanted[name])
         with warnings.catch_warnings():

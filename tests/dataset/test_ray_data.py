@@ -5,12 +5,27 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pyarrow.parquet as pq
+import pytest
+
 from autosync.dataset import COLUMNS, RecordStore, ray_dataset, read_rows, records_with_ids
 from autosync.dataset.files import TEMPORARY_PREFIX, TEMPORARY_SUFFIX
 from autosync.dataset.rows import record_id
+from autosync.errors import DatasetError
 from tests.dataset.examples import example_record, failed_record
 
 OLD = Path(__file__).parents[1] / "data" / "records_v1.parquet"
+
+
+def flip_a_seed(directory: Path) -> Path:
+    """Turn a bit of the seeds in the largest file, which the ids, read first, do not tell of."""
+    path = max(directory.glob("records-*.parquet"), key=lambda each: each.stat().st_size)
+    group = pq.read_metadata(path).row_group(0)
+    (seeds,) = (each for each in map(group.column, range(group.num_columns)) if each.path_in_schema == "seed")
+    at, content = seeds.data_page_offset - 3, bytearray(path.read_bytes())  # the end of the dictionary before it
+    content[at] ^= 16
+    path.write_bytes(bytes(content))
+    return path
 
 
 def test_ray_data_reads_merged_and_single_files_beside_temporary_ones(tmp_path: Path):
@@ -31,6 +46,11 @@ def test_ray_data_reads_merged_and_single_files_beside_temporary_ones(tmp_path: 
         short = read_rows(tmp_path, ["record_id", "seed"])
         wanted = {row["record_id"] for row in short if row["seed"] not in (0, 2)}
         records = records_with_ids(tmp_path, wanted)
+        damaged = flip_a_seed(tmp_path)
+        with pytest.raises(
+            DatasetError, match=rf"^\S*{damaged.name} cannot be read as Parquet .*; move it elsewhere\.$"
+        ):
+            read_rows(tmp_path, ["record_id", "seed"])
     finally:
         ray.shutdown()
     assert sorted(row["seed"] for row in rows) == [0, 1, 2, 7]
