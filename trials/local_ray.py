@@ -14,6 +14,7 @@ import ray
 from autosync.errors import ClusterError
 from autosync.spec import ClusterSpec
 from trials.discovery import WORKERS_OF_A_SINGLE_NODE, check_room_here
+from trials.guard import guard_of_this_process
 from trials.interruption import ctrl_c_is_ignored
 from trials.labels import CORES_RESOURCE
 from trials.ray_settings import RAY_SETTINGS
@@ -51,7 +52,8 @@ def check_workers(workers: int | None, address: str | None) -> None:
 
 
 def start_ray(start: RayStart) -> str:
-    """Connect this process to Ray; what was done, in a sentence.
+    """Connect this process to Ray; what was done, in a sentence. A Ray started here ends with this process, even if that
+    is killed.
 
     Raises `ClusterError` when no cluster answers, or this machine has no room for so many workers.
     """
@@ -68,7 +70,7 @@ def start_ray(start: RayStart) -> str:
     cores = os.cpu_count() or 1
     # Worker processes share this machine's cores, so Ray is told of a slot for each and of the true count beside.
     slots = max(cores, (start.workers or WORKERS_OF_A_SINGLE_NODE) + 2)
-    with ctrl_c_is_ignored():
+    with ctrl_c_is_ignored(), guard_of_this_process().marks():
         context = ray.init(
             address="local",
             num_cpus=slots,
