@@ -36,7 +36,7 @@ class Guard:
     """Guards this process from now on, until `end` or its death. There is none where processes have no /proc."""
 
     def __init__(self, then: Sequence[str] = ()) -> None:
-        """`then` is a command to run after the rest; it gets this process's environment as it is now."""
+        """`then` is a command to run at last, from where this package lies and in this process's environment."""
         self._mark = uuid.uuid4().hex
         self._process: subprocess.Popen[bytes] | None = None
         if not Path("/proc/self/environ").exists():
@@ -105,7 +105,7 @@ def main(guarded_pid: str, mark: str, *then: str) -> None:
         time.sleep(LOOK_SECONDS)
     _end_all(mark.encode())
     if then:
-        subprocess.run(then, check=False)
+        subprocess.run(then, cwd=Path(__file__).parents[1], check=False)
 
 
 def _end_all(mark: bytes) -> None:

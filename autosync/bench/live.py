@@ -20,6 +20,7 @@ from autosync.report.findings import Findings
 from autosync.runs import read_run
 from autosync.spec.codec import digest
 from trials.emulate.shaping import FRAME_BYTES
+from trials.guard import guarded
 
 __all__ = ["INTERRUPTED", "LiveCell", "LiveJob", "command_of", "parse_cell", "row_of", "run_command", "run_live"]
 
@@ -132,12 +133,13 @@ def run_live(job: LiveJob, out: Path, checkpoint: Path | None, run: Callable[[Se
 
 def run_command(command: Sequence[str]) -> int:
     """The command's exit status. Ctrl-C reaches it by itself, and it is waited for while it tidies up."""
-    process = subprocess.Popen(command)
-    try:
-        return process.wait()
-    except KeyboardInterrupt:
-        process.wait()
-        return INTERRUPTED
+    with guarded():
+        process = subprocess.Popen(command)
+        try:
+            return process.wait()
+        except KeyboardInterrupt:
+            process.wait()
+            return INTERRUPTED
 
 
 def row_of(job: LiveJob, out: Path) -> Row:

@@ -25,6 +25,7 @@ from autosync.spec.codec import digest
 from autosync.tune.recorded.cells import Cell, read_cells
 from autosync.tune.recorded.pool import PoolSpace
 from autosync.tune.recorded.table import RecordedTable
+from trials.guard import guarded
 
 __all__ = ["FORMAT", "SEEDS_A_JOB", "Replaying", "SearchJob", "searched"]
 
@@ -88,7 +89,7 @@ class Replaying:
             records = _Records.read(self.data)
             yield from ((job, self._rows(job, records)) for job in jobs)
             return
-        with _one_thread_each(), ProcessPoolExecutor(processes, get_context("spawn")) as pool:
+        with _one_thread_each(), guarded(), ProcessPoolExecutor(processes, get_context("spawn")) as pool:
             futures = {pool.submit(self.in_other_process, job): job for job in jobs}
             try:
                 yield from ((futures[each], each.result()) for each in as_completed(futures))

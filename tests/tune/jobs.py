@@ -95,24 +95,28 @@ class Job:
 
     def kill_one(self, title: str) -> None:
         """SIGKILL to the first of its processes whose title begins so."""
-        pid = next(pid for pid in self._processes() if _file(pid, "cmdline").startswith(title.encode()))
-        os.kill(pid, signal.SIGKILL)
+        os.kill(self.titled(title)[0], signal.SIGKILL)
 
-    def left_behind(self) -> list[str]:
-        """Command lines of its processes that are still there some time after it has ended."""
-        deadline = time.monotonic() + LEAVING_SECONDS
-        while (alive := self._processes()) and time.monotonic() < deadline:
+    def titled(self, title: str) -> list[int]:
+        """Those of its processes whose title begins so, or whose program is called so."""
+        commands = {pid: _file(pid, "cmdline").partition(b"\0")[0].decode(errors="replace") for pid in self.processes()}
+        return [pid for pid, command in commands.items() if command.startswith(title) or Path(command).name == title]
+
+    def left_behind(self, seconds: float = LEAVING_SECONDS) -> list[str]:
+        """Command lines of its processes that are still there so long after it has ended."""
+        deadline = time.monotonic() + seconds
+        while (alive := self.processes()) and time.monotonic() < deadline:
             time.sleep(0.1)
         return [_file(pid, "cmdline").replace(b"\0", b" ").decode() for pid in alive]
 
     def end(self) -> None:
         """Kill whatever is left of it."""
-        for pid in self._processes():
+        for pid in self.processes():
             with suppress(ProcessLookupError):  # it may have gone by itself in between
                 os.kill(pid, signal.SIGKILL)
         self._process.wait()
 
-    def _processes(self) -> list[int]:
+    def processes(self) -> list[int]:
         """Living processes of the session, and those that left it but have its environment."""
         numbers = [int(each) for each in os.listdir("/proc") if each.isdigit()]
         return [pid for pid in numbers if self._is_ours(pid)]

@@ -16,6 +16,7 @@ from trials.emulate.requirements import check_machine, check_outside
 from trials.emulate.state import names_there_are
 from trials.emulate.status import status_lines
 from trials.emulate.topology import star_of
+from trials.guard import guarded
 from trials.rates import parse_rate
 
 __all__ = ["command", "main"]
@@ -68,10 +69,11 @@ def status_command(name: str) -> None:
 
 
 @command.command("down")
+@click.option("--if-orphaned", is_flag=True, help="Only one that a command made for itself, if that was killed.")
 @name_option
-def down_command(name: str) -> None:
+def down_command(name: str, if_orphaned: bool) -> None:
     """Remove an emulated cluster, or what a crash left of one."""
-    gone = down(name)
+    gone = down(name, if_orphaned)
     click.echo(f"Emulated cluster {name!r} is down." if gone else f"No emulated cluster {name!r} is up.{_others()}")
 
 
@@ -84,7 +86,8 @@ def exec_command(argv: tuple[str, ...], node: str | None, name: str) -> int:
     found = _found(name)
     host = found.host(node) if node else found.hosts[0]
     try:
-        return run_inside(host, argv)
+        with guarded():
+            return run_inside(host, argv)
     except FileNotFoundError:
         raise ClusterError(f"There is no command {argv[0]!r} to run; give one that is on the PATH.") from None
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import secrets
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from autosync.spec import ClusterSpec
 from trials.emulate.congestion import agree_on_congestion_control
 from trials.emulate.hosts import HEAD_PORT, Host, start_host
 from trials.emulate.network import make_network, processes_in, remove_namespace, there_already
-from trials.emulate.processes import end_all
+from trials.emulate.processes import Process, end_all
 from trials.emulate.quota import make_quota, quota_group, remove_quota
 from trials.emulate.ray_nodes import DASHBOARD_PORT, join_rays, start_head
 from trials.emulate.relay import start_relay
@@ -22,9 +23,13 @@ from trials.emulate.requirements import check_machine, check_outside
 from trials.emulate.signals import ending_unwinds
 from trials.emulate.state import State, folder_of, locked, read_state, remove_folder, write_state
 from trials.emulate.wiring import Wiring
+from trials.guard import guarded
 from trials.interruption import ctrl_c_waits
 
 __all__ = ["Emulated", "down", "emulated", "find", "of_state", "quota_of", "rack_of", "up"]
+
+LOCK_SECONDS = 10.0
+"""How long `down` waits for another command, which may be removing what a kill has left."""
 
 
 def _silent(_sentence: str) -> None:
@@ -48,11 +53,18 @@ class Emulated:
         return self.hosts[self.cluster.nodes.index(self.cluster.node(node))]
 
 
-def up(name: str, cluster: ClusterSpec, start_ray: bool = True, say: Callable[[str], None] = _silent) -> Emulated:
+def up(
+    name: str,
+    cluster: ClusterSpec,
+    start_ray: bool = True,
+    say: Callable[[str], None] = _silent,
+    owner: Process | None = None,
+) -> Emulated:
     """Make the emulated cluster `name`, or find it made; `say` is told in sentences what was not as usual.
 
     Links whose rate is stated or measured are slowed down to it, those with an assumed rate are left alone, latencies
-    are what the host has. Whatever fails, what was made until then is removed again. Raises `ClusterError`.
+    are what the host has. Whatever fails, what was made until then is removed again. It outlives this process, unless
+    that is its `owner`. Raises `ClusterError`.
     """
     check_machine()
     wiring = Wiring(name, cluster)
@@ -80,7 +92,14 @@ def up(name: str, cluster: ClusterSpec, start_ray: bool = True, say: Callable[[s
     with ending_unwinds():
         try:
             with locked(folder):
-                state = State(name, wiring.with_addresses, start_ray, namespaces=wiring.namespaces, cgroups=groups)
+                state = State(
+                    name,
+                    wiring.with_addresses,
+                    start_ray,
+                    namespaces=wiring.namespaces,
+                    cgroups=groups,
+                    owner=owner,
+                )
                 write_state(state)
                 return of_state(_make(state, wiring))
         except BaseException:
@@ -89,26 +108,39 @@ def up(name: str, cluster: ClusterSpec, start_ray: bool = True, say: Callable[[s
             raise
 
 
-def down(name: str) -> bool:
-    """Remove all that `up` made, half or whole; False when there is nothing. Raises `ClusterError`."""
-    if read_state(name) is None:
+def down(name: str, if_orphaned: bool = False) -> bool:
+    """Remove all that `up` made, half or whole; False when there is nothing. Raises `ClusterError`.
+
+    With `if_orphaned`, only what was made for a process that is gone.
+    """
+    state = read_state(name)
+    if state is None or (if_orphaned and not state.is_orphaned):
         return False
     check_machine()
-    with locked(folder_of(name)):
+    with ExitStack() as held:
+        try:
+            held.enter_context(locked(folder_of(name), LOCK_SECONDS))
+        except FileNotFoundError:
+            return False  # another command was faster
         state = read_state(name)
-        assert state is not None, "whoever removes the folder holds the lock"
+        if state is None or (if_orphaned and not state.is_orphaned):
+            return False
         check_outside(state.namespaces)
-        left = end_all(state.processes.values())
-        # A crash may have come between the start of a host and its record, so look into the networks too.
-        left += end_all(process for namespace in state.namespaces for process in processes_in(namespace))
-        if left:
-            raise ClusterError(f"Process {left[0].pid} of {name!r} does not end when killed; run `down` again later.")
-        for namespace in state.namespaces:
-            remove_namespace(namespace)
-        for group in state.cgroups:
-            remove_quota(Path(group))
-        remove_folder(state.folder)
+        _remove(state)
     return True
+
+
+def _remove(state: State) -> None:
+    left = end_all(state.processes.values())
+    # A crash may have come between the start of a host and its record, so look into the networks too.
+    left += end_all(process for namespace in state.namespaces for process in processes_in(namespace))
+    if left:
+        raise ClusterError(f"Process {left[0].pid} of {state.name!r} does not end when killed; run `down` again later.")
+    for namespace in state.namespaces:
+        remove_namespace(namespace)
+    for group in state.cgroups:
+        remove_quota(Path(group))
+    remove_folder(state.folder)
 
 
 def find(name: str) -> Emulated | None:
@@ -119,12 +151,16 @@ def find(name: str) -> Emulated | None:
 
 @contextmanager
 def emulated(name: str, cluster: ClusterSpec, start_ray: bool = True) -> Iterator[Emulated]:
-    """An emulated cluster for the length of a block. Raises `ClusterError` when `name` is up already."""
+    """An emulated cluster for the length of a block, or until this process is killed.
+
+    Raises `ClusterError` when `name` is up already.
+    """
     if find(name):
         raise ClusterError(f"An emulated cluster {name!r} is up already; take it down first, or give another name.")
-    with ending_unwinds():
+    remove = [sys.executable, "-m", "trials.emulate", "down", "--name", name, "--if-orphaned"]
+    with ending_unwinds(), guarded(then=remove):
         try:
-            yield up(name, cluster, start_ray)
+            yield up(name, cluster, start_ray, owner=Process.of(os.getpid()))
         finally:
             with ctrl_c_waits():
                 down(name)

@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -33,7 +34,10 @@ _NOTHING = ClusterSpec((Node("none", "127.0.0.1", 1.0),), (Link("none", "none", 
 
 @dataclass(frozen=True)
 class State:
-    """All that `down` may remove: namespaces, cgroups, processes by role (`host0`, `relay`), and the folder."""
+    """All that `down` may remove: namespaces, cgroups, processes by role (`host0`, `relay`), and the folder.
+
+    `owner` is the process that it was made for and is to go with, if there is one.
+    """
 
     name: str
     cluster: ClusterSpec
@@ -43,6 +47,11 @@ class State:
     cgroups: tuple[str, ...] = ()
     processes: dict[str, Process] = field(default_factory=dict)
     dashboard_url: str = ""
+    owner: Process | None = None
+
+    @property
+    def is_orphaned(self) -> bool:
+        return self.owner is not None and not self.owner.runs()
 
     @cached_property
     def folder(self) -> Path:
@@ -62,6 +71,7 @@ class State:
             "cgroups": list(self.cgroups),
             "processes": {role: asdict(process) for role, process in self.processes.items()},
             "dashboard_url": self.dashboard_url,
+            "owner": None if self.owner is None else asdict(self.owner),
         }
 
     @classmethod
@@ -75,6 +85,7 @@ class State:
             cgroups=tuple(document["cgroups"]),
             processes={role: Process(**process) for role, process in document["processes"].items()},
             dashboard_url=document["dashboard_url"],
+            owner=Process(**owner) if (owner := document.get("owner")) else None,
         )
 
 
@@ -132,19 +143,29 @@ def remove_folder(folder: Path) -> None:
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Hold the existing `folder` alone. Raises `ClusterError` while another command holds it."""
+def locked(folder: Path, patience_seconds: float = 0.0) -> Iterator[None]:
+    """Hold the existing `folder` alone. Raises `ClusterError` while another command holds it, and goes on to."""
     file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    deadline = time.monotonic() + patience_seconds
     try:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ClusterError(
-                f"Another command is making or removing {folder.name!r} at this moment; wait for it to end."
-            ) from None
+        while not _is_held(file):
+            if time.monotonic() >= deadline:
+                raise ClusterError(
+                    f"Another command is making or removing {folder.name!r} at this moment; wait for it to end."
+                )
+            time.sleep(0.05)
         yield
     finally:
         os.close(file)
+
+
+def _is_held(file: int) -> bool:
+    """Whether this process holds the open `file` now, and no other does."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _is_ours(folder: Path) -> bool:

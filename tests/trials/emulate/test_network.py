@@ -312,6 +312,50 @@ def test_a_request_to_end_leaves_nothing_either_while_it_is_made_or_when_it_is_u
         assert remains(name) == []
 
 
+def test_one_made_for_the_length_of_a_block_goes_with_a_process_that_is_killed_in_it(name: str) -> None:
+    code = (
+        "import sys\nfrom trials.emulate import lifecycle, run_inside, star_of\n"
+        "with lifecycle.emulated(sys.argv[1], star_of(2, 1.0, cores=0.5), start_ray=False) as made:\n"
+        "    print('up', flush=True)\n"
+        "    run_inside(made.hosts[1], ['sleep', '600'])"
+    )
+    with subprocess.Popen([sys.executable, "-c", code, name], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert find(name) is not None
+        process.kill()
+    check_gone(name)
+
+
+def check_gone(name: str) -> None:
+    """Within the time that nothing may outlive a command that was killed."""
+    deadline = time.monotonic() + 20
+    while (left := remains(name)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert left == []
+
+
+def test_a_cluster_that_is_nobodys_or_a_living_process_s_is_no_orphan(name: str) -> None:
+    up(name, star_of(1, 1.0), start_ray=False)
+    assert not down(name, if_orphaned=True)
+    assert down(name)
+    with emulated(name, star_of(1, 1.0), start_ray=False):
+        assert not down(name, if_orphaned=True)
+
+
+def test_a_command_on_a_node_goes_with_the_one_that_runs_it_there(name: str) -> None:
+    with emulated(name, star_of(1, 1.0), start_ray=False):
+        outer = subprocess.Popen(
+            [sys.executable, "-m", "trials.emulate", "exec", "--name", name, "--", "sh", "-c", "echo $$; sleep 600"],
+            stdout=subprocess.PIPE,
+        )
+        assert outer.stdout is not None
+        outer.stdout.readline()
+        outer.kill()
+        outer.wait()
+        outer.stdout.read()  # ends once nobody is left who could write
+
+
 def test_ignored_signals_stay_ignored(name: str) -> None:
     """As under nohup."""
     with emulated(name, star_of(1, 1.0), start_ray=False):
