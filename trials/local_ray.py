@@ -52,9 +52,9 @@ def check_workers(workers: int | None, address: str | None) -> None:
 
 
 def start_ray(start: RayStart) -> str:
-    """Connect this process to Ray; what was done, in a sentence. A Ray started here ends with this process, even if that
-    is killed.
+    """Connect this process to Ray; what was done, in a sentence.
 
+    A Ray that is started here ends with this process, even if that is killed.
     Raises `ClusterError` when no cluster answers, or this machine has no room for so many workers.
     """
     check_workers(start.workers, start.address)

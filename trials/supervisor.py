@@ -16,7 +16,7 @@ from trials.reasons import reason_of
 from trials.request import TrialRequest
 from trials.run import Stage
 from trials.seats import alike, machines_of, seated_like
-from trials.worker_set import SetSettings, WorkerDiedError, WorkerSet
+from trials.worker_set import ProcessDiedError, SetSettings, WorkerDiedError, WorkerSet
 
 __all__ = ["RaySettings", "Supervisor"]
 
@@ -63,10 +63,18 @@ class Supervisor:
     def start(self, model: str, captured: list[Any] | None = None) -> dict[str, Any]:
         """Start the workers, capture `model` (or take the one whose reference is in `captured`), and probe.
 
-        Gives model, notes, cluster, and the probe's report (None without a probe) as JSON, and a reference to the
-        captured model.
+        If a process dies on the way, all are started once more. Gives model, notes, cluster, and the probe's report
+        (None without a probe) as JSON, and a reference to the captured model.
         Raises `ModelError` or `ClusterError`, and then leaves no process behind.
         """
+        try:
+            return self._started(model, captured)
+        except ProcessDiedError as died:
+            described = self._started(model, captured)
+            again = f"{died} All processes were started once more."
+            return described | {"notes": [*described["notes"], again]}
+
+    def _started(self, model: str, captured: list[Any] | None) -> dict[str, Any]:
         self._set = self._new_set()
         try:
             if captured is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar, final
 
@@ -13,14 +13,15 @@ from ray.util.placement_group import placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from autosync.engine.capture_apart import CAPTURE_SECONDS, too_slow
-from autosync.errors import AutosyncError, ClusterError
+from autosync.errors import AutosyncError, ClusterError, ModelError
 from autosync.spec import ClusterSpec
 from trials.clock import Clock
 from trials.probe import Probing
 from trials.processes import ClientProcess, WorkerProcess
+from trials.reasons import reason_of
 from trials.seats import addresses_of, machines_of
 
-__all__ = ["SetSettings", "WorkerDiedError", "WorkerSet"]
+__all__ = ["ProcessDiedError", "SetSettings", "WorkerDiedError", "WorkerSet"]
 
 T = TypeVar("T")
 
@@ -54,8 +55,16 @@ class SetSettings:
     trials_a_connection: int = 150
 
 
+NOTICE_SECONDS = 2.0
+"""How long after a call has failed the death that it may have come of is waited for."""
+
+
 class WorkerDiedError(Exception):
     """A worker has died, and the client does not answer; the message is a sentence that names it."""
+
+
+class ProcessDiedError(ClusterError):
+    """A process of a set has died while the set was started; another set may well start."""
 
 
 @final
@@ -105,7 +114,8 @@ class WorkerSet:
 
     def connect(self) -> None:
         """Join the client to all workers; a model must have been captured or loaded."""
-        self._addresses = self._get([each.address.remote() for each in self.workers], "starting the workers")
+        addresses = [each.address.remote() for each in self.workers]
+        self._addresses = [self._get(each, "starting the workers") for each in addresses]
         self._get(
             self.client.connect.remote(self._addresses, self.cluster.nodes[0].address), "connecting to the workers"
         )
@@ -150,11 +160,7 @@ class WorkerSet:
             actors["the client"] = self.client
         asked = {name: actor.pid.remote() for name, actor in actors.items()}
         ray.wait(list(asked.values()), num_returns=len(asked), timeout=self.settings.answer_seconds)
-        faults = [f"{name} {fault}" for name, reference in asked.items() if (fault := _fault(reference))]
-        if not faults:
-            return None
-        sentence = ", ".join(faults)
-        return f"{sentence[0].upper()}{sentence[1:]}."
+        return _sentence(f"{name} {fault}" for name, reference in asked.items() if (fault := _fault(reference))) or None
 
     def pids(self) -> dict[str, int]:
         """Process ids of the client and the workers, by role."""
@@ -198,8 +204,31 @@ class WorkerSet:
         return ray.remote(process).options(**options, max_restarts=0, scheduling_strategy=placed)
 
     def _get(self, reference: Any, what: str) -> Any:
-        """The answer, with our own errors as they were raised and Ray's as a `ClusterError`."""
-        return _answered(lambda: ray.get(reference, timeout=self.settings.start_timeout_seconds), what)
+        """The answer, with our own errors as they were raised and Ray's as a `ClusterError`.
+
+        Whatever is raised when a worker has died is a `ProcessDiedError` instead: it may be why.
+        """
+        try:
+            return _answered(lambda: self.answer(reference, self.settings.start_timeout_seconds), what)
+        except ModelError:
+            raise
+        except (AutosyncError, RayTaskError) as error:
+            if dead := self._dead_workers():
+                why = str(error) if isinstance(error, AutosyncError) else reason_of(error)
+                raise ProcessDiedError(f"{dead} ({why})") from None
+            raise
+
+    def _dead_workers(self) -> str:
+        """A sentence naming the workers that are dead, or will be at once, or nothing."""
+        ready, _ = ray.wait(self._lives, timeout=NOTICE_SECONDS)
+        workers = zip(self._lives, enumerate(self._named_workers()), strict=True)
+        return _sentence(f"worker {index} on {node} has died" for life, (index, (node, _)) in workers if life in ready)
+
+
+def _sentence(parts: Iterable[str]) -> str:
+    """The parts with commas between, or nothing when there are none."""
+    whole = ", ".join(parts)
+    return f"{whole[0].upper()}{whole[1:]}." if whole else ""
 
 
 def _no_place(cluster: ClusterSpec, settings: SetSettings) -> str:
@@ -234,6 +263,8 @@ def _answered(get: Callable[[], T], what: str) -> T:
         raise
     except GetTimeoutError:
         raise ClusterError(f"A worker process did not answer in time while {what}; look at Ray's logs.") from None
+    except WorkerDiedError:
+        raise ProcessDiedError(f"This was while {what}.") from None
     except RayActorError as error:
         reason = (str(error).strip().splitlines() or ["no reason given"])[0]
-        raise ClusterError(f"A worker process died while {what}: {reason}") from None
+        raise ProcessDiedError(f"A process died while {what}: {reason}") from None

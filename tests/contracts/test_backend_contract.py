@@ -8,6 +8,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,15 @@ def ray_cluster() -> Iterator[ClusterSpec]:
         ray.shutdown()
 
 
+def kill_once_it_lives(actor: str) -> None:
+    """End a process of a set that is starting, as soon as it has loaded TensorFlow; others may still be at it."""
+    while True:
+        with suppress(ValueError):  # Ray knows no such actor yet
+            os.kill(ray.get(ray.get_actor(actor).pid.remote()), signal.SIGKILL)
+            return
+        time.sleep(0.05)
+
+
 def on_ray(
     cluster: ClusterSpec,
     model: str = "mlp",
@@ -68,6 +78,16 @@ def on_ray(
     import_paths: tuple[str, ...] = (),
     probe: bool = False,
 ) -> RayBackend:
+    return RayBackend(launched(cluster, model, clock, import_paths, probe))
+
+
+def launched(
+    cluster: ClusterSpec,
+    model: str = "mlp",
+    clock: Clock | None = None,
+    import_paths: tuple[str, ...] = (),
+    probe: bool = False,
+) -> Launch:
     workers = SetSettings(
         cpus_per_worker(cluster),
         answer_seconds=3.0,
@@ -76,7 +96,7 @@ def on_ray(
         trials_a_connection=TRIALS_A_CONNECTION,
     )
     settings = RaySettings(workers, clock or brisk(), probe=probe, grace_seconds=4.0)
-    return RayBackend(Launch(model, cluster, settings))
+    return Launch(model, cluster, settings)
 
 
 def in_this_process() -> LocalBackend:
@@ -240,6 +260,31 @@ class TestRay:
         assert_it_still_works(set_of_workers)
         assert left_of(pids) == set()
         assert not pids & set(set_of_workers.pids().values())
+
+    def test_a_worker_that_dies_while_all_are_started_costs_one_more_start(
+        self, ray_cluster: ClusterSpec
+    ) -> None:
+        before = places_held()
+        launch = launched(ray_cluster)
+        kill_once_it_lives(f"{launch.name}-1-worker-node0-1")
+        backend = RayBackend(launch)
+        try:
+            assert backend.notes[-1].startswith("Worker 1 on node0 has died. (")
+            assert backend.notes[-1].endswith("All processes were started once more.")
+            assert_it_still_works(backend)
+        finally:
+            backend.close()
+        assert places_held() == before
+
+    @pytest.mark.thorough
+    def test_workers_that_die_in_both_starts_are_an_error_that_names_them(self, ray_cluster: ClusterSpec) -> None:
+        before = places_held()
+        launch = launched(ray_cluster)
+        for generation in (1, 2):
+            kill_once_it_lives(f"{launch.name}-{generation}-worker-node0-1")
+        with pytest.raises(ClusterError, match=r"^Worker 1 on node0 has died\. \("):
+            RayBackend(launch)
+        assert places_held() == before
 
     @pytest.mark.thorough
     def test_a_worker_that_dies_while_the_client_says_nothing_ends_the_trial_long_before_its_time_limit(

@@ -118,7 +118,7 @@ def test_a_guard_that_has_ended_touches_nothing(start: Start, tmp_path: Path) ->
 
 
 def test_guards_leave_each_other_to_tidy_up(start: Start, tmp_path: Path) -> None:
-    """Of two commands, one started by the other, the outer is killed; what the inner wants done is done all the same."""
+    """Of two commands, one started by the other, the outer is killed; what the inner wants done is still done."""
     inner = f"{PROGRAM}\nwith guarded(then=['touch', '{tmp_path}/done']):\n    time.sleep(600)"
     killed, (child,) = start(
         f"with guarded():\n    started(sys.executable, '-c', {inner!r})\n    time.sleep(1)\n    wait()"

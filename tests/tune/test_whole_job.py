@@ -158,6 +158,16 @@ def test_a_worker_killed_costs_one_trial_and_after_ctrl_c_the_command_it_prints_
     assert trials_of(tmp_path)[: len(kept)] == kept
 
 
+@pytest.mark.thorough  # the back end's contract has it once
+def test_a_worker_killed_while_workers_start_is_made_up_for_and_told(start: Start, tmp_path: Path) -> None:
+    job = start(*COMMAND)
+    job.wait_until(lambda: bool(job.titled("ray::WorkerProcess")), "a worker")
+    job.kill_one("ray::WorkerProcess")
+    assert "on node0 has died. (" in ended(job, 0)
+    assert "All processes were started once more." in job.output
+    check_complete(tmp_path)
+
+
 @pytest.mark.thorough
 def test_ctrl_c_while_workers_start_ends_them(start: Start) -> None:
     job = start(*COMMAND)
