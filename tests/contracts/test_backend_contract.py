@@ -261,9 +261,7 @@ class TestRay:
         assert left_of(pids) == set()
         assert not pids & set(set_of_workers.pids().values())
 
-    def test_a_worker_that_dies_while_all_are_started_costs_one_more_start(
-        self, ray_cluster: ClusterSpec
-    ) -> None:
+    def test_a_worker_that_dies_while_all_are_started_costs_one_more_start(self, ray_cluster: ClusterSpec) -> None:
         before = places_held()
         launch = launched(ray_cluster)
         kill_once_it_lives(f"{launch.name}-1-worker-node0-1")
