@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from autosync.bench.intervals import Estimate, share_of
 
-__all__ = ["ROUND", "Contest", "Curves", "curves_of"]
+__all__ = ["MOST_REGRET", "ROUND", "Contest", "Curves", "curves_of"]
 
 Floats = npt.NDArray[np.float64]
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from autosync.bench.contenders import ABLATIONS, IDEAL, OURS
+from autosync.bench.curves import MOST_REGRET
 from autosync.bench.intervals import median_of, share_of
 from autosync.bench.standings import CLOSE, YARDSTICK, Standings
 from autosync.bench.words import NOTHING, in_bound, in_percent, in_seconds, in_times, in_trials
@@ -108,7 +109,8 @@ def summary_table(standings: Standings, name: str, title: str) -> Table:
         f"Over {len(standings.cells)} cells. *to 5 %*, *to 1 %*: trials until a strategy so close to the pool's "
         f"best was timed, median over cells and seeds. {NEVER_LESS} *in {EARLY}*: share of searches within 5 % by "
         f"then. *fewer*: times fewer trials to 5 % than {YARDSTICK} search, geometric mean over cells of the ratio "
-        "of medians. *area*: under the regret curve, the mean regret over all trials; *less*: times less area. *x "
+        "of medians. *area*: under the regret curve, the mean regret over all trials, in which one of over "
+        f"{MOST_REGRET:.0%} counts as {MOST_REGRET:.0%}; *less*: times less area. *x "
         f"after*: speed-up over the best baseline after {EARLY} trials. *returned*: median regret then of the one "
         "that was measured fastest, which noise may have made so. *clock*: seconds of trials to 5 %. *thinking*: "
         f"processor time a trial. *{IDEAL}* is no searcher, but a reference: it knows what each strategy takes without "

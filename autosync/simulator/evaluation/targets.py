@@ -62,8 +62,9 @@ def targets_table(findings: Findings) -> Table:
     answer = {True: "yes", False: "no", None: NOTHING}
     rows = [(each.what, each.wanted, each.found, answer[each.met]) for each in targets(findings)]
     about = (
-        f"Point estimates of {findings.simulators[0]}, which comes with the program, are held against the targets, not "
-        "those of whichever simulator is best on these tests; the intervals are in the tables below."
+        f"Point estimates of {findings.simulators[0]}, the kind that comes with the program, are held against the "
+        "targets, not those of whichever simulator is best on these tests; the intervals are in the tables below. They "
+        "are means over simulators fitted here, one a seed; what the shipped checkpoint itself reaches is on its card."
     )
     return Table("targets", "Targets", about, ("what", "wanted", "found", "met"), rows)
 
