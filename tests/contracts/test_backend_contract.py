@@ -366,6 +366,7 @@ class TestRay:
         with pytest.raises(ModelError, match=r"'raising_on_ray:make'.* failed: RuntimeError: no data today"):
             on_ray(ray_cluster, "raising_on_ray:make", import_paths=(str(tmp_path),))
 
+    @pytest.mark.thorough  # commands that capture in a process of their own are told in the same words
     def test_a_model_function_that_does_not_end_is_an_error_once_its_time_is_over(
         self, ray_cluster: ClusterSpec, tmp_path: Path
     ) -> None:
