@@ -41,7 +41,7 @@ class Run:
         """What the run measured of this strategy, in words; None when it did not."""
         result = result_of(self.directory) if self.directory else None
         for row in result["strategies"] if result else ():
-            if row["strategy_digest"] == strategy.digest and row["median_seconds"]:
+            if row["strategy_digest"] == strategy.digest and row["median_seconds"] and row["median_interval_seconds"]:
                 low, high = (1e3 * each for each in row["median_interval_seconds"])
                 return (
                     f"Measured in that run: {1e3 * row['median_seconds']:.1f} ms a step, median of {row['steps']} "

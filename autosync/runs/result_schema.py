@@ -6,9 +6,11 @@ import json
 from importlib.resources import files
 from typing import Any
 
+from autosync.spec import quoted
+
 __all__ = ["result_fault", "result_schema"]
 
-LONGEST_FAULT = 160
+LONGEST_FAULT = 120
 
 
 def result_schema() -> dict[str, Any]:
@@ -25,5 +27,6 @@ def result_fault(document: dict[str, Any]) -> str:
     error = best_match(Draft202012Validator(result_schema()).iter_errors(document))
     if error is None:
         return ""
-    message = error.message if len(error.message) <= LONGEST_FAULT else f"{error.message[:LONGEST_FAULT]} ..."
+    message = error.message.replace(repr(error.instance), quoted(error.instance))
+    message = message if len(message) <= LONGEST_FAULT else f"{message[:LONGEST_FAULT]} ..."
     return f"{error.json_path}: {message}"

@@ -16,6 +16,9 @@ from autosync.spec.quoting import quoted
 
 __all__ = ["DTYPE_BYTES", "ModelSpec", "Operator", "Variable"]
 
+MOST_ELEMENTS = 2**50
+"""Of a variable; a thousand times what any machine holds, and yet exact as a float."""
+
 DTYPE_BYTES = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
 
 
@@ -45,6 +48,10 @@ class Variable:
             raise SpecError(
                 f"Variable {quoted(self.name)} has shape {quoted(self.shape)}; every dimension must be at least 1."
             )
+        if self.elements > MOST_ELEMENTS:
+            raise SpecError(f"Variable {quoted(self.name)} has shape {quoted(self.shape)}, more than 2^50 elements.")
+        if self.rows_per_step is not None and not 0 <= self.rows_per_step <= MOST_ELEMENTS:
+            raise SpecError(f"Variable {quoted(self.name)} cannot touch {quoted(self.rows_per_step)} rows a step.")
         if self.sparse != (self.rows_per_step is not None):
             raise SpecError(f"Variable {quoted(self.name)}: exactly the sparse variables state rows_per_step.")
         if self.sparse and not self.shape:
@@ -115,6 +122,10 @@ class Operator:
     flops: float
     inputs: tuple[str, ...] = ()
     variables: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.flops < math.inf:
+            raise SpecError(f"Operator {quoted(self.name)} takes 0 or more flops, not {quoted(self.flops)}.")
 
     def to_json(self) -> dict[str, Any]:
         return {

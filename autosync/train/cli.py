@@ -89,5 +89,5 @@ def command(
 
 
 def _refused(sentence: str) -> int:
-    click.echo(f"autosync: {sentence}", err=True)
+    click.echo(f"train: {sentence}", err=True)
     return REFUSED

@@ -105,7 +105,7 @@ def _train(trainer: Trainer, checkpoints: Checkpoints, options: TrainOptions, pr
         console.print(f"Go on with: {again}", soft_wrap=True)
         return INTERRUPTED
     except TrainingError as error:
-        click.echo(f"autosync: {error}", err=True)
+        click.echo(f"train: {error}", err=True)
         console.print(f"Go on with: {again}", soft_wrap=True)
         return FAILED
     if left > 0 and trainer.steps % options.checkpoint_every:

@@ -114,5 +114,5 @@ def _search(options: TuneOptions) -> int:
 
 
 def _refused(sentence: str) -> int:
-    click.echo(f"autosync: {sentence}", err=True)
+    click.echo(f"tune: {sentence}", err=True)
     return REFUSED

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -161,6 +162,73 @@ def test_a_figure_is_positive_and_says_where_it_comes_from(value: float, source:
 def test_a_node_that_breaks_a_rule_is_refused(arguments: tuple[Any, ...], message: str):
     with pytest.raises(SpecError, match=re.escape(message)):
         Node(*arguments)
+
+
+@pytest.mark.parametrize("workers", [1025, 10**9, 10**60])
+def test_a_node_of_more_workers_than_can_be_reckoned_with_is_refused(workers: int):
+    with pytest.raises(SpecError, match=f"Node 'n' has at most 1024 workers and as many GPUs, not {workers} and 0"):
+        Node("n", "", 1.0, workers)
+    with pytest.raises(SpecError, match="at most 1024 workers and as many GPUs"):
+        Node("n", "", 1.0, 1, workers)
+
+
+def test_a_cluster_larger_than_can_be_reckoned_with_is_refused_at_once():
+    node, big = Node("n", "", 1.0), Node("n", "", 1.0, 600)
+    link = Link("n", "n", ONE, ONE)
+    for given, sentence in (
+        (((node,) * 513, ()), "A cluster has at most 512 nodes, not 513; state a smaller one."),
+        (((node,), (), ("s",) * 513), "A cluster has at most 512 switches, not 513; state a smaller one."),
+        (((node,), (link,) * 16_385), "A cluster has at most 16384 links, not 16385; state a smaller one."),
+        (((big, big), ()), "A cluster has at most 1024 workers and GPUs, not 1200; state a smaller one."),
+    ):
+        with pytest.raises(SpecError, match=re.escape(sentence)):
+            ClusterSpec(*given)
+
+
+def test_a_route_over_many_switches_is_not_followed():
+    def chain(switches: int) -> ClusterSpec:
+        names = tuple(f"s{index}" for index in range(switches))
+        path = ("a", *names, "b")
+        there = [Link(one, other, ONE, ONE) for one, other in pairwise(path)]
+        back = [Link(each.target, each.source, ONE, ONE) for each in there]
+        loops = [Link(name, name, ONE, ONE) for name in "ab"]
+        return ClusterSpec((Node("a", "", 1.0), Node("b", "", 1.0)), (*there, *back, *loops), names)
+
+    assert len(chain(15).route("a", "b")) == 16
+    with pytest.raises(SpecError, match=r"No route leads from 'a' to 'b'; .* A route crosses at most 16\."):
+        chain(16)
+
+
+@pytest.mark.parametrize("value", [1e-300, 5e-324, 1e13, 1e308])
+def test_a_figure_by_which_times_would_overflow_is_refused(value: float):
+    with pytest.raises(SpecError, match=re.escape(f"A figure is from 1e-12 to 1e+12, not {value:g}.")):
+        Figure(value, "stated")
+
+
+@pytest.mark.parametrize("index", ["9" * 5000, "9" * 10])
+def test_a_device_of_an_index_of_many_digits_is_refused(index: str):
+    with pytest.raises(SpecError, match="A device is named like") as caught:
+        Device.parse(f"node0/cpu:{index}")
+    assert len(str(caught.value)) < 200
+
+
+def test_of_long_names_a_refusal_quotes_a_line():
+    long = "x" * 10_000_000
+    for build in (
+        lambda: Node(long, "", 1.0),
+        lambda: Node("n", long, 1.0),
+        lambda: Node(long, "", 0.0),
+        lambda: Figure(1.0, long),
+        lambda: Device.parse(long),
+        lambda: ClusterSpec((Node("a", "", 1.0),), (Link("a", long, ONE, ONE),)),
+        lambda: ClusterSpec((Node("a", "", 1.0),), (), (long,)),
+        lambda: ClusterSpec.from_json({"nodes": [], "links": [], "switches": [], long: 1}),
+        lambda: ClusterSpec.from_json({"nodes": [], "links": [], "switches": [[long]]}),
+        lambda: cases.gpu_cluster().node(long),
+    ):
+        with pytest.raises(SpecError) as caught:
+            build()
+        assert len(str(caught.value)) < 400
 
 
 def test_a_cluster_needs_nodes_with_different_names():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 from typing import Any
@@ -103,6 +104,33 @@ def test_a_model_that_breaks_a_rule_is_refused(variables: tuple[Variable, ...], 
 
 def _profiled(model: ModelSpec, seconds: float = 0.1) -> ModelSpec:
     return replace(model, profile=ModelProfile(seconds, 2 * seconds, {each.name: 0.5 for each in model.variables}))
+
+
+NONSENSE: dict[str, list[object]] = {
+    "shape": [{}, [[1]], [{}], "x", -1, True, [10**60], [None], [1.5], [2**30, 2**30]],
+    "ready_order": [{}, [], "x", 1.5, True, None],
+    "rows_per_step": [{}, [1], "x", -1, True, 10**60, 1e300],
+    "dtype": [{}, [], "x", 1, None],
+    "name": [{}, [], 1, None],
+}
+
+
+@pytest.mark.parametrize(("field", "value"), [(field, value) for field, values in NONSENSE.items() for value in values])
+def test_a_variable_of_nonsense_is_refused_in_a_sentence(field: str, value: object):
+    with pytest.raises(SpecError):
+        Variable.from_json({**Variable("v", (4,), "float32", 0, True, 1.0).to_json(), field: value})
+
+
+@pytest.mark.parametrize("flops", [-1.0, math.inf, math.nan])
+def test_an_operator_takes_flops(flops: float):
+    with pytest.raises(SpecError, match="Operator 'op' takes 0 or more flops, not"):
+        Operator("op", "matmul", flops)
+
+
+def test_a_profile_of_nonsense_is_refused_in_a_sentence():
+    for ready in ({"w": [0.5]}, {"w": None}, [1], {"w": "0.5"}):
+        with pytest.raises(SpecError):
+            ModelProfile.from_json({"forward_seconds": 1.0, "backward_seconds": 1.0, "ready": ready})
 
 
 def test_a_profile_comes_back_from_json_and_is_no_part_of_the_digest():

@@ -196,6 +196,51 @@ def test_a_synchronizer_in_a_file_that_breaks_a_rule_is_refused(shard: dict[str,
         Strategy.from_json(document(**shard))
 
 
+@pytest.mark.parametrize("replica", [{}, {"a": 1}, [], 0, 1.5, None, True])
+def test_a_replica_that_is_no_text_is_refused(replica: object):
+    with pytest.raises(SpecError, match=re.escape(f"A strategy: 'replicas' must be str, not {replica!r}.")):
+        Strategy.from_json(document(all_reduce=0) | {"replicas": ["a/cpu:0", replica]})
+
+
+@pytest.mark.parametrize("count", [1025, 10**9, 10**60])
+def test_a_partition_of_more_shards_than_there_can_be_devices_is_refused(count: int):
+    with pytest.raises(SpecError, match=f"2 to 1024 shards, not {count} along axis 0"):
+        Partition(0, count)
+
+
+LONG = "x" * 10_000_000
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {LONG: 1},
+        {"format": LONG},
+        document(**{LONG: 1}),
+        document(parameter_server=[LONG]),
+        document(all_reduce=0, algorithm=LONG),
+        document(all_reduce=0, compressor={"name": LONG}),
+        document(all_reduce=0, compressor={LONG: 1}),
+        document(all_reduce=0) | {"replicas": [LONG, LONG]},
+        document(all_reduce=0) | {"replicas": LONG},
+        document(all_reduce=0) | {"variables": LONG},
+        document(all_reduce=0) | {"variables": [{"variable": LONG, "shards": []}]},
+        document(all_reduce=0) | {"variables": [{"variable": "v", LONG: 1, "shards": []}]},
+    ],
+    ids=range(12),
+)
+def test_of_ten_megabytes_a_refusal_quotes_a_line(given: dict[str, Any]):
+    with pytest.raises(SpecError) as caught:
+        Strategy.from_json(given)
+    assert len(str(caught.value)) < 300
+
+
+def test_a_variable_that_comes_twice_among_many_is_found_at_once():
+    many = [VariableStrategy(f"v{index}", (SERVER,)) for index in range(60_000)]
+    with pytest.raises(SpecError, match="names 'v59999' twice"):
+        Strategy(("a/cpu:0",), (*many, many[-1]))
+
+
 def test_a_file_of_another_format_is_refused():
     with pytest.raises(
         SpecError, match=re.escape("A strategy file says format 'autosync.strategy/1', but this one says None.")

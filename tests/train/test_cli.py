@@ -95,12 +95,12 @@ def test_ctrl_c_leaves_a_checkpoint_and_the_command_to_go_on(strategy: Path, tmp
 @pytest.mark.parametrize(
     ("more", "sentence"),
     [
-        (("--model", "none"), "autosync: No model is called 'none'. Known: "),
-        (("--model", "mlp", "--resume"), "autosync: --resume needs --out, the directory of the run to go on with."),
-        (("--model", "mlp", "--resume", "--out", "nowhere"), "autosync: --resume needs a run to go on from, but nowh"),
-        (("--model", "mlp", "--cluster", "a.yaml", "--workers", 2), "autosync: --workers and --cluster exclude each"),
-        (("--model", "mlp", "--steps", 0), "autosync: Invalid value for '--steps'"),
-        (("--model", "mlp", "--nonsense"), "autosync: No such option '--nonsense'"),
+        (("--model", "none"), "train: No model is called 'none'. Known: "),
+        (("--model", "mlp", "--resume"), "train: --resume needs --out, the directory of the run to go on with."),
+        (("--model", "mlp", "--resume", "--out", "nowhere"), "train: --resume needs a run to go on from, but nowh"),
+        (("--model", "mlp", "--cluster", "a.yaml", "--workers", 2), "train: --workers and --cluster exclude each"),
+        (("--model", "mlp", "--steps", 0), "train: Invalid value for '--steps'"),
+        (("--model", "mlp", "--nonsense"), "train: No such option '--nonsense'"),
     ],
 )
 def test_what_is_asked_wrongly_is_refused_before_anything_starts(

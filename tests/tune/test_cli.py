@@ -35,10 +35,10 @@ def refused(*arguments: str) -> str:
         assert main(arguments) == 2
     assert out.getvalue() == ""
     told = err.getvalue()
-    assert told.startswith("autosync: ")
+    assert told.startswith("tune: ")
     assert told.endswith(".\n")
     assert told.count("\n") == 1
-    return told.removeprefix("autosync: ").strip()
+    return told.removeprefix("tune: ").strip()
 
 
 def test_an_unknown_model_is_refused_with_the_known_ones() -> None:
@@ -86,7 +86,7 @@ def test_the_command_in_a_process_of_its_own_ends_with_the_status_of_what_is_ref
     command_line = [sys.executable, "-m", "autosync.tune", "--trials", "abc"]
     done = subprocess.run(command_line, cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "autosync: Invalid value for '--trials': 'abc' is not a valid integer.\n"
+    assert done.stderr == "tune: Invalid value for '--trials': 'abc' is not a valid integer.\n"
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_wrong_options_are_refused_without_loading_any_heavy_library() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout) == (2, "[]\n")
-    assert done.stderr == "autosync: --trials must be greater than or equal to 1, not 0.\n"
+    assert done.stderr == "tune: --trials must be greater than or equal to 1, not 0.\n"
 
 
 def test_the_command_has_the_defaults_of_the_options() -> None:

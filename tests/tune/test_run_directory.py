@@ -66,6 +66,43 @@ def test_of_which_other_records_a_run_learns_reads_back(tmp_path: Path) -> None:
     assert RunDirectory.open(options(tmp_path, resume=True)).read_earlier() == ["b", "a"]
 
 
+CLUSTER_JSON = CLUSTER.to_json()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("run.json", {}, "run.json needs the field 'name'; name a run of autosync.tune."),
+        ("run.json", {"model": "mlp", "strategy": "0" * 16}, "run.json needs the field 'name'; name a run of"),
+        ("run.json", {"name": "a", "model_digest": "b"}, "run.json needs the field 'cluster'; name a run of"),
+        ("run.json", {"name": {}, "model_digest": "b", "cluster": CLUSTER_JSON}, "'name' is a text, not {}"),
+        ("run.json", {"name": "a", "model_digest": 1, "cluster": CLUSTER_JSON}, "'model_digest' is a text, not 1"),
+        ("run.json", {"name": "a", "model_digest": "b", "cluster": {"nodes": {}}}, "names a cluster that cannot be"),
+        ("run.json", {"name": "a", "model_digest": "b", "cluster": CLUSTER_JSON}, "but --model was None and now is"),
+        ("search.json", {}, "search.json needs the field 'searcher'. It has: none."),
+        ("search.json", {"searcher": {}}, "search.json needs the field 'seconds_gone'. It has: searcher."),
+        ("search.json", {"searcher": [], "seconds_gone": 1.0}, "'searcher' is an object, not []"),
+        ("search.json", {"searcher": {}, "seconds_gone": [1]}, "'seconds_gone' is a number, not [1]"),
+        ("earlier.json", {}, "earlier.json needs the field 'record_ids'. It has: none."),
+        ("earlier.json", {"record_ids": [{}]}, "earlier.json: 'record_ids' must be str, not {}."),
+    ],
+)
+def test_a_run_whose_files_say_something_else_is_not_resumed(
+    tmp_path: Path, name: str, content: dict[str, object], sentence: str
+) -> None:
+    begun(tmp_path)
+    (tmp_path / name).write_text(json.dumps(content))
+
+    def resumed() -> None:
+        run = RunDirectory.open(options(tmp_path, resume=True))
+        run.read_state()
+        run.read_earlier()
+
+    with pytest.raises(AutosyncError) as refusal:
+        resumed()
+    assert sentence in str(refusal.value)
+
+
 def test_a_run_may_be_resumed_for_more_trials_and_more_rounds(tmp_path: Path) -> None:
     begun(tmp_path)
     more = options(tmp_path, resume=True, trials=900, rounds=20, patience=90, training_steps=10)

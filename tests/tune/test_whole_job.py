@@ -183,6 +183,6 @@ def test_a_model_function_that_raises_is_one_sentence_with_its_error_and_place(s
     job = start("--model", "mine:model", "--trials", "3", "--out", "runs/one", "--data", "data")
     ended(job, 2)
     assert job.complaint == (
-        "autosync: The function 'mine:model', called without arguments, failed: "
+        "tune: The function 'mine:model', called without arguments, failed: "
         "ValueError: no layers today (at mine.py:2).\n"
     )

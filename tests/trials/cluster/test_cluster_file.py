@@ -132,19 +132,34 @@ WRONG = {
     "nodes: [{name: a, rack: a}, {rack: a}]\nracks: {a: {}}": "Nodes and switches need different names; given: a, node",
     "nodes: [{gpus: 2, workers: 2}]": "one worker process drives them all; workers must be 1",
     "nodes: [{}]\nlink: 1gbit\nlink: 2gbit": ", line 3: key 'link' comes twice; keep one",
+    "nodes: [{workers: 1000000000}]": r"nodes\[0\]\.workers: must be less than or equal to 1024, not 1000000000\.",
+    "nodes: [{gpus: 1000000000}]": r"nodes\[0\]\.gpus: must be less than or equal to 1024, not 1000000000\.",
+    "nodes: [{count: 1000000000}]": r"nodes\[0\]\.count: must be less than or equal to 512, not 1000000000\.",
+    "nodes: [{count: 300}, {count: 213}]": "nodes: a cluster has at most 512 nodes, not 513; state a smaller one",
+    "nodes: [{workers: 600}, {workers: 600}]": "A cluster has at most 1024 workers and GPUs, not 1200; state a smaller",
+    f"link: {'9' * 400}gbit\nnodes: [{{}}]": r"link: must be a finite number, not inf\.",
+    f"link: {'x' * 900_000}\nnodes: [{{}}]": r"link: A rate is written like .*, not 'x{76}\.\.\.\.$",
+    f"nodes: [{{}}]\n? {'k' * 900_000}\n: 1": r": k{77}\.\.\.: there is no such key; known are",
+    f"nodes: [{{name: {'n' * 900_000}}}]": r"at most 63, not 'n{76}\.\.\.\.$",
+    "nodes: " + "[" * 100_000: "at most 64 values lie in each other",
+    "nodes: &a [*a]": "anchors and aliases are not read",
+    "nodes: [{<<: {gpus: 1}}]": "merge keys are not read",
+    f"nodes: [{{cores: {'9' * 100_000}}}]": "a number has at most 64 digits",
+    "nodes: [" + "{}," * 200_000 + "]": "at most 100000 values",
     "nodes: [{}": "must be YAML, but: while parsing",
     "- a": r"must hold keys with values, not \['a'\]",
     "": "must hold keys with values, not None",
 }
 
 
-@pytest.mark.parametrize("text", WRONG)
+@pytest.mark.parametrize("text", WRONG, ids=lambda text: text[:40])
 def test_what_is_wrong_is_told_with_file_key_rule_and_what_came(text: str, tmp_path: Path) -> None:
     with pytest.raises(ClusterError, match=WRONG[text]) as caught:
         read(tmp_path, text)
     told = str(caught.value)
     assert told.startswith(f"Cluster file '{tmp_path / 'cluster.yaml'}'")
     assert "\n" not in told
+    assert len(told) < 400 + len(str(tmp_path))
 
 
 def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def test_a_directory_to_keep_it_in_is_refused_and_not_made(
 ) -> None:
     assert main(["--replay", str(data), "--model", "mlp@two", "--out", str(tmp_path / "run")]) == 2
     told = capsys.readouterr()
-    sentence = "autosync: --replay searches recorded trials and keeps nothing; leave --out out.\n"
+    sentence = "tune: --replay searches recorded trials and keeps nothing; leave --out out.\n"
     assert (told.out, told.err) == ("", sentence)
     assert not (tmp_path / "run").exists()
 
