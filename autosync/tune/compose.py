@@ -196,7 +196,8 @@ def _search(job: Job, go_on: bool) -> int:
     progress.start_from(told)
     try:
         with progress, closing(scalars):
-            run_with_tune(campaign, job.backend, job.directory, model.name)
+            again = command_to_go_on(sys.argv[1:], options.out)
+            run_with_tune(campaign, job.backend, job.directory, model.name, again)
         ended = [campaign.stopped_because or "", *untimed_in_words(seeds, campaign.records)]
         return finish(job, campaign.records, " ".join(ended))
     except NodesLostError:

@@ -86,7 +86,3 @@ class TuneSearcher(Searcher):
 
     def restore(self, checkpoint_path: str) -> None:
         self._campaign.restore(read_json(Path(checkpoint_path), checkpoint_path, limits=STATE))
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Tune may pickle a searcher beside its results; ours is kept as JSON in the run's directory."""
-        return {"_metric": self._metric, "_mode": self._mode}

@@ -7,9 +7,10 @@ import os
 from typing import Any
 
 from ray import tune
-from ray.tune import RunConfig, TuneConfig, Tuner
+from ray.tune import RunConfig, Tuner
 
 from autosync.tune.campaign import Campaign
+from autosync.tune.restored import OneWayConfig
 from autosync.tune.run_directory import RunDirectory
 from autosync.tune.searcher import METRIC, TuneSearcher
 from autosync.tune.trainable import StrategyTrial
@@ -18,18 +19,21 @@ from trials.lanes import Lanes
 __all__ = ["run_with_tune"]
 
 
-def run_with_tune(campaign: Campaign, lanes: Lanes, directory: RunDirectory, model: str) -> None:
+def run_with_tune(campaign: Campaign, lanes: Lanes, directory: RunDirectory, model: str, again: str) -> None:
     """Run every trial of `campaign` as a Tune trial on a reused actor, so that Tune's results and Ray's dashboard
     show them. Raises `KeyboardInterrupt` on Ctrl-C, with all finished trials told.
+
+    `again` are the arguments of the command that goes on with the search, for who restores the tuner.
     """
     _quiet_tune()
     searcher = TuneSearcher(campaign, lanes)
     tuner = Tuner(
         tune.with_parameters(StrategyTrial, run=lanes.runner()),
-        tune_config=TuneConfig(
+        tune_config=OneWayConfig(
             metric=METRIC,
             mode="min",
             search_alg=searcher,
+            again=again,
             num_samples=-1,
             reuse_actors=True,
             trial_name_creator=lambda trial: _trial_name(trial, model),

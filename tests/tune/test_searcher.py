@@ -10,7 +10,7 @@ from typing import Any, final
 
 import pytest
 import ray
-from ray.tune import ExperimentAnalysis
+from ray.tune import ExperimentAnalysis, Tuner
 from ray.tune.search import Searcher
 
 from autosync.errors import AutosyncError, DatasetError, NodesLostError, TrialError
@@ -228,7 +228,7 @@ def test_a_search_under_tune_is_the_search_without_it_and_tune_shows_its_results
 
     directory = RunDirectory.open(options(tmp_path / "run"))
     search = campaign("guided", Limits(trials=20))
-    run_with_tune(search, OneLane(PretendBackend([broken])), directory, "mlp")
+    run_with_tune(search, OneLane(PretendBackend([broken])), directory, "mlp", "--model mlp --resume")
     assert search.records == plain.records
 
     trials = ExperimentAnalysis(str(directory.tune_directory / directory.name)).trials
@@ -241,10 +241,21 @@ def test_a_search_under_tune_is_the_search_without_it_and_tune_shows_its_results
         assert result["step_seconds"] == pytest.approx(record.median_seconds or math.nan, nan_ok=True)
 
     # A search that has had all its trials is over at once, and one with more goes on in the same directory.
-    run_with_tune(search, OneLane(PretendBackend([broken])), directory, "mlp")
+    run_with_tune(search, OneLane(PretendBackend([broken])), directory, "mlp", "--model mlp --resume")
     assert len(search.records) == 20
     more = campaign("guided", Limits(trials=22))
     more.searcher.restore(search.state())
     more.take_up(search.records)
-    run_with_tune(more, OneLane(PretendBackend([broken])), directory, "mlp")
+    run_with_tune(more, OneLane(PretendBackend([broken])), directory, "mlp", "--model mlp --resume")
     assert len(more.records) == 22
+
+    # Ray's own way to go on gives the last process's results, and says how to go on.
+    restored = Tuner.restore(str(directory.tune_directory / directory.name), StrategyTrial)
+    assert len(restored.get_results()) == 2
+    with pytest.raises(AutosyncError) as refused:
+        restored.fit()
+    assert str(refused.value) == (
+        "Ray's Tuner.restore shows the results of a search but cannot go on with it, which takes a cluster and the "
+        f"model; run: cd {Path.cwd()} && python -m autosync.tune --model mlp --resume"
+    )
+    assert len(Tuner.restore(str(directory.tune_directory / directory.name), StrategyTrial).get_results()) == 2
