@@ -75,7 +75,6 @@ def records_with_ids(directory: Path, ids: Collection[str]) -> list[RuntimeRecor
 
 def _dataset(directory: Path, columns: Sequence[str] | None = None, **reading: Any) -> ray.data.Dataset:
     import ray.data
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     files = RecordStore(directory).current_files()
     if not files:
@@ -89,8 +88,8 @@ def _dataset(directory: Path, columns: Sequence[str] | None = None, **reading: A
         return pa.concat_tables(read_file(Path(path), columns=columns) for path in batch.column("path").to_pylist())
 
     # Only this node need have the files.
-    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-    return named.map_batches(rows, batch_size=1, batch_format="pyarrow", scheduling_strategy=here, **reading)
+    here = {"ray.io/node-id": ray.get_runtime_context().get_node_id()}
+    return named.map_batches(rows, batch_size=1, batch_format="pyarrow", label_selector=here, **reading)
 
 
 @contextmanager

@@ -15,6 +15,7 @@ import ray
 from ray.exceptions import RayActorError
 from rich.console import Console
 
+from autosync.baselines import BASELINES
 from autosync.cost import Informed
 from autosync.dataset import RecordStore
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
@@ -154,8 +155,10 @@ def test_records_of_other_runs_are_read_the_likest_first_and_the_same_again_when
     assert earlier_records(job, go_on=False) == []
     same = [elsewhere(RECORDS[number], number) for number in range(3)]
     of_model = elsewhere(RECORDS[3], 3, cluster=cases.rack_cluster())
-    of_cluster = elsewhere(RECORDS[4], 4, model=cases.ncf_like_model())
-    of_neither = elsewhere(RECORDS[5], 5, cluster=cases.rack_cluster(), model=cases.ncf_like_model())
+    other = cases.ncf_like_model()
+    others = BASELINES["parameter_server"](other, RECORDS[4].cluster)
+    of_cluster = elsewhere(RECORDS[4], 4, model=other, strategy=others)
+    of_neither = elsewhere(RECORDS[5], 5, cluster=cases.rack_cluster(), model=other, strategy=others)
     failed = elsewhere(RECORDS[6], 6, outcome="failed", reason="it broke", step_seconds=())
     own = replace(RECORDS[7], run=job.directory.name)
     for each in (*same, of_model, of_cluster, of_neither, failed, own):
