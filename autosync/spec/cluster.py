@@ -26,6 +26,9 @@ MOST_LINKS, MOST_CROSSED = 16_384, 16
 
 LONGEST_NAME = 255
 
+LEAST_CORES, MOST_CORES = 1e-3, 1e6
+"""Of a node; an emulated one has a quota of them, which is written in microseconds."""
+
 LEAST_FIGURE, MOST_FIGURE = 1e-12, 1e12
 """Beyond, no machine is meant, and times overflow."""
 
@@ -119,8 +122,12 @@ class Node:
     shared_cores: SharedCores | None = None
 
     def __post_init__(self) -> None:
-        if self.workers < 1 or self.gpus < 0 or not 0 < self.cores <= MOST_FIGURE:
+        if self.workers < 1 or self.gpus < 0 or not 0 < self.cores < math.inf:
             raise SpecError(f"Node {quoted(self.name)} needs a worker and a positive number of cores.")
+        if not LEAST_CORES <= self.cores <= MOST_CORES:
+            raise SpecError(
+                f"Node {quoted(self.name)} has {LEAST_CORES:g} to {MOST_CORES:g} cores, not {self.cores:g}."
+            )
         if max(self.workers, self.gpus) > MOST_DEVICES:
             raise SpecError(
                 f"Node {quoted(self.name)} has at most {MOST_DEVICES} workers and as many GPUs, not "

@@ -11,6 +11,7 @@ from typing import Any
 
 from autosync.errors import SpecError
 from autosync.spec import (
+    MOST_DEVICES,
     ClusterSpec,
     Device,
     ModelSpec,
@@ -46,11 +47,17 @@ def read_strategy(strategy: Strategy | Mapping[str, Any] | str | os.PathLike[str
 
 
 def workers_named(strategy: Strategy) -> int | None:
-    """Worker processes that the strategy's devices need, when all are CPU devices of one node; otherwise None."""
+    """Worker processes that the strategy's devices need, when all are CPU devices of one node; otherwise None.
+
+    Raises `SpecError` where they are no devices, or more than a node can have.
+    """
     devices = [Device.parse(each) for each in _devices(strategy)]
     if len({each.node for each in devices}) > 1 or any(each.kind == "gpu" for each in devices):
         return None
-    return 1 + max(each.index for each in devices)
+    count = 1 + max(each.index for each in devices)
+    if count > MOST_DEVICES:
+        raise SpecError(f"A node has at most {MOST_DEVICES} workers, but the strategy names one numbered {count - 1}.")
+    return count
 
 
 def check_devices(strategy: Strategy, cluster: ClusterSpec) -> None:

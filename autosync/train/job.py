@@ -24,6 +24,7 @@ from autosync.train.place import Where
 from autosync.train.run_directory import RunDirectory, command_to_go_on
 from autosync.train.trainer import Trainer
 from autosync.train.training_error import TrainingError
+from trials.cluster_file import read_cluster_file
 from trials.opening import check_model_name, model_line, model_on
 from trials.summary import model_in_words
 
@@ -61,6 +62,8 @@ def train(options: TrainOptions) -> int:
     strategy = read_strategy(options.strategy)
     directory = RunDirectory.open(options.out, options.model, strategy, options.resume)
     checkpoints = directory.checkpoints(options.checkpoint_every)
+    if isinstance(options.where.cluster, Path):
+        read_cluster_file(options.where.cluster)  # what is wrong with it is told before TensorFlow is loaded
     if ":" in options.model:
         # This process needs the Keras model itself, whose function it could not stop: it is tried out first.
         captured_apart(options.model, options.capture_seconds, meanwhile=load_tensorflow)

@@ -150,6 +150,9 @@ def test_a_figure_is_positive_and_says_where_it_comes_from(value: float, source:
     ("arguments", "message"),
     [
         (("n", "a", 0.0), "Node 'n' needs a worker and a positive number of cores."),
+        (("n", "a", 1e-320), "Node 'n' has 0.001 to 1e+06 cores, not 9.99989e-321."),
+        (("n", "a", 1e300), "Node 'n' has 0.001 to 1e+06 cores, not 1e+300."),
+        (("n", "a", math.inf), "Node 'n' needs a worker and a positive number of cores."),
         (("n", "a", 1.0, 0), "Node 'n' needs a worker and a positive number of cores."),
         (
             ("n", "a", 1.0, 2, 1),

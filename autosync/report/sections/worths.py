@@ -18,7 +18,7 @@ __all__ = ["worths_section"]
 def worths_section(findings: Findings) -> Section:
     run = findings.run
     found = (run.result or {}).get("counterfactuals")
-    timed = [each for each in found or () if each["worth"] is not None]
+    timed = [each for each in found or () if None not in (each["worth"], each["worth_interval"])]
     blocks: list[Block] = []
     if found is None:
         blocks.append(Note("Not measured: add --counterfactuals 3 to autosync.tune for the three that matter most."))

@@ -139,7 +139,7 @@ WRONG = {
     "nodes: [{workers: 600}, {workers: 600}]": "A cluster has at most 1024 workers and GPUs, not 1200; state a smaller",
     f"link: {'9' * 400}gbit\nnodes: [{{}}]": r"link: must be a finite number, not inf\.",
     f"link: {'x' * 900_000}\nnodes: [{{}}]": r"link: A rate is written like .*, not 'x{76}\.\.\.\.$",
-    f"nodes: [{{}}]\n? {'k' * 900_000}\n: 1": r": k{77}\.\.\.: there is no such key; known are",
+    f"nodes: [{{}}]\n? {'k' * 900_000}\n: 1": r", k{77}\.\.\.: there is no such key; known are",
     f"nodes: [{{name: {'n' * 900_000}}}]": r"at most 63, not 'n{76}\.\.\.\.$",
     "nodes: " + "[" * 100_000: "at most 64 values lie in each other",
     "nodes: &a [*a]": "anchors and aliases are not read",
