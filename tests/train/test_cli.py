@@ -132,4 +132,4 @@ def test_an_own_model_that_is_not_captured_in_time_is_refused(monkeypatch: Any, 
     given = ("--model", "endless:make", "--strategy", strategy, "--capture-time-limit", 0.2, "--out", tmp_path / "run")
     status, output = ran(monkeypatch, *given)
     assert status == 2
-    assert "autosync: Building and capturing 'endless:make' must take no longer than 0.2 s, but" in output
+    assert "train: Building and capturing 'endless:make' must take no longer than 0.2 s, but" in output
