@@ -7,15 +7,13 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 import ray
 import tensorflow  # noqa: F401 - loaded before tests/conftest.py splits this process' CPU into devices
-from ray.util import placement_group_table
 
 from autosync.baselines import BASELINES
 from autosync.engine.capture import capture
@@ -26,6 +24,7 @@ from autosync.space import SearchSpace
 from autosync.spec import AllReduce, ClusterSpec, RuntimeRecord, Strategy, TimingProtocol, VariableStrategy
 from search_spaces.default import SPACE
 from tests import cases
+from tests.contracts.processes import children, interrupted, is_alive, kill_once_it_lives, left_of, places_held
 from tests.search.laws import rough_simulator
 from trials.backends.base import Backend
 from trials.backends.local import LocalBackend
@@ -41,8 +40,6 @@ SHORT = TimingProtocol(warmup_steps=1, timed_steps=3)
 ENDLESS = TimingProtocol(warmup_steps=0, timed_steps=10**7, time_limit_seconds=1e6)
 TRIALS_A_CONNECTION = 2
 """So that trials go on over one connection after another."""
-GONE_WITHIN_SECONDS = 20.0
-"""How long the operating system may take to end killed processes."""
 
 
 def brisk() -> FakeClock:
@@ -60,15 +57,6 @@ def ray_cluster() -> Iterator[ClusterSpec]:
         start_ray(RayStart(workers=3 * WORKERS, dashboard=False))
         yield cluster_from_ray_nodes(ray.nodes(), WORKERS)
         ray.shutdown()
-
-
-def kill_once_it_lives(actor: str) -> None:
-    """End a process of a set that is starting, as soon as it has loaded TensorFlow; others may still be at it."""
-    while True:
-        with suppress(ValueError):  # Ray knows no such actor yet
-            os.kill(ray.get(ray.get_actor(actor).pid.remote()), signal.SIGKILL)
-            return
-        time.sleep(0.05)
 
 
 def on_ray(
@@ -128,33 +116,6 @@ def wanted(backend: Backend, baseline: str = "parameter_server", protocol: Timin
 def assert_it_still_works(backend: Backend) -> None:
     record = backend.run(wanted(backend))
     assert (record.outcome, record.reason) == ("ok", "")
-
-
-def is_alive(pid: int) -> bool:
-    """Whether the process runs or is stopped; what is dead and only waits to be reaped does not count."""
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state not in "ZX"
-
-
-def left_of(pids: set[int]) -> set[int]:
-    """Those of `pids` that are alive after they had time to end."""
-    deadline = time.monotonic() + GONE_WITHIN_SECONDS
-    while (left := set(filter(is_alive, pids))) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return left
-
-
-def children() -> set[str]:
-    """Process ids of this process' children."""
-    return {pid for file in Path("/proc/self/task").glob("*/children") for pid in file.read_text().split()}
-
-
-def places_held() -> set[str]:
-    """Placement groups that hold resources."""
-    return {key for key, group in placement_group_table().items() if group["state"] != "REMOVED"}
 
 
 class TestContract:
@@ -254,7 +215,7 @@ class TestRay:
     def test_a_process_killed_in_mid_trial_is_named_and_the_next_trial_runs_on_new_ones(
         self, set_of_workers: RayBackend, role: str, told: str
     ) -> None:
-        record, pids = interrupted(set_of_workers, role, signal.SIGKILL, ENDLESS)
+        record, pids = interrupted(set_of_workers, role, signal.SIGKILL, wanted(set_of_workers, protocol=ENDLESS))
         assert (record.outcome, record.reason[: len(told)]) == ("lost", told)
         assert record.total_seconds > 0
         assert_it_still_works(set_of_workers)
@@ -290,7 +251,9 @@ class TestRay:
     ) -> None:
         client = set_of_workers.pids()["client"]
         stop_client = functools.partial(os.kill, client, signal.SIGSTOP)
-        record, pids = interrupted(set_of_workers, "worker-1", signal.SIGKILL, ENDLESS, first=stop_client)
+        record, pids = interrupted(
+            set_of_workers, "worker-1", signal.SIGKILL, wanted(set_of_workers, protocol=ENDLESS), stop_client
+        )
         assert (record.outcome, record.reason) == ("lost", "Worker 1 on node0 has died. (The trial was under way.)")
         assert left_of(pids) == set()
         assert_it_still_works(set_of_workers)
@@ -310,7 +273,7 @@ class TestRay:
         self, set_of_workers: RayBackend
     ) -> None:
         endless = collective(set_of_workers, ENDLESS)
-        record, pids = interrupted(set_of_workers, "worker-1", signal.SIGKILL, ENDLESS, endless)
+        record, pids = interrupted(set_of_workers, "worker-1", signal.SIGKILL, endless)
         assert (record.outcome, record.strategy) == ("lost", endless.strategy)
         assert record.reason.startswith("Worker 1 on node0 has died. (")
         for _ in range(3):  # over two connections
@@ -325,7 +288,9 @@ class TestRay:
         self, set_of_workers: RayBackend
     ) -> None:
         protocol = TimingProtocol(warmup_steps=0, timed_steps=10**7, time_limit_seconds=2.0)
-        record, pids = interrupted(set_of_workers, "worker-1", signal.SIGSTOP, protocol)
+        record, pids = interrupted(
+            set_of_workers, "worker-1", signal.SIGSTOP, wanted(set_of_workers, protocol=protocol)
+        )
         assert record.outcome == "lost"
         assert record.reason == (
             "Worker 1 on node0 does not answer. (The trial hung for 6 s, and its processes were ended.)"
@@ -388,29 +353,6 @@ def collective(backend: Backend, protocol: TimingProtocol = SHORT) -> TrialReque
     shards = (AllReduce(0, "collective"),)
     variables = tuple(VariableStrategy(each.name, shards) for each in backend.model.variables)
     return TrialRequest(Strategy(replicas, variables), protocol, label="collective")
-
-
-def interrupted(
-    backend: RayBackend,
-    role: str,
-    number: signal.Signals,
-    protocol: TimingProtocol,
-    request: TrialRequest | None = None,
-    first: Callable[[], None] = lambda: None,
-) -> tuple[RuntimeRecord, set[int]]:
-    """The record of a trial in whose midst process `role` got a signal after `first`, and the pids of its set."""
-    pids, asked = backend.pids(), request or wanted(backend, protocol=protocol)
-    with ThreadPoolExecutor(1) as pool:
-        record: Future[RuntimeRecord] = pool.submit(backend.run, asked)
-        time.sleep(1.0)
-        assert not record.done(), "The trial should still run."
-        first()
-        os.kill(pids[role], number)
-        try:
-            return record.result(timeout=120), set(pids.values())
-        except TimeoutError:
-            os.kill(pids["client"], signal.SIGKILL)  # or the pool would wait for the trial for good
-            raise
 
 
 SEARCHERS: dict[str, Callable[[SearchSpace, Any], Searcher]] = {
