@@ -14,7 +14,10 @@ from autosync.spec.reading import DOCUMENT
 __all__ = ["document_in", "result_of", "run_document", "state_of", "strategy_of"]
 
 NEEDED = {"name": str, "model_digest": str, "cluster": dict}
-CALLED = {str: "a text", dict: "an object", list: "a list", float: "a number"}
+MAY_BE_THERE = {"options": dict, "asked": dict}
+ASKED = {"command": str, "trials": int, "time_budget_seconds": float, "rounds": int, "space": dict}
+SPACE = {"name": str, "log10_size": float, "decided_variables": int, "effective_dimension": float}
+CALLED = {str: "a text", dict: "an object", list: "a list", float: "a number", int: "a whole number"}
 
 
 def run_document(directory: Path) -> dict[str, Any]:
@@ -24,7 +27,11 @@ def run_document(directory: Path) -> dict[str, Any]:
     for field in NEEDED:
         if field not in document:
             raise AutosyncError(f"{file} needs the field {field!r}; name a run of autosync.tune.")
-    _check(document, NEEDED | {"options": dict}, file)
+    _check(document, NEEDED | MAY_BE_THERE, file)
+    asked = {name: value for name, value in document.get("asked", {}).items() if value is not None}
+    _check(asked, ASKED, file)
+    if space := asked.get("space"):
+        _check(dict.fromkeys(SPACE) | space, SPACE, file)
     try:
         ClusterSpec.from_json(document["cluster"])
     except SpecError as error:

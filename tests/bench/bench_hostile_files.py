@@ -5,7 +5,8 @@
 
 A line for each command and file: exit status, seconds, megabytes over what the command takes for a file that it refuses
 at once, and the beginning of what it said last. The exit status is 1 if any of them shows a traceback, ends in another
-way than by 0 or 2, takes over 10 seconds or a gigabyte, or quotes more than a line of the file.
+way than by 0 or 2, takes over 10 seconds or a gigabyte, or quotes more than a line of the file. Seconds are the
+processors', so that they are the same on a busy machine; what waits for a minute is ended.
 
 Commands are forked from this process, which has imported them all, so that imports are not measured with each.
 """
@@ -81,12 +82,16 @@ READERS: dict[str, tuple[tuple[str, ...], ...]] = {
 
 @dataclass(frozen=True)
 class Ended:
-    """How a command ended: its status, negative for a signal, its seconds and peak megabytes, and what it said."""
+    """How a command ended: its status, negative for a signal, core-seconds and peak megabytes, and what it said.
+
+    `said` is all of that, `refused` what was said on standard error.
+    """
 
     status: int
     seconds: float
     megabytes: float
     said: str
+    refused: str
 
     def faults(self, ordinary: float) -> Iterator[str]:
         if "Traceback (most recent call last)" in self.said:
@@ -99,7 +104,7 @@ class Ended:
             yield "large"
         if any(len(line) > LONGEST_SAID for line in self.said.splitlines()):
             yield "quotes too much"
-        if self.status == 2 and len(self.said.strip().splitlines()) != 1:
+        if self.status == 2 and len(self.refused.strip().splitlines()) != 1:
             yield "not one line"
 
     @property
@@ -111,14 +116,14 @@ def ended(command: Sequence[str], folder: Path) -> Ended:
     """The command carried out in `folder` by a child of this process."""
     module, *arguments = command
     main = importlib.import_module(f"{module}.cli").main
-    said = folder.with_name("said")
+    said, refused = folder.with_name("said"), folder.with_name("refused")
     begin = time.monotonic()
     child = os.fork()
     if child == 0:
         status = 1
-        with said.open("wb", buffering=0) as file:
-            os.dup2(file.fileno(), 1)
-            os.dup2(file.fileno(), 2)
+        with said.open("wb", buffering=0) as out, refused.open("wb", buffering=0) as err:
+            os.dup2(out.fileno(), 1)
+            os.dup2(err.fileno(), 2)
             try:
                 os.setsid()
                 os.chdir(folder)
@@ -139,9 +144,9 @@ def ended(command: Sequence[str], folder: Path) -> Ended:
         if time.monotonic() - begin > PATIENCE:
             os.killpg(child, signal.SIGKILL)
         time.sleep(0.002)
-    seconds = time.monotonic() - begin
-    text = said.read_text(encoding="utf-8", errors="replace")
-    return Ended(os.waitstatus_to_exitcode(how), seconds, usage.ru_maxrss / 1024, text)
+    seconds = usage.ru_utime + usage.ru_stime
+    texts = [file.read_text(encoding="utf-8", errors="replace") for file in (said, refused)]
+    return Ended(os.waitstatus_to_exitcode(how), seconds, usage.ru_maxrss / 1024, "".join(texts), texts[1])
 
 
 def write_place(folder: Path) -> None:

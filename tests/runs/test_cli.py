@@ -12,7 +12,7 @@ import pytest
 
 from autosync.runs.cli import main
 from autosync.spec import Strategy
-from tests.runs.examples import Story, search_records, write_finished_run, write_run
+from tests.runs.examples import CLUSTER, Story, search_records, write_finished_run, write_run
 
 
 @pytest.fixture(scope="module")
@@ -108,12 +108,18 @@ def test_what_cannot_be_done_is_one_sentence(
     assert refused(capsys, *arguments) == sentence
 
 
+ASKED = f'{{"name": "a", "model_digest": "b", "cluster": {json.dumps(CLUSTER.to_json())}, "asked": %s}}'
+
 DAMAGED = {
     "result.json": [
         ('{"strategies": [1]}', "bad/result.json must be as python -m autosync.runs schema says, but $"),
         ('{"format": "autosync.result/1"}', "bad/result.json must be as python -m autosync.runs schema says, but $"),
         ('{"wall_seconds": NaN}', "bad/result.json must be JSON, but: NaN is no number that JSON knows."),
         ("", "bad/result.json must be JSON, but: Expecting value"),
+        ('{"wall_seconds": 1e999}', "bad/result.json must be JSON, but: 1e999 is no number that JSON knows."),
+        ('{"trials": 1, "trials": 2}', "bad/result.json must be JSON, but: key 'trials' comes twice in one object;"),
+        (f'{{"{"k" * 10_000_000}": 1}}', "schema says, but $: 'format' is a required property"),
+        ('{"trials": ' + "9" * 10_000_000 + "}", "bad/result.json must have numbers of at most 64 digits"),
     ],
     "run.json": [
         (
@@ -122,6 +128,13 @@ DAMAGED = {
         ),
         ('{"name": "a", "model_digest": "b", "cluster": {}}', "bad/run.json names a cluster that cannot be read: "),
         ('{"options": 3}', "bad/run.json needs the field 'name'"),
+        (ASKED % "[[1]]", "In FOLDER/bad/run.json 'asked' is an object, not [[1]]"),
+        (ASKED % "null", "In FOLDER/bad/run.json 'asked' is an object, not None"),
+        (ASKED % '{"time_budget_seconds": [1]}', "'time_budget_seconds' is a number, not [1]"),
+        (ASKED % '{"space": {"name": "a"}}', "'log10_size' is a number, not None"),
+        ("{}", "bad/run.json needs the field 'name'"),
+        ('{"name": "a", "name": "b"}', "bad/run.json must be JSON, but: key 'name' comes twice in one object; keep"),
+        ("[" * 100_000, "bad/run.json must have at most 64 brackets in each other, but has 100000."),
     ],
     "search.json": [
         ("null", "bad/search.json must be a JSON object, not NoneType."),

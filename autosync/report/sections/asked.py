@@ -45,7 +45,7 @@ def _search(findings: Findings) -> str:
     options = findings.run.options
     parts = [str(options[name]) for name in ("searcher",) if name in options]
     if options.get("searcher") == "guided":
-        ranks = str(options["simulator"])
+        ranks = str(options.get("simulator", "a simulator"))
         parts.append(f"candidates ranked by {IN_WORDS.get(ranks, ranks)}")
     parts += [f"seed {options['seed']}"] if "seed" in options else []
     return ", ".join(parts) or "not written down"
