@@ -13,8 +13,8 @@ from autosync.spec.reading import DOCUMENT
 
 __all__ = ["document_in", "result_of", "run_document", "state_of", "strategy_of"]
 
-NEEDED = {"name": str, "model_digest": str, "cluster": dict}
-MAY_BE_THERE = {"options": dict, "asked": dict}
+NEEDED: dict[str, type] = {"name": str, "model_digest": str, "cluster": dict}
+MAY_BE_THERE: dict[str, type] = {"options": dict, "asked": dict}
 ASKED = {"command": str, "trials": int, "time_budget_seconds": float, "rounds": int, "space": dict}
 SPACE = {"name": str, "log10_size": float, "decided_variables": int, "effective_dimension": float}
 CALLED = {str: "a text", dict: "an object", list: "a list", float: "a number", int: "a whole number"}
