@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -25,12 +25,15 @@ from autosync.simulator.inputs import Normalization
 from autosync.simulator.networks import network_called
 from autosync.simulator.settings import Ablation, TrainingSettings
 from autosync.simulator.spread import Spread
-from autosync.spec import cut, quoted
+from autosync.spec import cut
+from autosync.spec.fields import every, known_fields, required
 
 __all__ = ["Saved", "read_saved", "write_saved"]
 
 BASES: dict[str, type[AnalyticSimulator] | type[Replay]] = {"analytic": AnalyticSimulator, "replay": Replay}
 """Bases that a checkpoint can be read without."""
+
+T = TypeVar("T", TrainingSettings, Ablation, Spread)
 
 VERSION = f"{FEATURES_VERSION}.{ENCODING_VERSION}"
 INPUTS = {
@@ -88,20 +91,20 @@ def read_saved(directory: Path, base: Simulator | None) -> Saved:
     tensors, document = read_checkpoint(directory)
     if document.get("inputs_version") != VERSION or document.get("inputs") != INPUTS:
         raise CheckpointError(
-            f"The checkpoint knows inputs of version {quoted(document.get('inputs_version'))}, but this program makes "
-            f"version {VERSION}; fit the simulator anew."
+            f"The checkpoint knows inputs of version {cut(str(document.get('inputs_version')))}, but this program "
+            f"makes version {VERSION}; fit the simulator anew."
         )
     try:
         return Saved(
             document["network"],
-            document["seed"],
-            TrainingSettings(**document["settings"]),
-            Ablation(**document["ablation"]),
+            required(document, "seed", int, "It"),
+            _restored(TrainingSettings, document["settings"]),
+            _restored(Ablation, document["ablation"]),
             _restored_base(base, document),
             _restored_ensemble(tensors, document),
-            Spread(**document["spread"]),
-            document["record_count"],
-            document["data_digest"],
+            _restored(Spread, document["spread"]),
+            required(document, "record_count", int, "It"),
+            required(document, "data_digest", str, "It"),
         )
     except CheckpointError:
         raise
@@ -109,8 +112,18 @@ def read_saved(directory: Path, base: Simulator | None) -> Saved:
         raise CheckpointError(f"The checkpoint is damaged ({cut(str(error))}); fit the simulator anew.") from error
 
 
+def _restored(kind: type[T], document: dict[str, Any]) -> T:
+    """A `kind`, all of whose fields have defaults, which say what they are; counts of families are one of them."""
+    kinds = {each.name: dict if each.default is MISSING else type(each.default) for each in fields(kind)}
+    known_fields(document, tuple(kinds), kind.__name__)
+    for counts in (document[name] for name, wanted in kinds.items() if wanted is dict and name in document):
+        for name in counts:
+            required(counts, name, int, kind.__name__)
+    return kind(**{name: required(document, name, kinds[name], kind.__name__) for name in document})
+
+
 def _restored_ensemble(tensors: dict[str, torch.Tensor], document: dict[str, Any]) -> Ensemble | None:
-    texts = document["members"]
+    texts = every(document, "members", str, "It")
     network = network_called(document["network"])
     if not texts:
         return None

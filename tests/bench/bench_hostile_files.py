@@ -84,9 +84,10 @@ READERS: dict[str, tuple[tuple[str, ...], ...]] = {
 class Ended:
     """How a command ended: its status, negative for a signal, core-seconds and peak megabytes, and what it said.
 
-    `said` is all of that, `refused` what was said on standard error.
+    `said` is all of that, `refused` what was said on standard error; `name` is what the command calls itself.
     """
 
+    name: str
     status: int
     seconds: float
     megabytes: float
@@ -104,8 +105,13 @@ class Ended:
             yield "large"
         if any(len(line) > LONGEST_SAID for line in self.said.splitlines()):
             yield "quotes too much"
-        if self.status == 2 and len(self.refused.strip().splitlines()) != 1:
-            yield "not one line"
+        if self.status == 2 and len(self.sentences) != 1:
+            yield "not one sentence"
+
+    @property
+    def sentences(self) -> list[str]:
+        """What was refused; beside them TensorFlow may log what it likes."""
+        return [line for line in self.refused.splitlines() if line.startswith(f"{self.name}: ")]
 
     @property
     def last_line(self) -> str:
@@ -146,7 +152,14 @@ def ended(command: Sequence[str], folder: Path) -> Ended:
         time.sleep(0.002)
     seconds = usage.ru_utime + usage.ru_stime
     texts = [file.read_text(encoding="utf-8", errors="replace") for file in (said, refused)]
-    return Ended(os.waitstatus_to_exitcode(how), seconds, usage.ru_maxrss / 1024, "".join(texts), texts[1])
+    return Ended(
+        module.rpartition(".")[2],
+        os.waitstatus_to_exitcode(how),
+        seconds,
+        usage.ru_maxrss / 1024,
+        "".join(texts),
+        texts[1],
+    )
 
 
 def write_place(folder: Path) -> None:

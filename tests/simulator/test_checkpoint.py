@@ -95,6 +95,11 @@ def test_tensors_of_another_checkpoint_are_refused(saved: Path) -> None:
         ),
         (lambda document: document.update(network="cnn"), r"damaged \(Unknown network 'cnn'. Known: linear, rnn"),
         (lambda document: document.pop("spread"), r"The checkpoint is damaged \('spread'\)"),
+        (lambda document: document.update(spread=[1]), r"The checkpoint is damaged \("),
+        (lambda document: document.update(members={"a": [1]}), r"The checkpoint is damaged \("),
+        (lambda document: document.update(settings={"epochs": [{}]}), r"The checkpoint is damaged \("),
+        (lambda document: document.update(network=[[1]]), r"The checkpoint is damaged \("),
+        (lambda document: document.update(format="x" * 10_000_000), r"not 'x{76}\.\.\. as this one"),
         (lambda document: document.update(base={}), r"The checkpoint is damaged \(The state of an AnalyticSimulator"),
     ],
 )

@@ -69,6 +69,26 @@ def test_what_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
         write_checkpoint(Path("a.h5"), a_zip, EXTRAS)
 
 
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("[" * 100_000, "at most 64 brackets in each other"),
+        ('{"format": 1, "format": 2}', "key 'format' comes twice"),
+        ('{"steps": ' + "9" * 10_000_000 + "}", "at most 64 digits"),
+        ("{}", "must be a .keras file, but: 'format'"),
+        (f'{{"format": "{"x" * 10_000_000}"}}', "its training state has format 'xxx"),
+    ],
+    ids=["nested", "twice", "digits", "empty", "long"],
+)
+def test_a_checkpoint_whose_training_state_is_hostile_is_refused(tmp_path: Path, text: str, sentence: str) -> None:
+    with zipfile.ZipFile(tmp_path / "a.keras", "w") as archive:
+        archive.writestr("autosync/training.json", text)
+    with pytest.raises(TrainingError) as caught:
+        read_extras(tmp_path / "a.keras")
+    assert sentence in str(caught.value)
+    assert len(str(caught.value)) < 400 + len(str(tmp_path))
+
+
 def test_the_newest_checkpoint_is_the_one_of_most_steps(tmp_path: Path) -> None:
     kept = Checkpoints(tmp_path, every=5)
     assert kept.latest() is None

@@ -112,6 +112,21 @@ def test_what_is_asked_wrongly_is_refused_before_anything_starts(
     assert [each.name for each in tmp_path.iterdir()] == ["strategy.json"]
 
 
+def test_a_hostile_file_is_refused_before_anything_starts(monkeypatch: Any, strategy: Path, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    hostile = Path("hostile")
+    for text in ("[" * 100_000, '{"model": 1, "model": 2}', "{}"):
+        hostile.mkdir(exist_ok=True)
+        (hostile / "run.json").write_text(text)
+        common = ("--model", "mlp", "--strategy")
+        for more in ((strategy, "--resume", "--out", hostile), (hostile / "run.json",)):
+            status, output = ran(monkeypatch, *common, *more)
+            assert (status, output.count("\n")) == (2, 1), output
+    Path("cluster.yaml").write_text("nodes: [{workers: 1000000000}]")
+    status, output = ran(monkeypatch, "--model", "mlp", "--strategy", strategy, "--cluster", "cluster.yaml")
+    assert (status, "workers: must be less than or equal to 1024, not 1000000000." in output) == (2, True)
+
+
 def test_a_run_is_not_written_over_nor_gone_on_with_under_another_strategy(
     monkeypatch: Any, strategy: Path, tmp_path: Path
 ) -> None:

@@ -57,8 +57,13 @@ def test_a_folder_of_someone_else_is_left_alone(name: str, folder: Path) -> None
     (folder / "thesis.tex").unlink()
 
 
-def test_a_file_that_up_did_not_write_is_refused(name: str, folder: Path) -> None:
-    (folder / "state.json").write_text('{"name": "x"}', encoding="utf-8")
+@pytest.mark.parametrize(
+    "text",
+    ['{"name": "x"}', "[" * 100_000, '{"a": 1, "a": 2}', '{"processes": []}', "[1]", f'{{"{"x" * 9_999_999}": 1}}'],
+    ids=len,
+)
+def test_a_file_that_up_did_not_write_is_refused(name: str, folder: Path, text: str) -> None:
+    (folder / "state.json").write_text(text, encoding="utf-8")
     with pytest.raises(ClusterError, match="is not one that `up` wrote"):
         read_state(name)
     (folder / "state.json").unlink()
