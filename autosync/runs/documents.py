@@ -15,13 +15,8 @@ __all__ = ["document_in", "result_of", "run_document", "state_of", "strategy_of"
 
 NEEDED: dict[str, type] = {"name": str, "model_digest": str, "cluster": dict}
 MAY_BE_THERE: dict[str, type] = {"options": dict, "asked": dict}
-<<<<<<< HEAD
-ASKED = {"command": str, "trials": int, "time_budget_seconds": float, "rounds": int, "space": dict}
-SPACE = {"name": str, "log10_size": float, "decided_variables": int, "effective_dimension": float}
-=======
 ASKED: dict[str, type] = {"command": str, "trials": int, "time_budget_seconds": float, "rounds": int, "space": dict}
 SPACE: dict[str, type] = {"name": str, "log10_size": float, "decided_variables": int, "effective_dimension": float}
->>>>>>> ef78e87 (A checkpoint's document and a search's state are checked before they are used)
 CALLED = {str: "a text", dict: "an object", list: "a list", float: "a number", int: "a whole number"}
 
 
