@@ -12,6 +12,7 @@ from rich.console import Console
 
 from autosync.errors import AutosyncError
 from autosync.runs.contenders import contenders_of
+from autosync.runs.documents import strategy_of
 from autosync.runs.export import csv_of, json_of
 from autosync.runs.listing import listed_runs, run_called
 from autosync.runs.result_schema import result_schema
@@ -89,8 +90,9 @@ def show(run: str | None, data: Path | None) -> None:
 @click.option("--json", "as_json", is_flag=True, help="The strategy itself in place of its file's name.")
 def best(run: str | None, as_json: bool) -> None:
     """The file of the strategy that RUN returned, for use in scripts."""
-    file = run_called(run) / "strategy.json"
-    if not file.exists():
+    directory = run_called(run)
+    file = directory / "strategy.json"
+    if strategy_of(directory) is None:
         raise AutosyncError(f"A run has a strategy once its trials are over, but {file} is not there; go on with it.")
     click.echo(file.read_text(encoding="utf-8").rstrip() if as_json else str(file))
 

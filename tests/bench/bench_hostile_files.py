@@ -103,7 +103,7 @@ class Ended:
             yield "slow"
         if self.megabytes - ordinary > MOST_MEGABYTES:
             yield "large"
-        if any(len(line) > LONGEST_SAID for line in self.said.splitlines()):
+        if any(len(line) > LONGEST_SAID for line in self.refused.splitlines()):
             yield "quotes too much"
         if self.status == 2 and len(self.sentences) != 1:
             yield "not one sentence"

@@ -167,9 +167,10 @@ def test_a_strategy_that_is_none_is_named_with_its_file(
 ) -> None:
     shutil.copytree(place / "runs" / "one", tmp_path / "bad")
     (tmp_path / "bad" / "strategy.json").write_text('{"format": "x"}')
-    assert refused(capsys, "show", str(tmp_path / "bad")).startswith(
-        f"{tmp_path}/bad/strategy.json holds no strategy: "
-    )
+    for asked in (("show",), ("best",), ("best", "--json")):
+        assert refused(capsys, *asked, str(tmp_path / "bad")).startswith(
+            f"{tmp_path}/bad/strategy.json holds no strategy: "
+        )
 
 
 def test_a_run_without_records_has_nothing_to_export(capsys: pytest.CaptureFixture[str]) -> None:
