@@ -18,6 +18,7 @@ from autosync.cost import step_bound
 from autosync.errors import AutosyncError
 from autosync.report.findings import Findings
 from autosync.runs import read_run
+from autosync.spec import cut
 from autosync.spec.codec import digest
 from trials.emulate.shaping import FRAME_BYTES
 from trials.guard import guarded
@@ -149,7 +150,7 @@ def row_of(job: LiveJob, out: Path) -> Row:
         return _row(job, Findings(read_run(directory, directory / "data")))
     except (AutosyncError, KeyError, TypeError, ValueError) as error:
         raise BenchError(
-            f"{directory} should hold a finished run, but: {error!r}; remove it, and run it again."
+            f"{directory} should hold a finished run, but: {cut(repr(error))}; remove it, and run it again."
         ) from None
 
 

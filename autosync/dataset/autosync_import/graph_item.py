@@ -8,7 +8,7 @@ from typing import Any
 
 from autosync.dataset.autosync_import.wire import parsed, read_bytes
 from autosync.errors import DatasetError
-from autosync.spec import ModelSpec, Variable
+from autosync.spec import ModelSpec, Variable, quoted
 
 __all__ = ["GraphFacts", "read_graph_item"]
 
@@ -34,8 +34,9 @@ class GraphFacts:
         if sparse_rows is None and any(sparse for *_, sparse in self.variables):
             first = next(variable for variable, _, _, sparse in self.variables if sparse)
             raise DatasetError(
-                f"Model {name!r} has sparse gradients ({first!r}, say), and the dataset does not tell how many rows "
-                "they touch a step; give --sparse-rows (a replica's examples a step times rows looked up by each)."
+                f"Model {quoted(name)} has sparse gradients ({quoted(first)}, say), and the dataset does not tell how "
+                "many rows they touch a step; give --sparse-rows (a replica's examples a step times rows looked "
+                "up by each)."
             )
         last = len(self.variables) - 1
         return ModelSpec(
@@ -68,7 +69,7 @@ def read_graph_item(file: Path) -> GraphFacts:
     order = [name for name in dict.fromkeys([*listed, *nodes]) if name in sparse]
     missing = next((name for name in sparse if name not in nodes), None)
     if missing is not None:
-        raise DatasetError(f"{file} has a gradient for {missing!r}, which its graph does not hold.")
+        raise DatasetError(f"{file} has a gradient for {quoted(missing)}, which its graph does not hold.")
     return GraphFacts(tuple((name, *_shape_and_dtype(nodes[name], file), sparse[name]) for name in order))
 
 
@@ -79,12 +80,13 @@ def _plain(tensor: str) -> str:
 
 def _shape_and_dtype(node: Any, file: Path) -> tuple[tuple[int, ...], str]:
     if node.op not in VARIABLE_OPS:
-        raise DatasetError(f"{file} has a gradient for {node.name!r}, which is a {node.op} and no variable.")
+        raise DatasetError(f"{file} has a gradient for {quoted(node.name)}, which is a {node.op} and no variable.")
     shape, dtype = node.attr["shape"].shape, DTYPES.get(node.attr["dtype"].type)
     sizes = tuple(dim.size for dim in shape.dim)
     if shape.unknown_rank or any(size < 1 for size in sizes) or dtype is None:
         raise DatasetError(
-            f"{file}: variable {node.name!r} has shape {sizes} and type number {node.attr['dtype'].type}; a variable's "
-            f"shape must be known, and its type one of {', '.join(DTYPES.values())}."
+            f"{file}: variable {quoted(node.name)} has shape {quoted(sizes)} and type number "
+            f"{node.attr['dtype'].type}; a variable's shape must be known, and its type one of "
+            f"{', '.join(DTYPES.values())}."
         )
     return sizes, dtype

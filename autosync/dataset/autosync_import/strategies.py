@@ -20,6 +20,7 @@ from autosync.spec import (
     Variable,
     VariableStrategy,
     check_strategy,
+    quoted,
 )
 
 __all__ = ["read_strategy"]
@@ -70,15 +71,15 @@ class _Reader:
             return self._server(node.PSSynchronizer, variable)
         if kind == "AllReduceSynchronizer":
             return self._all_reduce(node.AllReduceSynchronizer, variable)
-        raise DatasetError(f"Variable {variable.name!r} has no synchronizer, so replicas would drift apart.")
+        raise DatasetError(f"Variable {quoted(variable.name)} has no synchronizer, so replicas would drift apart.")
 
     def _server(self, server: Any, variable: Variable) -> ParameterServer:
         if not server.sync:
             raise DatasetError(
-                f"Variable {variable.name!r} is updated asynchronously without bound, which is not here."
+                f"Variable {quoted(variable.name)} is updated asynchronously without bound, which is not here."
             )
         if not server.reduction_destination:
-            raise DatasetError(f"Variable {variable.name!r} is on a parameter server that is not named.")
+            raise DatasetError(f"Variable {quoted(variable.name)} is on a parameter server that is not named.")
         device = self._resources.device(server.reduction_destination)
         # AutoDist makes no local copies of what has a sparse gradient, whatever is asked.
         return ParameterServer(device, server.local_replication and not variable.sparse, server.staleness)
@@ -104,7 +105,8 @@ def _partition(partitioner: str, variable: Variable) -> Partition | None:
     cut = [axis for axis, count in enumerate(counts) if count > 1]
     if len(cut) != 1:
         raise DatasetError(
-            f"Variable {variable.name!r} has partitioner {partitioner!r}; exactly one of its numbers must be above 1."
+            f"Variable {quoted(variable.name)} has partitioner {quoted(partitioner)}; exactly one of its numbers "
+            "must be above 1."
         )
     return Partition(cut[0], counts[cut[0]])
 
@@ -113,5 +115,5 @@ def _compressor(number: int, variable: Variable) -> Compressor | None:
     if number in (NONE, HOROVOD, HOROVOD_WITH_FEEDBACK):  # Horovod's cast to float32, which left gradients as they were
         return None
     if number != POWER_SGD:
-        raise DatasetError(f"Variable {variable.name!r} has compressor number {number}; known are 0 to 3.")
+        raise DatasetError(f"Variable {quoted(variable.name)} has compressor number {number}; known are 0 to 3.")
     return None if variable.sparse else PowerSGD(1)

@@ -16,7 +16,7 @@ from autosync.simulator.evaluation.cells import Cell
 from autosync.simulator.evaluation.settings import ABLATIONS, AS_IT_IS, EvaluationSettings
 from autosync.simulator.evaluation.simulators import Builder, Evaluated
 from autosync.simulator.evaluation.tasks import Task, tasks_of
-from autosync.spec import RuntimeRecord
+from autosync.spec import RuntimeRecord, cut
 from autosync.spec.codec import digest
 
 __all__ = ["UNVERSIONED", "Fits", "Job", "Prediction", "Result", "carried_out", "jobs_of"]
@@ -110,7 +110,7 @@ class Result:
             }
             return cls(**{**document, "predictions": predictions})
         except (KeyError, TypeError, AttributeError) as error:
-            raise SpecError(f"A result has the fields of this version, but: {error!r}.") from None
+            raise SpecError(f"A result has the fields of this version, but: {cut(repr(error))}.") from None
 
 
 def jobs_of(
