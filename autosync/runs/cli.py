@@ -19,6 +19,7 @@ from autosync.runs.result_schema import result_schema
 from autosync.runs.run import Run, read_run
 from autosync.runs.tables import contenders_table, runs_table
 from autosync.runs.verdict import verdict_in_words
+from autosync.spec import cut
 
 __all__ = ["command", "main"]
 
@@ -106,7 +107,9 @@ def export(run: str | None, data: Path | None, kind: str, out: Path | None) -> N
     """A row for each trial of RUN."""
     found = _run(run, data)
     if not found.records:
-        where = f"none of {found.name} is in {found.data}" if found.data else "there are none where the run kept them"
+        where = (
+            f"none of {cut(found.name)} is in {found.data}" if found.data else "there are none where the run kept them"
+        )
         raise AutosyncError(
             f"Trials are exported from the run's records, but {where}; name their directory with --data."
         )

@@ -17,6 +17,9 @@ NEEDED: dict[str, type] = {"name": str, "model_digest": str, "cluster": dict}
 MAY_BE_THERE: dict[str, type] = {"options": dict, "asked": dict}
 ASKED: dict[str, type] = {"command": str, "trials": int, "time_budget_seconds": float, "rounds": int, "space": dict}
 SPACE: dict[str, type] = {"name": str, "log10_size": float, "decided_variables": int, "effective_dimension": float}
+LONGEST_TEXT = 4000
+"""Of a run's name and its options, which are names and paths."""
+
 CALLED = {str: "a text", dict: "an object", list: "a list", float: "a number", int: "a whole number"}
 
 
@@ -28,6 +31,13 @@ def run_document(directory: Path) -> dict[str, Any]:
         if field not in document:
             raise AutosyncError(f"{file} needs the field {field!r}; name a run of autosync.tune.")
     _check(document, NEEDED | MAY_BE_THERE, file)
+    options = document.get("options", {})
+    _check(options, {"data": str, "model": str}, file)
+    for field, value in (*document.items(), *options.items()):
+        if isinstance(value, str) and len(value) > LONGEST_TEXT:
+            raise AutosyncError(
+                f"In {file} {quoted(field)} has at most {LONGEST_TEXT} characters, not {len(value)}; mend it."
+            )
     asked = {name: value for name, value in document.get("asked", {}).items() if value is not None}
     _check(asked, ASKED, file)
     if space := asked.get("space"):

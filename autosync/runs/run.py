@@ -184,4 +184,11 @@ def records_of(directory: Path | None, document: Mapping[str, Any]) -> Path | No
     kept = Path(str(document.get("options", {}).get("data", DATA)))
     beside = [directory / DATA, directory.resolve().parent.parent / DATA] if directory else []
     places = [kept, *beside, Path(DATA)]
-    return next((place for place in places if place.is_dir() and any(place.glob("*.parquet"))), None)
+    return next((place for place in places if _holds_records(place)), None)
+
+
+def _holds_records(place: Path) -> bool:
+    try:
+        return place.is_dir() and any(place.glob("*.parquet"))
+    except OSError:  # a name too long, or a directory that may not be read
+        return False

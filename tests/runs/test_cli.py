@@ -110,6 +110,8 @@ def test_what_cannot_be_done_is_one_sentence(
 
 ASKED = f'{{"name": "a", "model_digest": "b", "cluster": {json.dumps(CLUSTER.to_json())}, "asked": %s}}'
 
+OPTIONS = f'{{"name": "a", "model_digest": "b", "cluster": {json.dumps(CLUSTER.to_json())}, "options": {{%s}}}}'
+
 DAMAGED = {
     "result.json": [
         ('{"strategies": [1]}', "bad/result.json must be as python -m autosync.runs schema says, but $"),
@@ -132,6 +134,9 @@ DAMAGED = {
         (ASKED % "null", "In FOLDER/bad/run.json 'asked' is an object, not None"),
         (ASKED % '{"time_budget_seconds": [1]}', "'time_budget_seconds' is a number, not [1]"),
         (ASKED % '{"space": {"name": "a"}}', "'log10_size' is a number, not None"),
+        (OPTIONS % ('"data": "' + "x" * 4001 + '"'), "'data' has at most 4000 characters, not 4001; mend it."),
+        (OPTIONS % ('"data": {}'), "'data' is a text, not {}"),
+        ('{"name": "' + "x" * 9_999_999 + '", "model_digest": "b", "cluster": {}}', "'name' has at most 4000 char"),
         ("{}", "bad/run.json needs the field 'name'"),
         ('{"name": "a", "name": "b"}', "bad/run.json must be JSON, but: key 'name' comes twice in one object; keep"),
         ("[" * 100_000, "bad/run.json must have at most 64 brackets in each other, but has 100000."),
