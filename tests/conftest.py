@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -61,18 +61,32 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return Together(config, log)
 
 
+@pytest.fixture(scope="session")
+def empty_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Path]:
+    """An empty folder whenever it is called: that of before while nothing was left there, since making one takes time."""
+    made = [tmp_path_factory.mktemp("empty")]
+
+    def empty() -> Path:
+        if not made[-1].is_dir() or any(made[-1].iterdir()):
+            made.append(tmp_path_factory.mktemp("empty"))
+        return made[-1]
+
+    return empty
+
+
 @pytest.fixture(scope="session", autouse=True)
-def away_from_the_checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def away_from_the_checkout(empty_folder: Callable[[], Path]) -> Iterator[None]:
     """What fixtures of a module do happens in an empty folder too: a checkout may hold its user's `data` and `runs`."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(tmp_path_factory.mktemp("module"))
-        yield
+    started_in = Path.cwd()
+    os.chdir(empty_folder())
+    yield
+    os.chdir(started_in)
 
 
 @pytest.fixture(autouse=True)
-def own_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every test begins in an empty folder of its own, so none depends on where it was started."""
-    monkeypatch.chdir(tmp_path)
+def own_working_directory(empty_folder: Callable[[], Path]) -> None:
+    """Every test begins in an empty folder, so none depends on where it was started or on what others left."""
+    os.chdir(empty_folder())
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest leaves out what `-m` does not ask for

@@ -126,6 +126,7 @@ def test_a_run_without_a_readable_result_is_said_so(tmp_path: Path) -> None:
         row_of(JOB, tmp_path)
 
 
+@pytest.mark.thorough
 def test_the_simulator_is_taught_first_by_other_models_on_other_clusters(tmp_path: Path) -> None:
     data, tune = write_dataset(tmp_path / "data"), PlayedTune()
     both, neither = (parse_cell(f"{name}.yaml") for name in ("mlp@two", "bert-mini@three"))

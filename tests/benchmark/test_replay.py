@@ -112,6 +112,7 @@ def test_tables_are_made_from_the_files_alone(data: Path, capsys: pytest.Capture
     assert table["mlp@two"]["random"].startswith(f"{median:.3g} [")
 
 
+@pytest.mark.thorough
 def test_tables_are_of_the_newest_records(data: Path) -> None:
     replayed(data, "--searchers", "random", "--seeds", "5")
     extra = next(each for each in records_of("two") if each.purpose == "search")

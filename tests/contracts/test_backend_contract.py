@@ -222,6 +222,7 @@ class TestRay:
         assert left_of(pids) == set()
         assert not pids & set(set_of_workers.pids().values())
 
+    @pytest.mark.thorough
     def test_a_worker_that_dies_while_all_are_started_costs_one_more_start(self, ray_cluster: ClusterSpec) -> None:
         before = places_held()
         launch = launched(ray_cluster)

@@ -63,6 +63,7 @@ def test_two_fits_of_one_seed_are_equal_to_the_last_bit_and_leave_the_global_see
     assert torch.equal(torch.get_rng_state(), state)
 
 
+@pytest.mark.quick("linear")
 @pytest.mark.parametrize("network", MOST)
 def test_a_network_speaks_about_models_and_clusters_it_has_not_met(network: str) -> None:
     made = learned(network, 20)

@@ -34,6 +34,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     return out, printed.getvalue()
 
 
+@pytest.mark.thorough
 def test_a_dataset_becomes_a_small_checkpoint_with_a_card(made: tuple[Path, str]) -> None:
     out, printed = made
     assert "pairwise" in printed

@@ -15,6 +15,8 @@ import autosync
 from autosync.train import RayBatches, Sharded, Trainer, TrainingError
 from tests.train.models import LOSS, batches, classifier, mixture
 
+pytestmark = pytest.mark.thorough  # it takes a Ray of its own; `make test` trains in one process
+
 SIZES = (12, 7, 2)
 
 
@@ -35,7 +37,6 @@ def on_logical_devices() -> Trainer:
     return autosync.distribute(model, LOSS, keras.optimizers.Adam(0.01), mixture(model), backend="local")
 
 
-@pytest.mark.thorough
 def test_worker_processes_train_as_logical_devices_do(trainer: Trainer) -> None:
     with on_logical_devices() as local:
         expected = local.fit(list(batches(SIZES)))
@@ -55,7 +56,6 @@ def test_every_worker_reads_its_shard_in_its_own_process(trainer: Trainer, tmp_p
     assert history.examples == [9, 9]
 
 
-@pytest.mark.thorough
 def test_a_data_set_of_ray_is_split_over_the_workers(trainer: Trainer) -> None:
     import ray
 

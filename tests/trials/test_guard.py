@@ -138,6 +138,7 @@ def test_the_environment_is_as_before_outside() -> None:
     assert said.stdout == "True\n"
 
 
+@pytest.mark.thorough
 def test_of_a_killed_process_that_has_started_ray_nothing_is_left(tmp_path: Path) -> None:
     """Dashboard, agents, a worker in the middle of a call: all of it, wherever Ray has put it."""
     job = Job(tmp_path, module="tests.trials.holding_ray")

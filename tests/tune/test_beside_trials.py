@@ -128,6 +128,7 @@ def end_process(made: RemoteSimulator) -> None:
             ray.get(made._fitter.fitted.remote([]))
 
 
+@pytest.mark.thorough
 def test_when_its_process_has_died_the_fit_is_made_here() -> None:
     made = remote()
     assert known_after(made, 12) == 12

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from autosync.simulator.evaluation import BUILDERS as KNOWN
 from autosync.simulator.evaluation import (
     Builder,
@@ -69,6 +71,7 @@ def test_results_of_before_there_were_versions_are_shown_as_such_and_not_taken_f
     assert again.run(["accuracy"], ["guessing"], lambda: 0.0, lambda _: None) == 2
 
 
+@pytest.mark.thorough
 def test_the_results_that_come_with_the_program_are_found_by_their_keys_of_before() -> None:
     found, _ = cells_of(stored_records(SHIPPED), split_of)
     results = Journal(SHIPPED / "evaluation" / "results.jsonl").results

@@ -19,6 +19,8 @@ from trials.emulate import Emulated, add_node, down, find, kill_node, restart_no
 from trials.emulate.ray_nodes import ray_nodes_of, start_arguments
 from trials.emulate.status import status_lines
 
+pytestmark = pytest.mark.thorough  # it takes a cluster of its own
+
 pytestmark = needs_root
 
 DRIVER = """
@@ -51,7 +53,6 @@ def driven(cluster: Emulated) -> dict[str, dict[str, object]]:
     return found
 
 
-@pytest.mark.thorough
 def test_nodes_have_their_addresses_racks_cores_and_homes(cluster: Emulated) -> None:
     found = driven(cluster)
     home = str(cluster.token_path.parent / "home")
@@ -77,7 +78,6 @@ def test_the_dashboard_answers_outside_and_asks_for_the_token(cluster: Emulated)
         assert json.load(answer)["result"] is True
 
 
-@pytest.mark.thorough
 def test_a_node_dies_comes_back_and_one_more_joins(cluster: Emulated) -> None:
     kill_node(cluster, "b")
     assert find(cluster.name) == cluster
@@ -88,7 +88,6 @@ def test_a_node_dies_comes_back_and_one_more_joins(cluster: Emulated) -> None:
     assert alive == {"10.77.0.1", "10.77.0.2", "10.77.0.3"}
 
 
-@pytest.mark.thorough
 def test_a_ray_that_cannot_start_is_told_with_its_last_words_and_nothing_stays(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
