@@ -63,7 +63,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.fixture(scope="session")
 def empty_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Path]:
-    """An empty folder whenever it is called: that of before while nothing was left there, since making one takes time."""
+    """An empty folder at every call: that of before while nothing was left there, since making one takes time."""
     made = [tmp_path_factory.mktemp("empty")]
 
     def empty() -> Path:
