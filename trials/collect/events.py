@@ -34,7 +34,7 @@ class Errand:
 
     @classmethod
     def from_json(cls, text: str) -> Errand:
-        document = parse_json(text, "An errand")
+        document = parse_json(text, "An errand", finite=False)
         paths = {"plan": Path(document["plan"]), "out": Path(document["out"])}
         return cls(**(document | paths | {"models": tuple(document["models"])}))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from tests.trials.collect.plans import CELL, PretendBackend, plan
 from trials.collect.block import Block
 from trials.collect.conditions import Conditions, engine_digest
 from trials.collect.done import MOST_LOSSES, Done
+from trials.collect.events import Errand
 from trials.collect.folder import Folder
 from trials.collect.plan import Plan
 from trials.collect.schedule import Slot, slots_of
@@ -163,3 +165,8 @@ def test_a_profile_of_another_model_of_that_name_is_replaced(tmp_path: Path) -> 
     other = replace(wider, profile=ModelProfile(0.3, 0.4, ready))
     assert folder.profiled(other).profile == other.profile
     assert folder.profiled(wider).profile == other.profile
+
+
+def test_an_errand_without_an_end_reads_back_as_it_was_sent(tmp_path: Path) -> None:
+    errand = Errand(tmp_path / "plan.yaml", tmp_path, "2x1gbit", ("mlp",), 1, math.inf, 0.0)
+    assert Errand.from_json(errand.to_json()) == errand
