@@ -1,5 +1,5 @@
 # `make tune` and `make test` are all one needs; both create the virtual environment when it is missing. `make test` takes
-# some five minutes on two cores; `make test-all` adds the tests marked `thorough`: every combination of what is crossed,
+# some minutes on two cores; `make test-all` adds the tests marked `thorough`: every combination of what is crossed,
 # and what takes minutes.
 PYTHON ?= python3
 VENV ?= .venv
