@@ -12,6 +12,7 @@ from tests.architecture.source_tree import PACKAGES, imports, modules, parsed
 
 SOURCE = modules(*PACKAGES)
 EVERYTHING = modules(*PACKAGES, "tests")
+ROOT = Path(__file__).parents[2]
 LONGEST_FILE = 400
 EMPTY_NAMES = {"utils", "util", "helpers", "helper", "common", "misc"}
 PICKLES = {"pickle", "cloudpickle", "dill", "joblib", "shelve", "marshal"}
@@ -75,11 +76,9 @@ def test_the_files_are_found() -> None:
     assert Path("tests/architecture/test_source_files.py") in EVERYTHING
 
 
-@pytest.mark.parametrize("module", SOURCE, ids=str)
-def test_a_module_says_what_lives_in_it_and_lists_what_it_offers(module: Path) -> None:
-    tree = parsed(module)
-    assert (ast.get_docstring(tree) or "").strip()
-    assert faults_of_exports(tree) == []
+def test_a_module_says_what_lives_in_it_and_lists_what_it_offers() -> None:
+    assert [each for each in SOURCE if not (ast.get_docstring(parsed(each)) or "").strip()] == []
+    assert {str(each): faults for each in SOURCE if (faults := faults_of_exports(parsed(each)))} == {}
 
 
 @pytest.mark.parametrize(
@@ -100,16 +99,14 @@ def test_right_exports_are_let_pass() -> None:
     assert faults_of_exports(ast.parse(source)) == []
 
 
-@pytest.mark.parametrize("module", EVERYTHING, ids=str)
-def test_no_file_is_too_long_or_named_after_nothing(module: Path) -> None:
-    lines = len((Path(__file__).parents[2] / module).read_text(encoding="utf-8").splitlines())
-    assert lines <= LONGEST_FILE
-    assert module.stem not in EMPTY_NAMES
+def test_no_file_is_too_long_or_named_after_nothing() -> None:
+    lines = {each: len((ROOT / each).read_text(encoding="utf-8").splitlines()) for each in EVERYTHING}
+    assert {str(each): count for each, count in lines.items() if count > LONGEST_FILE} == {}
+    assert [each for each in EVERYTHING if each.stem in EMPTY_NAMES] == []
 
 
-@pytest.mark.parametrize("module", SOURCE, ids=str)
-def test_nothing_is_pickled(module: Path) -> None:
-    assert pickles(parsed(module)) == []
+def test_nothing_is_pickled() -> None:
+    assert {str(each): found for each in SOURCE if (found := pickles(parsed(each)))} == {}
 
 
 @pytest.mark.parametrize(

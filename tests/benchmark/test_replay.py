@@ -134,6 +134,7 @@ def test_ablations_compare_guided_search_with_less_of_it(data: Path) -> None:
     assert (line["without"], line["whole"]) == ("the replay and the network, the closed form alone", "guided-replay")
 
 
+@pytest.mark.thorough
 def test_variants_are_compared_by_the_seeds_that_all_were_run_with(data: Path) -> None:
     replayed(data, "--searchers", "random", "--seeds", "10")
     replayed(data, "--searchers", "guided-analytic", "--seeds", "5", command="ablations")

@@ -52,6 +52,7 @@ def test_of_a_searcher_without_present_results_those_that_are_most_are_shown() -
     assert latest([*found, present], of_replay) == [present]
 
 
+@pytest.mark.thorough
 def test_the_results_that_come_with_the_program_have_no_version_and_are_all_shown() -> None:
     material = Material.read(SHIPPED)
     assert len(material.searches) == len(ResultStore(SHIPPED / "searches", SEARCHES).read()) > 8000

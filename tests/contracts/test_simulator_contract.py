@@ -279,6 +279,7 @@ class TestInvariance:
         np.testing.assert_allclose(simulator.predict(MODEL, cluster, others), expected, rtol=0, atol=1e-9)
 
 
+@pytest.mark.quick("closed form", "learned", "drafted")
 class TestLearning:
     def test_records_of_a_law_improve_the_ranking_of_other_strategies(self, kind: Kind) -> None:
         others = sampled(MODEL, CLUSTER, LARGEST, seed=2)

@@ -91,7 +91,7 @@ class TestAStrategyTrainsLikeOneProcess:
         expected = reference("pooled", "momentum", len(step.strategy.replicas))
         tally("momentum", trained_alike(step, expected, BOUNDS["momentum"]).worst_error)
 
-    @pytest.mark.parametrize("seed", [*range(2), *map(thorough, range(2, 12))])
+    @pytest.mark.parametrize("seed", [0, *map(thorough, range(1, 12))])
     def test_with_random_mixtures_on_two_nodes(self, seed, tally):
         task, optimizer = ("pooled", "table", "recurrent")[seed % 3], tuple(OPTIMIZERS)[seed // 3 % 3]
         session = session_on(task, optimizer, TWO_BY_TWO)

@@ -33,6 +33,7 @@ def _means(algorithm: str, gradients: list[np.ndarray], wire=PLAIN) -> list[np.n
     return [each.numpy() for each in reduce([tf.constant(each) for each in gradients])]
 
 
+@pytest.mark.quick("1-1-*", "2-2-*", "3-*", "4-7-*", "7-97-*")
 @pytest.mark.parametrize("algorithm", ALL_REDUCE)
 @pytest.mark.parametrize("elements", [1, 2, 3, 4, 5, 7, 97])
 @pytest.mark.parametrize("replicas", [1, 2, 3, 4, 7])

@@ -38,6 +38,7 @@ def _scaled(way: str) -> Step:
     return _session().realize(COMPRESSED[way](_session().model, THREE))
 
 
+@pytest.mark.quick("top-k, own", "PowerSGD, servers")
 @pytest.mark.parametrize("way", WAYS)
 def test_a_loss_scale_that_grows_on_the_way_changes_no_number(way):
     """All scales are powers of two, so that not even rounding differs but where PowerSGD takes square roots."""
@@ -48,6 +49,7 @@ def test_a_loss_scale_that_grows_on_the_way_changes_no_number(way):
         np.testing.assert_allclose(scaled.values()[name], value, rtol=0, atol=1e-5 * np.abs(value).max())
 
 
+@pytest.mark.quick("top-k, star, ring", "PowerSGD, tree")
 @pytest.mark.parametrize("way", WAYS)
 def test_a_step_left_out_because_a_gradient_was_not_finite_is_not_remembered(way):
     scaled, plain = _scaled(way), _plain(way)

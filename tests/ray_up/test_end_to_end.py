@@ -7,22 +7,21 @@ import sys
 
 import pytest
 
-from tests.cover import thorough
 from tests.ray_up.machines import PROJECT, lacking
 from tests.trials.emulate.clusters import remains
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(1200)
 @pytest.mark.skipif(lacking() is not None, reason=lacking() or "")
-@pytest.mark.parametrize("options", [["--short"], thorough([])])
-def test_ray_up_on_machines_without_a_shared_file_system_runs_searches_and_ray_down_ends_it(options):
+def test_ray_up_on_machines_without_a_shared_file_system_runs_searches_and_ray_down_ends_it():
     script = subprocess.Popen(
-        [sys.executable, "-m", "tests.ray_up.end_to_end", *options],
+        [sys.executable, "-m", "tests.ray_up.end_to_end"],
         cwd=PROJECT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
     transcript, _ = script.communicate()
     assert script.returncode == 0, transcript
-    assert transcript.count("Result:   ") == (1 if options else 2)
+    assert transcript.count("Result:   ") == 2
     assert remains(f"rayup{script.pid}") == []
 
 

@@ -27,10 +27,15 @@ class Constant:
         """There is nothing to learn."""
 
 
+@pytest.fixture(scope="module")
+def learned() -> LearnedSimulator:
+    made = LearnedSimulator(AnalyticSimulator())
+    made.fit(records(5))
+    return made
+
+
 @pytest.fixture
-def saved(tmp_path: Path) -> Path:
-    learned = LearnedSimulator(AnalyticSimulator())
-    learned.fit(records(5))
+def saved(tmp_path: Path, learned: LearnedSimulator) -> Path:
     learned.save(tmp_path / "deep" / "checkpoint")
     return tmp_path / "deep" / "checkpoint"
 

@@ -43,7 +43,7 @@ def test_without_records_a_network_adds_nothing_to_the_replay(network: str) -> N
     np.testing.assert_array_equal(made.predict(MODEL, CLUSTER, others), Replay().predict(MODEL, CLUSTER, others))
 
 
-@pytest.mark.quick("linear")
+@pytest.mark.thorough
 @pytest.mark.parametrize("network", MOST)
 def test_a_network_errs_less_than_the_calibrated_replay(network: str) -> None:
     made, others = learned(network, 100), sampled(MODEL, CLUSTER, 60, seed=2)
@@ -63,7 +63,7 @@ def test_two_fits_of_one_seed_are_equal_to_the_last_bit_and_leave_the_global_see
     assert torch.equal(torch.get_rng_state(), state)
 
 
-@pytest.mark.quick("linear")
+@pytest.mark.thorough
 @pytest.mark.parametrize("network", MOST)
 def test_a_network_speaks_about_models_and_clusters_it_has_not_met(network: str) -> None:
     made = learned(network, 20)

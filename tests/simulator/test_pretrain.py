@@ -48,6 +48,7 @@ def test_a_dataset_becomes_a_small_checkpoint_with_a_card(made: tuple[Path, str]
     assert {cell["cell"] for cell in card["cells"]} == {f"{model}@{name}" for model in MODELS for name in CLUSTERS}
 
 
+@pytest.mark.thorough
 def test_what_it_learned_ranks_strategies_that_it_never_saw(made: tuple[Path, str]) -> None:
     learned, card = LearnedSimulator.load(made[0]), json.loads((made[0] / "card.json").read_text())
     assert (learned._start.record_count, learned._start.data_digest) == (card["records"], card["data_digest"])

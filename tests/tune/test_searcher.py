@@ -218,6 +218,7 @@ def small_ray() -> Iterator[None]:
     ray.shutdown()
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("small_ray")
 def test_a_search_under_tune_is_the_search_without_it_and_tune_shows_its_results(tmp_path: Path) -> None:
     plain = campaign("guided", Limits(trials=20))

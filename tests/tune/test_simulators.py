@@ -22,8 +22,8 @@ from tests.tune.pretend import CLUSTER, MODEL, options
 from tests.tune.records import found, record
 
 SHORT = TrainingSettings(members=2, steps=20)
-SLOW = ("gat", "deepsets", "trees")
-"""Made and called like `rnn`."""
+SLOW = ("rnn", "gat", "deepsets", "trees")
+"""Made and called like `linear`."""
 
 
 @pytest.fixture(scope="module")
