@@ -93,6 +93,7 @@ def test_records_that_change_while_they_are_replayed_are_noticed(data: Path, tmp
         list(Replaying(data, tmp_path).run([job], processes=1))
 
 
+@pytest.mark.thorough
 def test_tables_are_made_from_the_files_alone(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     replayed(data, "--searchers", "random,guided-analytic", "--seeds", "5")
     replayed(data, "--searchers", "random", "--seeds", "5", "--no-baselines")

@@ -52,7 +52,7 @@ def test_a_network_errs_less_than_the_calibrated_replay(network: str) -> None:
     assert errors[0] < 0.9 * errors[1]
 
 
-@pytest.mark.quick("linear")
+@pytest.mark.thorough
 @pytest.mark.parametrize("network", MOST)
 def test_two_fits_of_one_seed_are_equal_to_the_last_bit_and_leave_the_global_seed_alone(network: str) -> None:
     others = sampled(MODEL, CLUSTER, 5)
