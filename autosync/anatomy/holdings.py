@@ -1,4 +1,4 @@
-"""Who holds which bytes: a strategy as its shards, each with its size and its synchronizer."""
+"""A strategy as its shards, each with the bytes it holds and its synchronizer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The hand-written strategy that is nearest to another one, and the decisions in which the two differ."""
+"""The baseline that is nearest to a strategy, and the decisions in which the two differ."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class Nearest:
 
     @property
     def variables(self) -> int:
-        """How many are decided otherwise."""
+        """How many variables are decided otherwise."""
         return sum(len(each.variables) for each in self.differences)
 
 
 def nearest_baseline(strategy: Strategy, model: ModelSpec, cluster: ClusterSpec) -> Nearest:
-    """Devices that are alike and the numbers of buckets do not tell decisions apart; the variables of a bucket do."""
+    """The nearest baseline: alike devices and buckets' numbers tell no decisions apart, a bucket's variables do."""
     spellings = (strategy, canonical_strategy(strategy, cluster))
     best: tuple[dict[str, int], str, Strategy, Strategy] | None = None
     for label, baseline in BASELINES.items():
@@ -63,8 +63,8 @@ class _Decision(NamedTuple):
     where: Hashable
 
     def apart(self, other: _Decision) -> int:
-        """By 1 for each part that differs, by all parts where the kinds do: else a tree of many buckets would be as far
-        from a ring as from a server."""
+        """The distance: 1 for each part that differs, or all parts where the kinds do; else a tree of many buckets
+        would be as far from a ring as from a server."""
         return sum(map(ne, self, other)) if self.kinds == other.kinds else len(self)
 
 

@@ -36,7 +36,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def model_in_words(model: ModelSpec) -> str:
-    """Sizes of the model, openly."""
+    """The sizes of the model, openly."""
     parameters = sum(variable.elements for variable in model.variables)
     sparse = [variable for variable in model.variables if variable.sparse]
     text = (

@@ -43,7 +43,7 @@ ALGORITHMS = {
     "collective": "TensorFlow's collective",
 }
 GATHERED = ("Touched rows", "Sufficient factors")
-"""How lines begin that are about parts all replicas send to all others, in no bucket."""
+"""Beginnings of lines about parts that all replicas send to all others, in no bucket."""
 
 CHOSEN_BY = {"own": "each replica's own", "star": "each replica chooses in turn", "var": "the strongest replica's"}
 
@@ -56,7 +56,7 @@ def strategy_in_words(strategy: Strategy, model: ModelSpec) -> list[str]:
 
 
 def statistics_in_words(strategy: Strategy) -> str | None:
-    """In which way the strategy changes the statistics of training; None when it does not."""
+    """The way in which the strategy changes the statistics of training; None when it does not."""
     if not strategy.changes_statistics:
         return None
     compressors = dict.fromkeys(each.compressor for _, _, each in strategy.shards())

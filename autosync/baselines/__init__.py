@@ -1,6 +1,6 @@
-"""Strategies written by hand: where a search starts, and what it must beat.
+"""Baselines: strategies written by hand, where a search starts and what it must beat.
 
-Of the original's builders these are left out: RandomAxisPartitionAR (a random choice is no yardstick; the space cuts
+Two of the original's builders are left out: RandomAxisPartitionAR (a random choice is no yardstick; the space cuts
 every axis) and MultinomialBytePS (its weights by bandwidth come to `byteps` on equal links). All of these lose nothing:
 what Horovod or others compress to 16 bits changes the numbers that training follows, and is no yardstick for the rest.
 """

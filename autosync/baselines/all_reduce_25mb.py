@@ -1,8 +1,8 @@
 """All-reduce in 25 MB buckets, as PyTorch does.
 
-PyTorch's DistributedDataParallel (Li et al., "PyTorch Distributed: Experiences on Accelerating Data Parallel Training",
-VLDB 2020): `bucket_cap_mb=25`, after a first bucket of 1 MB so that communication starts early. A bucket closes once it
-has reached its size, so it may be over it by part of a gradient.
+This is PyTorch's DistributedDataParallel (Li et al., "PyTorch Distributed: Experiences on Accelerating Data Parallel
+Training", VLDB 2020): `bucket_cap_mb=25`, after a first bucket of 1 MB so that communication starts early. A bucket
+closes once it has reached its size, so it may be over it by part of a gradient.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """All-reduce in 64 MB buckets, as Horovod does.
 
-Horovod's tensor fusion (Sergeev and Del Balso, "Horovod: fast and easy distributed deep learning in TensorFlow",
-arXiv:1802.05799) with its published fusion threshold of 64 MB: a bucket never goes over it, unless by a single
-gradient that does so alone. Horovod also closes a bucket when its cycle time is up; time is no part of a strategy.
+This is Horovod's tensor fusion (Sergeev and Del Balso, "Horovod: fast and easy distributed deep learning in
+TensorFlow", arXiv:1802.05799) with its published fusion threshold of 64 MB: a bucket never goes over it, unless by a
+single gradient that does so alone. Horovod also closes a bucket when its cycle time is up; time is no part of a
+strategy.
 """
 
 from __future__ import annotations

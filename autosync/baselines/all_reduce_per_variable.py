@@ -1,7 +1,7 @@
 """All-reduce without buckets: every gradient by itself, as soon as it is ready.
 
-What data-parallel training does before fusion is added (Horovod with a fusion threshold of 0): the most overlap with
-the backward pass, and the most messages.
+Data-parallel training does this before fusion is added (Horovod with a fusion threshold of 0): it has the most overlap
+with the backward pass, and the most messages.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """BytePS-like: everything in 4 MB parts over all servers.
 
-Jiang et al., "A Unified Architecture for Accelerating Distributed DNN Training in Heterogeneous GPU/CPU Clusters",
-OSDI 2020: tensors are cut into parts of `BYTEPS_PARTITION_BYTES` = 4 096 000 bytes, spread over all servers, and moved
-between machines once a machine. The original cuts the flat tensor and hashes parts to servers; here parts are whole
-rows (of the longest axis, where axis 0 is too short) and go to the server with the least bytes. The copy a machine
-keeps for its replicas is a local copy.
+The source is Jiang et al., "A Unified Architecture for Accelerating Distributed DNN Training in Heterogeneous GPU/CPU
+Clusters", OSDI 2020: tensors are cut into parts of `BYTEPS_PARTITION_BYTES` = 4 096 000 bytes, spread over all servers,
+and moved between machines once a machine. The original cuts the flat tensor and hashes parts to servers; here parts are
+whole rows (of the longest axis, where axis 0 is too short) and go to the server with the least bytes. The copy a
+machine keeps for its replicas is a local copy.
 """
 
 from __future__ import annotations

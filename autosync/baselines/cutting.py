@@ -10,11 +10,11 @@ from autosync.spec import ClusterSpec, Partition, Variable
 __all__ = ["MIN_SHARD_BYTES", "cuts_by_servers", "even_shards"]
 
 MIN_SHARD_BYTES = 65_536
-"""A smaller shard takes about as long to ask for as to send: 50 microseconds at 10 Gbit/s."""
+"""Bytes of a shard that is worth cutting: a smaller one takes as long to ask for as to send, 50 us at 10 Gbit/s."""
 
 
 def even_shards(variable: Variable, servers: int) -> int:
-    """A shard a server along axis 0, but no shard under `MIN_SHARD_BYTES` or a row; 1 leaves the variable whole."""
+    """One shard a server along axis 0, but none under `MIN_SHARD_BYTES` or a row; 1 leaves the variable whole."""
     rows = variable.shape[0] if variable.shape else 1
     return max(1, min(servers, rows, variable.bytes // MIN_SHARD_BYTES))
 

@@ -1,4 +1,4 @@
-"""From decisions per variable to a strategy: what every baseline ends with."""
+"""Decisions per variable made into a strategy, as every baseline ends."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from autosync.spec.symmetry import canonical_strategy
 __all__ = ["Baseline", "Cuts", "shard_bytes", "strategy_of", "variables_in_ready_order"]
 
 Baseline: TypeAlias = Callable[[ModelSpec, ClusterSpec], Strategy]
-"""A strategy written by hand for any model and cluster. Deterministic."""
+"""A baseline: a strategy written by hand for any model and cluster. It is deterministic."""
 
 Cuts: TypeAlias = Mapping[str, Partition]
 """How variables are cut, by name; those left out stay whole."""

@@ -1,8 +1,8 @@
 """Parallax: sparse variables on parameter servers, dense ones all-reduced.
 
-Kim et al., "Parallax: Sparsity-aware Data Parallel Training of Deep Neural Networks", EuroSys 2019, as AutoDist's
-`Parallax` builder has it: sparse variables whole, over the servers by bytes. Dense gradients go in Horovod's 64 MB
-buckets, which the paper builds on; AutoDist groups 128 variables instead.
+Source: Kim et al., "Parallax: Sparsity-aware Data Parallel Training of Deep Neural Networks", EuroSys 2019, as
+AutoDist's `Parallax` builder has it: sparse variables stay whole and go over the servers by bytes. Dense gradients go
+in Horovod's 64 MB buckets, which the paper builds on; AutoDist groups 128 variables instead.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Partitioned all-reduce: big dense variables cut, and the shards all-reduced in buckets of 128.
 
-AutoDist's `PartitionedAR` builder (`chunk_size=128` shards a group), with another count of shards: the original cuts
-axis 0 into its smallest divisor, see `partitioned_parameter_server`. Here big variables are cut into a shard a server;
-sparse ones stay whole, since a gather of rows gains nothing by a cut.
+This is AutoDist's `PartitionedAR` builder (`chunk_size=128` shards a group), with another count of shards: the original
+cuts axis 0 into its smallest divisor, see `partitioned_parameter_server`. Here big variables are cut into a shard a
+server; sparse ones stay whole, since a gather of rows gains nothing by a cut.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Partitioned parameter servers: big variables cut over all servers.
 
-AutoDist's `PartitionedPS` builder, with another count of shards. The original cuts axis 0 into its smallest divisor of
-at least 2, whatever the size: 30 522 rows into 2 shards however many servers there are, and a prime 138 493 rows into
-138 493. Here a variable is cut into a shard a server, uneven if need be, where its shards are worth a message.
+This is AutoDist's `PartitionedPS` builder, with another count of shards. The original cuts axis 0 into its smallest
+divisor of at least 2, whatever the size: 30 522 rows into 2 shards however many servers there are, and a prime 138 493
+rows into 138 493. Here a variable is cut into a shard a server, uneven if need be, where these are worth a message.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Poseidon: sufficient factors between workers where they are fewer bytes, else balanced parameter servers.
 
-Zhang et al., "Poseidon: An Efficient Communication Architecture for Distributed Deep Learning on GPU Clusters", USENIX
-ATC 2017, as AutoDist's `Poseidon` builder has it. With W workers and S servers, the M x N gradient of a dense layer,
-which is the product of K rows of factors, is broadcast as factors where (the paper's equation for its best scheme)
+Source: Zhang et al., "Poseidon: An Efficient Communication Architecture for Distributed Deep Learning on GPU Clusters",
+USENIX ATC 2017, as AutoDist's `Poseidon` builder has it. With W workers and S servers, the M x N gradient of a dense
+layer, the product of K rows of factors, is broadcast as factors where (the paper's equation for its best scheme)
 
     2 K (W - 1) (M + N) <= 2 M N (S + W - 2) / S.
 """

@@ -1,8 +1,8 @@
 """Uneven partitioned parameter servers: big variables cut into a number of shards that does not divide them.
 
-AutoDist's `UnevenPartitionedPS` builder: the smallest count of at least 2 that does not divide axis 0. The original
-puts no bound on it and cuts every variable; here it is at most twice the servers (else a shard a server), and only
-variables worth cutting are cut.
+This is AutoDist's `UnevenPartitionedPS` builder: the smallest count of at least 2 that does not divide axis 0. The
+original puts no bound on it and cuts every variable; here it is at most twice the servers (else a shard a server), and
+only variables worth cutting are cut.
 """
 
 from __future__ import annotations

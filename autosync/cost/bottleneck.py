@@ -1,4 +1,4 @@
-"""Which resource a predicted step waits for longest, and which variables' traffic and work keep it busy."""
+"""The resource that a predicted step waits for longest, and the variables whose traffic and work keep it busy."""
 
 from __future__ import annotations
 

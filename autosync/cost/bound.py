@@ -80,7 +80,7 @@ def _by_links(model: ModelSpec, cluster: ClusterSpec) -> Iterator[StepBound]:
 
 
 def _by_cores(model: ModelSpec, cluster: ClusterSpec) -> Iterator[StepBound]:
-    """Of replicas that compute on cores, where the model was profiled; several nodes may share one machine's."""
+    """Bounds by the cores that replicas compute on, where the model was profiled; nodes may share one machine's."""
     if model.profile is None:
         return
     passes = model.profile.forward_seconds + model.profile.backward_seconds
@@ -103,7 +103,7 @@ def _is_summed_by_elements(variable: Variable) -> bool:
 
 
 def _sum_bytes(variable: Variable, replicas: int) -> float:
-    """That the sum of so many replicas' gradients of the variable comes to, however it is written down."""
+    """The bytes that the sum of so many replicas' gradients of the variable comes to, however it is written down."""
     element = DTYPE_BYTES[variable.dtype]
     if variable.rows_per_step is not None:
         return variable.gradient_bytes

@@ -44,7 +44,7 @@ class Breakdown:
 
 
 def breakdown(model: ModelSpec, cluster: ClusterSpec, strategy: Strategy, coefficients: Coefficients) -> Breakdown:
-    """Raises `SpecError` when the strategy does not fit the model and the cluster."""
+    """Take one strategy's step apart. Raises `SpecError` when it does not fit the model and the cluster."""
     _, _, loads = next(loads_by_replicas(model, cluster, [strategy]))
     terms: StepTerms = step_terms(loads, coefficients)
     total = loads.total(slice(None))

@@ -26,9 +26,9 @@ from autosync.cost.tree import tree_exchange
 __all__ = ["Channel", "Exchanges"]
 
 Channel: TypeAlias = tuple[str, str, bool]
-"""(what, server or "", local copy). What: an all-reduce algorithm, `all_gather`, `gathered_rows`, `dense_server`,
-`sparse_server`; of a compressed server `pull`, `push`, `own_push` and `send_back`; `coding`, work on every replica, and
-`server_coding`."""
+"""A channel: (what, server or "", local copy). What: an all-reduce algorithm, `all_gather`, `gathered_rows`,
+`dense_server` or `sparse_server`; of a compressed server `pull`, `push`, `own_push` or `send_back`; `coding`, which is
+work on every replica, or `server_coding`."""
 
 _AMONG_REPLICAS = {
     "ring": ring_exchange,
@@ -52,7 +52,7 @@ class Exchanges:
     slots: int
 
     def of(self, channel: Channel) -> Exchange:
-        """Raises `KeyError` for a channel there is not, or a server that the cluster lacks."""
+        """The exchange of `channel`. Raises `KeyError` for an unknown one, or a server that the cluster lacks."""
         what, server, local_copy = channel
         if what in _AMONG_REPLICAS:
             return _AMONG_REPLICAS[what](self.replicas, self.processes, self.slots)

@@ -17,7 +17,7 @@ __all__ = ["check_coefficients", "numbers_of"]
 
 
 def check_coefficients(coefficients: DataclassInstance, shares: Sequence[str]) -> None:
-    """Raises `SpecError` when one is negative or not finite, or when one of `shares` is over 1."""
+    """Raise `SpecError` when a coefficient is negative or not finite, or when one of `shares` is over 1."""
     for name, value in asdict(coefficients).items():
         if not (math.isfinite(value) and value >= 0):
             raise SpecError(f"Coefficient {name} must be a number of at least 0, not {value!r}.")

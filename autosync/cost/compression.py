@@ -35,7 +35,7 @@ ALL_GATHER: Channel = ("all_gather", "", False)
 
 
 class Use(NamedTuple):
-    """So much of a channel. Uses of one shard or bucket follow one another."""
+    """A use of one channel, by so much of each quantity. Uses of one shard or bucket follow one another."""
 
     channel: Channel
     quantities: Quantities
@@ -64,7 +64,7 @@ class CompressedShard:
 
 
 def bucket_uses(synchronizer: AllReduce, shards: Sequence[CompressedShard], pieces: float, replicas: int) -> list[Use]:
-    """A compressed bucket of `shards`, whose algorithm makes `pieces` of it."""
+    """The uses of a compressed bucket of `shards`, whose algorithm makes `pieces` of it."""
     compressor = synchronizer.compressor
     algorithm: Channel = (synchronizer.algorithm, "", False)
     whole = float(sum(shard.bytes for shard in shards))
@@ -91,7 +91,7 @@ def bucket_uses(synchronizer: AllReduce, shards: Sequence[CompressedShard], piec
 
 
 def server_uses(synchronizer: ParameterServer, shard: CompressedShard, replicas: int) -> list[Use]:
-    """A compressed dense shard on a server."""
+    """The uses of a compressed dense shard on a server."""
     compressor, device, whole = synchronizer.compressor, synchronizer.device, float(shard.bytes)
     held = Quantities(touched_bytes=whole, held_bytes=whole, gradient_bytes=whole)
     dense: Channel = ("dense_server", device, synchronizer.local_copy)
@@ -123,7 +123,7 @@ def server_uses(synchronizer: ParameterServer, shard: CompressedShard, replicas:
 
 
 def cast_rows_uses(channel: Channel, rows: Quantities, item_bytes: int, compressor: Compressor) -> list[Use]:
-    """Touched rows whose gradients are cast: neither their numbers nor the rows pulled are."""
+    """The uses of touched rows whose gradients are cast: neither their numbers nor the rows pulled are."""
     sent = rows.payload_bytes * CAST_BYTES / item_bytes
     scales = 1.0 if isinstance(compressor, Cast) and compressor.dtype == "fp16" else 0.0
     return [
@@ -140,7 +140,7 @@ def _top_k_uses(
     if compressor.indices == "own":
         both = values + indices
         return [Use(ALL_GATHER, held._replace(payload_bytes=both, touched_bytes=both, pieces=2.0))]
-    # Who sends its indices to all others takes turns, or follows from the data: each replica in one step of N.
+    # Replicas take turns to send their indices to all others, or the data decide: each does so in one step of N.
     uses = [Use(ALL_GATHER, Quantities(indices / replicas, pieces=1 / replicas))]
     if compressor.indices == "var":
         uses.insert(0, Use(ALL_GATHER, Quantities(float(INDEX_BYTES))))  # a float32 each, to compare
@@ -177,12 +177,12 @@ def _power_sgd_work(compressor: PowerSGD, shards: Sequence[CompressedShard]) -> 
 
 
 def _product_work(shards: Sequence[CompressedShard]) -> float:
-    """Of multiplying out the sufficient factors of one replica."""
+    """The work of multiplying out the sufficient factors of one replica."""
     return BYTES_A_FLOP * sum(2.0 * (shard.factor_rows or 0) * shard.elements for shard in shards)
 
 
 def _coding(worked_bytes: float) -> Use:
-    """Work on every replica."""
+    """The use of a channel that is work on every replica."""
     return Use(CODING, Quantities(touched_bytes=worked_bytes))
 
 

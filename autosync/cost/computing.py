@@ -7,15 +7,15 @@ from autosync.spec import ModelSpec
 __all__ = ["core_flops", "ready_fractions"]
 
 SECONDS_PER_FLOP = 1e-10
-"""Of the core by which a profiled pass is told in flops; which one makes no difference once records are fitted."""
+"""Seconds a flop of the core that a profiled pass is told in flops by; any core will do once records are fitted."""
 
 
 def ready_fractions(model: ModelSpec) -> dict[str, float]:
-    """For each variable, the fraction of the backward pass after which its gradient is ready, from 0 to 1.
+    """The fraction of the backward pass after which each variable's gradient is ready, from 0 to 1.
 
-    The backward pass visits the operators in reverse, each costing in proportion to its flops; a gradient is ready
-    when the last operator that reads the variable has been visited. The order of `ready_order` always holds.
-    Without operators, gradients become ready at equal intervals. A profiled model says all this itself.
+    The backward pass visits the operators in reverse, each costing in proportion to its flops; a gradient is ready when
+    the last operator that reads the variable has been visited. The order of `ready_order` always holds. Without
+    operators, gradients become ready at equal intervals. A profiled model says all this itself.
     """
     if model.profile is not None:
         return dict(model.profile.ready)

@@ -23,11 +23,11 @@ BUCKET, PARCEL, ALONE = range(3)
 """How a shard travels: in an all-reduced bucket, in a server's parcel, by itself."""
 
 ENCODED, MIXED = 0, -1
-"""In place of the number of a decision that encodes gradients, of all its shards or of some: what that sends takes more
-than a row to say. As a number, `ENCODED` is a decision's without any row."""
+"""Stand-ins for the number of a decision that encodes the gradients of all its shards, or of some: what that sends
+takes more than a row to say. Read as a number, `ENCODED` is a decision without any row."""
 
 MOST_DECISIONS, MOST_SHARDS = 50_000, 200_000
-"""When more than so many were met, all are worked out anew, to bound memory."""
+"""The most decisions and shards that are kept: when more were met, all are worked out anew, to bound memory."""
 
 
 class Rows(NamedTuple):
@@ -80,8 +80,8 @@ class DecisionRows:
         return numbers.reshape(-1, count)
 
     def rows_of(self, numbers: IntArray) -> tuple[IntArray, IntArray]:
-        """Where in `table` the rows of n strategies are whose decisions are `numbers` (n, variables): whose each is
-        (rows,), from 0 on, and the row's place (rows,), decision by decision and shard by shard.
+        """The rows of n strategies whose decisions are `numbers` (n, variables): the strategy that each is of (rows,),
+        from 0 on, and the row's place in `table` (rows,), decision by decision and shard by shard.
 
         None is `MIXED`.
         """
@@ -96,7 +96,7 @@ class DecisionRows:
         self._synchronizers: dict[Synchronizer, int] = {}
         self._keys: dict[tuple[object, ...], int] = {}
         self._met = MetObjects()
-        # By identities, which stay those of the shards as long as these are kept.
+        # Shards' numbers by identity, which stays that of the shards as long as these are kept.
         self._known_shards: dict[int, int] = {}
         self._kept_shards: list[Synchronizer] = []
         self._starts, self._counts = np.zeros(1, dtype=np.intp), np.zeros(1, dtype=np.intp)  # of ENCODED
@@ -164,12 +164,12 @@ class DecisionRows:
 
 
 def _short(numbers: IntArray) -> IntArray:
-    """As the smallest type that holds them, none of which is negative."""
+    """The numbers, none of which is negative, as the smallest type that holds them."""
     return numbers.astype(np.min_scalar_type(numbers.max(initial=0)))
 
 
 def channel_of(shard: Synchronizer, sparse: bool) -> Channel:
-    """Of a shard that is not encoded."""
+    """The channel of a shard that is not encoded."""
     if isinstance(shard, AllReduce):
         return ("gathered_rows", "", False) if sparse else (shard.algorithm, "", False)
     return ("sparse_server", shard.device, False) if sparse else ("dense_server", shard.device, shard.local_copy)

@@ -17,7 +17,7 @@ FloatArray = npt.NDArray[np.float64]
 
 VERIFIED = 64
 EQUAL = 1e-9
-"""Drafts, in log seconds, that are no further apart may be of the same strategy."""
+"""The most, in log seconds, by which two drafts may differ and be of the same strategy."""
 
 
 @final
@@ -45,7 +45,7 @@ class Drafted:
     def predict_with_spread(
         self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy]
     ) -> tuple[FloatArray, FloatArray | None]:
-        """As `predict`, and the deviations that `best` says, if it does; of drafts, the largest of these."""
+        """Predict as `predict` does, with the deviations that `best` gives, if any; of drafts, the largest of these."""
         if len(strategies) <= self.verified:
             return with_spread(self.best, model, cluster, strategies)
         drafts = self.draft.predict(model, cluster, strategies)
@@ -76,7 +76,7 @@ class Drafted:
     def _learned_from(
         self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy], drafts: FloatArray
     ) -> list[int]:
-        """Places of those that were learned from. A digest takes long, so only of such as have the draft of one."""
+        """Places of strategies learned from. A digest takes long: only those with the draft of such a one are asked."""
         self._work_out_learned(model, cluster)
         known = self._drafts
         if not len(known):

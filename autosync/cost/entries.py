@@ -87,7 +87,7 @@ class _Bucket:
 
 
 class _Served(NamedTuple):
-    """A dense shard on a server, whose numbers travel each for itself."""
+    """A dense shard on a server, each of whose numbers travels for itself."""
 
     ready_order: int
     number: int
@@ -97,7 +97,7 @@ class _Served(NamedTuple):
 
 
 def _add_parcels(entries: Entries, tables: CostTables, server: ParameterServer, members: list[_Served]) -> None:
-    """Shards alike in server and dtype, in the order in which they are ready: each with its share of the messages."""
+    """Add shards alike in server and dtype, in the order they are ready: each with its share of the messages."""
     number = entries.numbers.setdefault(channel_of(server, sparse=False), len(entries.numbers))
     sizes = [round(each.quantities.held_bytes) for each in members]
     for together in parcels(sizes):
@@ -118,7 +118,7 @@ def _add_parcels(entries: Entries, tables: CostTables, server: ParameterServer, 
 
 
 def entries_of(tables: CostTables, decisions: Sequence[VariableStrategy], numbers: dict[Channel, int]) -> Entries:
-    """Of a strategy's decisions, all of them or those that nothing travels with that others decide.
+    """The entries of a strategy's decisions: of all, or of some that share no bucket or parcel with the others.
 
     Raises `KeyError`, `IndexError` or `ValueError` when they do not fit.
     """
@@ -161,7 +161,7 @@ def _compressed(table: VariableTable, each: VariableStrategy, index: int) -> Com
 
 
 def _compressed_uses(tables: CostTables, each: VariableStrategy, index: int, whole: Quantities) -> list[Use]:
-    """A compressed shard that is in no bucket: on a server, or sparse."""
+    """The uses of a compressed shard that is in no bucket: on a server, or sparse."""
     shard, table = each.shards[index], tables.variables[each.variable]
     if table.variable.sparse and shard.compressor:
         return cast_rows_uses(channel_of(shard, sparse=True), whole, table.item_bytes, shard.compressor)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 __all__ = ["SCALE_BYTES", "Exchange", "Quantities", "Stage", "Transfer", "Work"]
 
 SCALE_BYTES = 4
-"""A gradient in fp16 has its scale, a float32, in a message of its own."""
+"""Bytes of a scale: a gradient in fp16 has one, a float32, in a message of its own."""
 
 
 class Quantities(NamedTuple):
@@ -36,7 +36,7 @@ class Quantities(NamedTuple):
 
 @dataclass(frozen=True)
 class Transfer:
-    """From one device to another: shares of payload, index and touched bytes, in `messages`.
+    """What goes from one device to another: shares of payload, index and touched bytes, in `messages`.
 
     `gradients` of the messages are gradients, which may have scales.
     """

@@ -63,15 +63,16 @@ FEATURES = (
     "log_shards_a_variable",
     "servers_used_share",
 )
-"""In the order that the checkpoint in `autosync/simulator/pretrained` was fitted on. When that is next fitted anew,
-`collective_payload_share` comes last, with the next `FEATURES_VERSION`; no record that it learned from has collectives.
+"""The features' names, in the order that the checkpoint in `autosync/simulator/pretrained` was fitted on. When that is
+next fitted anew, `collective_payload_share` comes last, with the next `FEATURES_VERSION`; no record that it learned
+from has collectives.
 """
 
 FloatArray = npt.NDArray[np.float64]
 REDUCED_KINDS = (*(each for each in ALGORITHMS if each not in SEEN_AS), "all_gather")
 SERVED_KINDS = ("dense_server", "local_copy", "sparse_server")
 KINDS = (*(each for each in REDUCED_KINDS if each != "collective"), "gathered_rows", *SERVED_KINDS)
-"""Those whose share is a feature."""
+"""The kinds of channel whose share is a feature."""
 
 GRADIENT, TOUCHED = Quantities._fields.index("gradient_bytes"), Quantities._fields.index("touched_bytes")
 

@@ -14,9 +14,9 @@ from autosync.cost.processes import Processes
 __all__ = ["SEEN_AS", "halving_exchange"]
 
 SEEN_AS = {"rabenseifner": "halving_doubling"}
-"""What learned simulators are told of an algorithm in place of its name, where it sends as much in as many messages.
+"""Algorithms that learned simulators are told of in others' place, since they send as much in as many messages.
 
-Which links these cross differs; that is in the figures of links, and in what the base simulator foretells.
+Which links these cross differs; that is in the figures of links, and in what the base simulator predicts.
 """
 
 

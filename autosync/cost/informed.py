@@ -25,7 +25,7 @@ ERROR, RUN_ERROR, MODEL_ERROR, CLUSTER_ERROR = 0.05, 0.05, 0.1, 0.1
 
 
 def weight_of(same_model: bool, same_cluster: bool) -> float:
-    """Of a record of another run: 1/2 where both are the same, 1/6 where one is, 0 where none is."""
+    """The weight of a record of another run: 1/2 if model and cluster are the same, 1/6 if one is, else 0."""
     if not (same_model or same_cluster):
         return 0.0
     variance = ERROR**2 + RUN_ERROR**2
@@ -38,7 +38,7 @@ def weight_of(same_model: bool, same_cluster: bool) -> float:
 class Informed:
     """`simulator`, which learns from `earlier` records of other runs, too: each as far as it was timed alike.
 
-    In which order the records of the search come in makes no difference.
+    The order in which the records of the search come in makes no difference.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Informed:
     def predict_with_spread(
         self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy]
     ) -> tuple[FloatArray, FloatArray | None]:
-        """As `predict`, and how sure `simulator` is, if it says so."""
+        """Predict as `predict` does, with how sure `simulator` is, if it says so."""
         return with_spread(self.simulator, model, cluster, strategies)
 
     def fit(self, records: Sequence[RuntimeRecord], weights: Sequence[float] | None = None) -> None:

@@ -20,10 +20,10 @@ DIGITS = 3
 
 
 def drifts_in_cell(records: Sequence[RuntimeRecord], tells: Sequence[bool]) -> FloatArray:
-    """Of each record's occasion, in log seconds, (n,): 0 where nothing tells. All are of one model and cluster.
+    """Drifts of the records' occasions, log seconds (n,): 0 where nothing tells. All are of one model and cluster.
 
-    Those that tell, of those with a step time, are what the closed form is fitted to; the others tell nothing. To a
-    thousandth, so that a processor which rounds otherwise finds the same.
+    The closed form is fitted to the records that tell and have a step time; the others tell nothing. Drifts are rounded
+    to a thousandth, so that a processor which rounds otherwise finds the same.
     """
     occasions = occasions_of(records)
     known = [place for place, record in enumerate(records) if tells[place] and record.timed]

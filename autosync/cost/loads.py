@@ -30,9 +30,9 @@ class Used:
     """What n strategies use of C `channels`: `quantities` float64 (n, PHASES, C, 7) are summed by ready phase.
 
     `shards` int64 (n, C) counts shards a channel, `present` bool (n, C) says which channels are used; `buckets` int64
-    (n,), `largest_bucket_bytes` float64 (n,). Of buckets and compressed shards, `chain_seconds` float64 (n, PHASES) is
-    how long the payload of the slowest takes that becomes ready there, `chain_latency_seconds` float64 (n,) the longest
-    latency.
+    (n,) counts buckets, `largest_bucket_bytes` float64 (n,). Of buckets and compressed shards, `chain_seconds` float64
+    (n, PHASES) is how long the payload of the slowest takes that becomes ready there, `chain_latency_seconds` float64
+    (n,) the longest latency.
     """
 
     channels: tuple[Channel, ...]
@@ -62,7 +62,7 @@ class Loads:
     chain_seconds: FloatArray
 
     def total(self, columns: slice) -> FloatArray:
-        """Pulled, pushed and sent back together, (n, those columns)."""
+        """What is pulled, pushed and sent back together, (n, those columns)."""
         return self._total[:, columns]
 
     @cached_property
@@ -162,7 +162,7 @@ def _uses(tables: CostTables, model: ModelSpec, strategies: Sequence[Strategy]) 
 
 @lru_cache(maxsize=32)
 def _decision_rows(tables: CostTables) -> DecisionRows:
-    """Kept for the tables met last."""
+    """The decisions of the tables as rows, kept for the tables met last."""
     return DecisionRows(tables)
 
 

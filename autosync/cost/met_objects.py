@@ -13,14 +13,14 @@ __all__ = ["UNMET", "MetObjects"]
 IntArray = npt.NDArray[np.intp]
 
 UNMET = -2
-"""In place of the number of an object that is not known."""
+"""Stand-in for the number of an object that is not known."""
 
 BITS = 18
 MOST = 1 << (BITS - 1)
-"""Objects kept. When there are more, all are forgotten: those still in use are soon met again."""
+"""The most objects kept. When there are more, all are forgotten: those still in use are soon met again."""
 
 SPREADING = 0x9E3779B97F4A7C15
-"""Knuth's multiplicative hashing, by 2^64 over the golden ratio: the product's first bits are the slot."""
+"""The factor of Knuth's multiplicative hashing, 2^64 over the golden ratio: the product's first bits are the slot."""
 
 
 @final
@@ -34,7 +34,7 @@ class MetObjects:
         self._forget()
 
     def add(self, met: Sequence[object], numbers: Sequence[int]) -> None:
-        """From now on the objects `met`, none of which was known, have these `numbers`, none of which is `UNMET`."""
+        """Give the objects `met`, none of which was known, these `numbers`, none of which is `UNMET`."""
         if len(self._kept) + len(met) > MOST:
             self._forget()
         self._kept.extend(met)

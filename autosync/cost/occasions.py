@@ -27,7 +27,7 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 PAUSE_SECONDS = 1200.0
-"""After a longer pause another occasion begins; a few of an occasion's records, drawn at random, still are of one."""
+"""The longest pause in an occasion, in seconds; a few of an occasion's records, drawn at random, still are of one."""
 DRIFT, ERROR = 0.07, 0.08
 
 

@@ -26,14 +26,14 @@ __all__ = [
 def dense_server_exchange(
     server: str, local_copy: bool, replicas: Sequence[str], processes: Processes, slots: int
 ) -> Exchange:
-    """A dense shard on `server`, which updates it with its `slots` optimizer slots."""
+    """The exchange of a dense shard on `server`, which updates it with its `slots` optimizer slots."""
     pull = pull_exchange(server, local_copy, replicas, processes, slots)
     push = push_exchange(server, replicas, processes)
     return Exchange(pull.pull, push.push, pull.work + push.work, server, sends_back=True)
 
 
 def pull_exchange(server: str, local_copy: bool, replicas: Sequence[str], processes: Processes, slots: int) -> Exchange:
-    """Values alone: to every replica, with a local copy by way of its node's first CPU; and their update."""
+    """The exchange of values alone: to every replica, with a local copy by its node's first CPU; and their update."""
     home = processes.node_of[server]
     pairs: list[tuple[str, str]] = []
     for node, members in _by_node(replicas, processes).items():
@@ -48,7 +48,7 @@ def pull_exchange(server: str, local_copy: bool, replicas: Sequence[str], proces
 
 
 def push_exchange(server: str, replicas: Sequence[str], processes: Processes) -> Exchange:
-    """Gradients alone, whatever can be summed on the way summed on each other node first."""
+    """The exchange of gradients alone: what can be summed on the way is summed on each other node first."""
     home = processes.node_of[server]
     pairs: list[tuple[str, str]] = []
     work: list[Work] = []
@@ -68,20 +68,20 @@ def push_exchange(server: str, replicas: Sequence[str], processes: Processes) ->
 
 
 def own_push_exchange(server: str, replicas: Sequence[str], processes: Processes) -> Exchange:
-    """What cannot be summed on the way: every replica sends its own straight to the server."""
+    """The exchange of what cannot be summed on the way: every replica sends its own straight to the server."""
     pairs = _apart([(each, server) for each in replicas], processes)
     transfers = tuple(Transfer(*pair, payload=1.0) for pair in pairs)
     return Exchange(push=(Stage(transfers),), work=(Work(server, float(len(replicas))),), server=server)
 
 
 def send_back_exchange(server: str, replicas: Sequence[str], processes: Processes) -> Exchange:
-    """A sum from the server to every replica in the middle of the push."""
+    """The exchange of a sum, from the server to every replica in the middle of the push."""
     pairs = _apart([(server, each) for each in replicas], processes)
     return Exchange(push=(Stage(tuple(Transfer(*pair, payload=1.0) for pair in pairs)),))
 
 
 def sparse_server_exchange(server: str, replicas: Sequence[str], processes: Processes, slots: int) -> Exchange:
-    """A sparse shard on `server`: row numbers go there, rows come back; later gradients go there.
+    """The exchange of a sparse shard on `server`: row numbers go there, rows come back; later gradients go there.
 
     An optimizer with slots updates all rows, one without only the touched ones.
     """
@@ -107,5 +107,5 @@ def _by_node(replicas: Sequence[str], processes: Processes) -> dict[str, list[st
 
 
 def _apart(pairs: Sequence[tuple[str, str]], processes: Processes) -> Iterator[tuple[str, str]]:
-    """Those of `pairs` that lie in two processes; each is sent everything in a message."""
+    """Those of `pairs` that lie in two processes; each pair is sent everything in a message."""
     return (pair for pair in pairs if processes.apart(*pair))

@@ -1,4 +1,4 @@
-"""Which devices share memory, and so exchange tensors without crossing a link."""
+"""Devices that share memory, and so exchange tensors without crossing a link."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From an exchange between devices to what each link, node and server gets of it, as rows of matrices.
+"""Exchanges between devices as what each link, node and server gets of them, in rows of matrices.
 
 Every exchange has a row for each of a shard's `Quantities`; multiplied with a shard's quantities they give its share of
 the columns.
@@ -25,7 +25,7 @@ FloatArray = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Columns:
-    """Where each kind of column lies in a projection's matrices; links, nodes and servers in the cluster's order."""
+    """The places of each kind of column in a projection's matrices; links, nodes and servers in the cluster's order."""
 
     link_bytes: slice
     link_messages: slice
@@ -93,7 +93,7 @@ class Projection:
         return stage.rounds * max((sum(link.latency_seconds for link in route) for route in routes), default=0.0)
 
     def _seconds_a_byte(self, stage: Stage) -> float:
-        """Those of the link that the stage's payload keeps busy longest."""
+        """Seconds a byte on the link that the stage's payload keeps busy longest."""
         busy: dict[int, float] = {}
         for transfer in stage.transfers:
             for link in self._route(transfer):
@@ -116,7 +116,7 @@ class Projection:
             _add(matrix, at.node_bytes.start + number, at.node_messages.start + number, transfer)
 
     def _add_work(self, matrix: FloatArray, work: Work, server: str | None) -> None:
-        """Work on a node's cores; a GPU adds and updates in memory so fast that it is left out."""
+        """Add work on a node's cores; a GPU adds and updates in memory so fast that it is left out."""
         device: Device = self._device[work.device]
         if device.kind == "gpu":
             return

@@ -22,7 +22,7 @@ def ring_exchange(replicas: Sequence[str], processes: Processes, slots: int) -> 
 
 
 def ring_stage(members: Sequence[str], processes: Processes) -> Stage:
-    """The traffic alone."""
+    """The traffic of a ring alone."""
     count = len(members)
     hops = 2 * (count - 1)
     neighbours = zip(members, (*members[1:], members[0]), strict=True)

@@ -126,8 +126,8 @@ def server_seconds(loads: FloatArray, tables: CostTables, coefficients: Coeffici
 
 
 def _resource_seconds(tables: CostTables, coefficients: Coefficients) -> tuple[slice, slice, slice, FloatArray]:
-    """Seconds that one of each column keeps each resource busy, (columns, links + nodes + servers); before it, where
-    links, nodes and servers lie in it."""
+    """Seconds that one of each column keeps each resource busy, (columns, links + nodes + servers); before it, the
+    places of links, nodes and servers in it."""
     each = np.eye(tables.columns.count)
     parts = (
         link_seconds(each, tables),

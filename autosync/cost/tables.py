@@ -27,7 +27,7 @@ MOST_SHORT_IDS, SHORT_ID_BYTES, LONG_ID_BYTES = 2**31 - 1, 4, 8
 """Row numbers travel as int32 where it can count a variable's rows."""
 
 MOST_MATRICES = 64
-"""Kept; strategies costed together use one of a few sets of channels."""
+"""The most matrices kept; strategies costed together use one of a few sets of channels."""
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -122,7 +122,7 @@ class CostTables:
     _matrices: dict[tuple[Channel, ...], Matrices] = field(default_factory=dict, repr=False)
 
     def projected(self, channel: Channel) -> Projected:
-        """Raises `KeyError` when the cluster has no such server."""
+        """What the exchange of `channel` loads. Raises `KeyError` when the cluster has no such server."""
         if channel not in self._projected:
             if channel[1] and channel[1] not in self._servers:
                 raise KeyError(channel[1])

@@ -18,7 +18,7 @@ class Traffic:
     """One step's traffic, all float64.
 
     `bytes` and `messages` (links,) are aligned with `cluster.links`. `reduced_bytes`, the gradients each server reads
-    to add them, and `updated_bytes`, the values and slots it writes, (servers,) with `cluster.server_devices`.
+    to add them, and `updated_bytes`, the values and slots it writes, are (servers,), with `cluster.server_devices`.
     """
 
     bytes: npt.NDArray[np.float64]

@@ -54,7 +54,7 @@ class Uses:
 
 
 def uses_of_entries(entries: Sequence[Entries], owners: Sequence[int]) -> Uses:
-    """Of strategies that were gone through one by one."""
+    """The uses of strategies that were gone through one by one."""
     sizes = [len(each.phases) for each in entries]
     chains = [(owner, *chain) for owner, each in zip(owners, entries, strict=True) for chain in each.chains]
     buckets = [(owner, size) for owner, each in zip(owners, entries, strict=True) for size in each.bucket_bytes]
@@ -73,7 +73,7 @@ def uses_of_entries(entries: Sequence[Entries], owners: Sequence[int]) -> Uses:
 def uses_of_rows(
     tables: CostTables, channels: Sequence[Channel], table: Rows, owners: IntArray, places: IntArray
 ) -> Uses:
-    """Of strategies that encode nothing; row `places[i]` of `table`, a shard, is of strategy `owners[i]`, ascending."""
+    """The uses of strategies that encode nothing; row `places[i]` of `table` is of strategy `owners[i]`, ascending."""
     kinds, parts = table.kind[places], []
     for kind, made in ((ALONE, _alone), (PARCEL, _in_parcels), (BUCKET, _in_buckets)):
         chosen = np.flatnonzero(kinds == kind)
@@ -91,7 +91,7 @@ def _alone(tables: CostTables, channels: Sequence[Channel], table: Rows, owners:
 def _in_parcels(
     tables: CostTables, channels: Sequence[Channel], table: Rows, owners: IntArray, places: IntArray
 ) -> Uses:
-    """Shards alike in server and dtype travel together, as in `autosync.spec.parcel`, in the order they are ready."""
+    """The uses of shards alike in server and dtype; they travel together as ready, as in `autosync.spec.parcel`."""
     del tables, channels
     owners, places = _sorted(owners, places, (table.order, table.key))
     held, item_bytes = table.quantities[places, HELD], table.item_bytes[places]
@@ -106,7 +106,7 @@ def _in_parcels(
 
 
 def _parcels(groups: IntArray, sizes: npt.NDArray[np.int64]) -> IntArray:
-    """Where parcels begin, in order: each ends with the shard that makes it large enough, or with its group.
+    """The places where parcels begin, in order: each ends with the shard that makes it large enough, or its group.
 
     `groups` says where each group begins.
     """
@@ -124,7 +124,7 @@ def _parcels(groups: IntArray, sizes: npt.NDArray[np.int64]) -> IntArray:
 def _in_buckets(
     tables: CostTables, channels: Sequence[Channel], table: Rows, owners: IntArray, places: IntArray
 ) -> Uses:
-    """A bucket is ready when its last gradient is; the first of its shards says by which algorithm it is reduced."""
+    """The uses of buckets: each is ready when its last gradient is; the first of its shards names its algorithm."""
     owners, places = _sorted(owners, places, (table.key,))
     held = table.quantities[places, HELD]
     begins = _starts(owners, table.key[places])
@@ -143,14 +143,14 @@ def _in_buckets(
 
 
 def _sorted(owners: IntArray, places: IntArray, columns: Sequence[IntArray]) -> tuple[IntArray, IntArray]:
-    """Sorted by owner, within it by the last of a table's columns, and so on; equals stay in order."""
+    """Owners and places by owner, within an owner by the last of a table's columns, and so on; equals stay in order."""
     short = owners.astype(np.min_scalar_type(owners[-1]))
     order = np.lexsort((*(column[places] for column in columns), short))
     return owners[order], places[order]
 
 
 def _starts(owners: IntArray, keys: IntArray) -> IntArray:
-    """Where rows, sorted by both, come to another owner or key."""
+    """The places where rows, sorted by both, come to another owner or key."""
     differs = np.ones(len(owners), dtype=np.bool_)
     differs[1:] = (owners[1:] != owners[:-1]) | (keys[1:] != keys[:-1])
     return np.flatnonzero(differs)

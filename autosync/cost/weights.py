@@ -24,7 +24,7 @@ def timed_and_weighed(
 
 
 def heaviest(weights: FloatArray, most: int) -> list[int]:
-    """Places of at most so many of the largest weights, in order; of equal ones, where not all fit, evenly spaced."""
+    """Places of the largest weights, at most so many, in order; of equal ones, where not all fit, evenly spaced."""
     chosen: list[int] = []
     for weight in np.unique(weights)[::-1]:
         alike, room = np.flatnonzero(weights == weight).tolist(), most - len(chosen)

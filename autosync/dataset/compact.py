@@ -12,10 +12,10 @@ from typing import Any, Final, final
 __all__ = ["BINARY", "I32", "I64", "LIST", "STRUCT", "CompactError", "Struct", "read_struct"]
 
 STOP, TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = range(13)
-"""Kinds of values."""
+"""Kinds of values, by the protocol's numbers."""
 
 MOST_DEPTH = 16
-"""Structs and lists within each other."""
+"""The most structs and lists within each other."""
 
 Struct = dict[tuple[int, int], Any]
 """Values by the number and the kind of their field: a field of another kind than readers know is none to them."""

@@ -153,7 +153,7 @@ def _remove(path: Path) -> None:
 
 
 def _sync_directory(directory: Path) -> None:
-    """Make a rename durable."""
+    """Make renames in `directory` durable."""
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(descriptor)

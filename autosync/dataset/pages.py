@@ -18,7 +18,7 @@ MAGIC = b"PAR1"
 MOST_FOOTER_BYTES = 2**24
 
 USUAL_HEADER_BYTES, MOST_HEADER_BYTES = 2**12, 2**20
-"""Of a page, with the least and the greatest of its values."""
+"""Bytes of a page's header, as a rule and at the most; it has the least and the greatest of the page's values."""
 
 ROW_COUNT, GROUPS = (3, I64), (4, LIST)
 """Fields of the footer."""
@@ -37,11 +37,11 @@ ENCODING = {DATA: (2, I32), DICTIONARY: (2, I32), DATA_2: (4, I32)}
 
 PLAIN, PLAIN_DICTIONARY, RLE, RLE_DICTIONARY = 0, 2, 3, 8
 ENCODINGS = (PLAIN, PLAIN_DICTIONARY, RLE, RLE_DICTIONARY)
-"""Those whose text takes no more bytes once a page is decompressed; in others a value repeats parts of those before."""
+"""Encodings whose text takes no more bytes once a page is decompressed; others repeat parts of earlier values."""
 
 
 class PageError(ValueError):
-    """The file's footer or a page is none that can be read."""
+    """The file's footer, or a page, cannot be read."""
 
 
 @final
@@ -109,7 +109,7 @@ def held_by(file: BinaryIO, chunk: Chunk) -> Held:
 
 
 def _chunks(footer: Struct) -> Iterator[Chunk]:
-    """Those that have values."""
+    """The chunks that have values."""
     for group in footer[GROUPS]:
         for column in group[CHUNKS]:
             said = column[CHUNK]

@@ -22,16 +22,16 @@ from autosync.spec import cut
 __all__ = ["equal", "metadata_of", "plain", "read_table", "rows_of", "values_of", "write_table"]
 
 MOST_ROWS = 2**20
-"""Of a file. One of `FULL_BYTES`, over which files are not merged, holds a twentieth of that."""
+"""The most rows of a file. One of `FULL_BYTES`, over which files are not merged, holds a twentieth of that."""
 
 MOST_BYTES = 2**29
-"""That a file's columns take once they are decompressed, with each text as often as the file has it."""
+"""The most bytes that a file's columns take decompressed, with each text as often as the file has it."""
 
 MOST_PLAIN_BYTES = 2**31
-"""Of text, when it is in every row."""
+"""The most bytes of text, when it is in every row."""
 
 ROWS_A_GROUP = 2**13
-"""Written at once: so many rows' text is in memory."""
+"""Rows written at once: so many rows' text is in memory."""
 
 VALUE_BYTES = 8
 
@@ -84,7 +84,7 @@ def plain(table: pa.Table, where: str) -> pa.Table:
 
 
 def equal(column: pa.ChunkedArray, value: str) -> pa.ChunkedArray:
-    """Which rows of a column of dictionaries are `value`."""
+    """Whether each row of a column of dictionaries is `value`."""
     found = [pc.take(pc.equal(chunk.dictionary, value), chunk.indices) for chunk in column.chunks]
     return pa.chunked_array(found, pa.bool_())
 
@@ -147,7 +147,7 @@ def _plain_field(field: pa.Field) -> pa.Field:
 
 
 def _text_bytes(column: pa.ChunkedArray) -> int:
-    """Of a column of dictionaries, were its text in every row."""
+    """Bytes of a column of dictionaries, were its text in every row."""
     if not pa.types.is_dictionary(column.type):
         return 0
     sizes = [pc.sum(pc.take(pc.binary_length(each.dictionary), each.indices)).as_py() for each in column.chunks]

@@ -87,14 +87,14 @@ def _dataset(directory: Path, columns: Sequence[str] | None = None, **reading: A
     def rows(batch: pa.Table) -> pa.Table:
         return pa.concat_tables(read_file(Path(path), columns=columns) for path in batch.column("path").to_pylist())
 
-    # Only this node need have the files.
+    # Only this node has to have the files.
     here = {"ray.io/node-id": ray.get_runtime_context().get_node_id()}
     return named.map_batches(rows, batch_size=1, batch_format="pyarrow", label_selector=here, **reading)
 
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Let Ray Data show nothing meanwhile, and ask for no CPU: its newer readers want one, which may never be free."""
+    """Let Ray Data show nothing in the block, and ask for no CPU: newer readers want one, which may never be free."""
     import ray.data
 
     wanted = {"use_datasource_v2": False, "enable_progress_bars": False}

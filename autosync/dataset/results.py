@@ -18,7 +18,7 @@ from autosync.spec import listed, parse_json
 __all__ = ["ResultColumn", "ResultStore"]
 
 MERGED = "merged"
-"""In place of a key, in the name of the file of many; its metadata say under `COUNTS` how many rows each has."""
+"""The name, in place of a key, of the file of many; its metadata say under `COUNTS` how many rows each has."""
 
 COUNTS = b"autosync.rows"
 
@@ -38,7 +38,7 @@ TYPES = {
 class ResultColumn:
     """One column; `kind` is one of text, flag, integer, number, or, for lists of them, texts, flags, numbers.
 
-    Files of before there was a `later` one are read as if it were null.
+    Files older than a `later` column are read as if it were null.
     """
 
     name: str
@@ -69,7 +69,7 @@ class ResultStore:
         return self._path(key).exists() or key in self._counts()
 
     def write(self, key: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        """All rows of one piece of work; they are on disk when this returns. Rows of that key are replaced."""
+        """Write all rows of one piece of work, in place of that key's; they are on disk when this returns."""
         table = pa.Table.from_pylist([dict(row) for row in rows], schema=self._schema)
         write_file(self.directory, self._path(key).name, table)
 
@@ -94,7 +94,7 @@ class ResultStore:
         return len(tables)
 
     def _tables(self) -> dict[str, pa.Table]:
-        """By key, in order of the keys. A file of one piece of work is newer than what is merged of it, or the same."""
+        """The tables by key, in order. A file of one piece of work is newer than what is merged of it, or the same."""
         found: dict[str, pa.Table] = {}
         if not self.directory.is_dir():
             return found

@@ -44,10 +44,10 @@ PLAIN = (
 """Columns that are fields of the record under the same name."""
 
 ILL_FORMED = (SpecError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-"""What reading a document raises that is of no noun: it may be any JSON there is."""
+"""Errors that reading a document raises when it is of no noun: it may be any JSON there is."""
 
 MOST_SAID = 300
-"""Characters of what a row breaks: it may quote the row."""
+"""Characters shown of what a row breaks, which may quote the row."""
 
 ID_LENGTH = 32
 

@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 __all__ = ["RecordStore"]
 
 FULL_BYTES = 16 * 2**20
-"""Files so big are not merged again; one decompresses to a few hundred MB."""
+"""Bytes from which files are not merged again; one decompresses to a few hundred MB."""
 
 STALE_SECONDS = 3600.0
 READ_ATTEMPTS = 20
 
 ORDER = ("started_at", "record_id")
-"""Columns that a merged file's rows are in order of."""
+"""Columns by which a merged file's rows are ordered."""
 
 T = TypeVar("T")
 
@@ -106,7 +106,7 @@ class RecordStore:
         return sorted(current)
 
     def compact(self, stale_seconds: float = STALE_SECONDS) -> int:
-        """Merge small files, and return how many were merged. Safe to kill at any moment, and to run beside others.
+        """Merge small files, and return how many were merged. It may be killed at any moment, and run beside others.
 
         Temporary files that killed processes left are deleted when older than `stale_seconds`.
         """
@@ -131,7 +131,7 @@ class RecordStore:
         return len(paths)
 
     def _records(self, wanted: Mapping[str, str]) -> list[RuntimeRecord]:
-        """Those whose columns are as `wanted`: one file's after the other's, so that no two are in memory as tables."""
+        """The records whose columns are as `wanted`, file after file, so that no two files are in memory as tables."""
         reader = RecordReader()
         found = []
         for path, table in _distinct(self._tables()):

@@ -39,7 +39,7 @@ class _Trace:
 
 
 def capture(task: TrainingTask) -> CapturedModel:
-    """The captured form of `task`. Same task, same result, to the bit.
+    """The captured form of `task`. The same task gives the same result, to the bit.
 
     A variable that the loss does not depend on is kept as state; a lookup table that is also read in another way
     gets a dense gradient. Both are said in `notes`. Raises `ModelError`.
@@ -152,7 +152,7 @@ def _trained_variables(task: TrainingTask, structure: Any) -> tuple[list[Any], l
 
 
 def _connected(task: TrainingTask, structure: Any) -> list[bool]:
-    """For each trainable variable, whether the loss depends on it (found on a graph that is then thrown away)."""
+    """Whether the loss depends on each trainable variable (found on a graph that is then thrown away)."""
     import tensorflow as tf
 
     connected: list[bool] = []

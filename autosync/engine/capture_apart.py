@@ -19,7 +19,7 @@ from autosync.errors import AutosyncError, ModelError
 __all__ = ["CAPTURE_SECONDS", "MOST_CAPTURE_SECONDS", "captured_apart", "too_slow"]
 
 CAPTURE_SECONDS, MOST_CAPTURE_SECONDS = 180.0, 604_800.0
-"""How long building and capturing a model may take unless asked otherwise, and what may be asked: a week."""
+"""Seconds that building and capturing a model may take by default, and the most that may be asked for: a week."""
 
 CAPTURED, REFUSED = b"captured\n", b"refused\n"
 
@@ -56,7 +56,7 @@ def captured_apart(model: str, seconds: float, meanwhile: Callable[[], Any] = la
 
 
 def too_slow(model: str, seconds: float) -> ModelError:
-    """What to raise when `model` was not captured within `seconds`."""
+    """The error to raise when `model` was not captured within `seconds`."""
     return ModelError(
         f"Building and capturing {model!r} must take no longer than {seconds:g} s, but it was not done by then; see "
         "whether its function ends, or raise --capture-time-limit."
@@ -77,7 +77,7 @@ def _in_words(status: int) -> str:
 
 
 def _capture(model: str, answer: Path) -> None:
-    """What the process of its own does."""
+    """Do the work of the process of its own: capture `model`, and write to `answer` what came of it."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     os.environ["CUDA_VISIBLE_DEVICES"] = ""  # a capture needs no GPU, and would take all of its memory
     load_tensorflow()

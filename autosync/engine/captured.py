@@ -140,7 +140,7 @@ class CapturedModel:
 
 
 def _write(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
-    """Without the time of day, which `writestr` adds to a plain name: the same model is the same bytes."""
+    """Write `data` without the time of day, which `writestr` adds to a plain name: the same model is the same bytes."""
     archive.writestr(zipfile.ZipInfo(name), data)
 
 

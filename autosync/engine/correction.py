@@ -64,7 +64,7 @@ class RuleState:
         return self._replicas[0].state[-1]
 
     def _move_scale(self, allowed: Any, scale: Any) -> Any:
-        """By what the next step's scale exceeds this one's, a power of two."""
+        """Move the loss scale on. The factor, a power of two, from this step's scale to the next one's."""
         import tensorflow as tf
 
         with tf.device(self._device):
@@ -87,7 +87,7 @@ def _is_finite(update: Update) -> Any:
 
 
 def _square_sum(update: Update, factor: Any) -> Any:
-    """Of the gradient times `factor`, in float32."""
+    """The sum of squares of the gradient times `factor`, in float32."""
     import tensorflow as tf
 
     with tf.device(update.held.device):

@@ -15,7 +15,7 @@ __all__ = ["Feed", "offered"]
 
 
 def offered(read: Callable[[], list[Any]]) -> str:
-    """Offer `read` to ops in this process; their token. It is good as long as the caller keeps `read`."""
+    """Offer `read` to ops in this process; the token that names it is good as long as the caller keeps `read`."""
     from tensorflow.python.ops import script_ops
 
     token = script_ops._py_funcs.insert(read)  # there is no public way that leaves out the op in this process
@@ -38,7 +38,7 @@ class Feed:
         self._function = tf.function(self._read, autograph=False)
 
     def next(self) -> tuple[list[list[Any]], list[int]]:
-        """For every replica its flat batch, which stays where it was read, and how many of its examples count."""
+        """Read each replica's flat batch, which stays where it was read, and how many of its examples count."""
         read = self._function()
         return [list(batch) for _, batch in read], [int(count) for count, _ in read]
 

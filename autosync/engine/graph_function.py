@@ -16,7 +16,7 @@ __all__ = ["GraphFunction"]
 SUFFIX_LENGTH = 12
 
 MOST_CONSTANT_BYTES = 1 << 26
-"""Each strategy's graph holds the constants anew and is sent to each worker; a graph as a whole must be under 2 GB."""
+"""The most bytes of constants: each strategy's graph sends them to each worker anew, and must be under 2 GB."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class GraphFunction:
     def trace_with_graph(
         cls, function: Callable[..., Any], specs: Sequence[Any], layers: Collection[str] = ()
     ) -> tuple[GraphFunction, Any]:
-        """As `trace`, with the traced `tf.Graph` beside, for those who want to look into it.
+        """Trace as `trace` does, and give the traced `tf.Graph` too, for those who want to look into it.
 
         In that graph a constant from outside is one more placeholder among `inputs`, after those of `specs`. A refusal
         names the one of `layers` that reads what is refused.
@@ -61,7 +61,7 @@ class GraphFunction:
         return traced, concrete.graph
 
     def callable(self) -> Callable[..., list[Any]]:
-        """The function for this process: flat tensors in, a list of tensors out. Usable in a `tf.function`."""
+        """The function for this process: flat tensors in, a list of tensors out; it can be used in a `tf.function`."""
         import tensorflow as tf
 
         graph_def = tf.compat.v1.GraphDef.FromString(self.graph)
@@ -105,7 +105,7 @@ def _reader(placeholder: Any, layers: Collection[str]) -> str:
 
 
 def _resource(graph: Any, handle: Any) -> str:
-    """What a handle from outside belongs to."""
+    """The object that a handle from outside belongs to, in words."""
     for variable in graph.variables:
         if variable.handle is handle:
             return f"a plain {variable.dtype.name} tf.Variable of shape {tuple(variable.shape)}"

@@ -33,7 +33,7 @@ class KerasState:
     def __init__(
         self, model: Any, optimizer: Any, captured: CapturedModel, loss: Any = None, metrics: Any = ()
     ) -> None:
-        """Compiles `model`, unless it is, with `optimizer`, `metrics`, and `loss` if that is Keras' or the name of one.
+        """Compile `model`, unless it already is, with `optimizer`, `metrics`, and `loss` if that is Keras' or its name.
 
         Raises `ModelError` when the optimizer has been built for other variables.
         """
@@ -128,7 +128,7 @@ class KerasState:
 
     @property
     def learning_rate(self) -> float | None:
-        """What a callback may set; None where a schedule decides."""
+        """The learning rate that a callback may set; None where a schedule decides."""
         import keras
 
         rate = self._rate_variable()
@@ -164,7 +164,7 @@ class KerasState:
 
 
 def _slot_places(optimizer: Any, variables: Sequence[Any]) -> dict[str, list[int]]:
-    """For each variable's path, where among the optimizer's variables its slots are: found out on a twin's building."""
+    """The places of each path's slots among the optimizer's variables: found out on a twin's building."""
     twin = type(optimizer).from_config(optimizer.get_config())
     made: list[tuple[str, Any]] = []
     make = twin.add_variable_from_reference
@@ -192,7 +192,7 @@ def _loss_scale(optimizer: Any) -> Any:
 
 
 def _in_one(of_replicas: Sequence[Array], is_seed: bool) -> Array:
-    """What Keras is given of an array that every replica has its own of."""
+    """The one array that Keras is given in place of the replicas' own ones."""
     first = of_replicas[0]
     if is_seed or first.dtype.kind in "iub" or all(np.array_equal(first, each) for each in of_replicas):
         return first

@@ -79,7 +79,7 @@ def buckets(shards: Sequence[Shard]) -> tuple[tuple[Shard, ...], ...]:
 
 
 def bundles(filled: Sequence[Sequence[Shard]]) -> tuple[tuple[int, ...], ...]:
-    """Which of `buckets`, by number, are updated together: small ones of one dtype, in the order they are ready.
+    """The numbers of the `buckets` that are updated together: small ones of one dtype, in the order they are ready.
 
     They too are ordered by when they can start, which is when the last of their buckets has been reduced.
     """

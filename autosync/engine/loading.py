@@ -13,17 +13,17 @@ from contextlib import contextmanager
 __all__ = ["load_tensorflow", "quiet_log"]
 
 UNUSED = ("matplotlib", "sklearn")
-"""Keras, which TensorFlow imports, takes them along where they are installed, for pictures and `keras.wrappers`."""
+"""Modules that Keras, which TensorFlow imports, takes along if installed: for pictures and `keras.wrappers`."""
 
 LEVEL = "TF_CPP_MIN_LOG_LEVEL"
-"""Of TensorFlow's C++ log: 0 is all of it, 1 is without information, 2 without warnings, 3 without errors."""
+"""The environment variable of TensorFlow's C++ log: 0 is all of it, 1 is without information, 2 warnings, 3 errors."""
 
 NO_NEWS = re.compile(
     rb"WARNING: All log messages before absl::InitializeLog\(\)"
     rb"|[IW]\d{4} [\d:.]+ +\d+ \S+\] "
     rb"|E\d{4} [\d:.]+ +\d+ \S+\] failed call to cuInit"
 )
-"""Lines of that log that are below errors, and the one error of a machine without a GPU that works, which has none."""
+"""Lines of that log that are below errors, and the one error of a machine that has no working GPU."""
 
 
 def load_tensorflow() -> None:
@@ -47,7 +47,7 @@ def load_tensorflow() -> None:
 
 @contextmanager
 def quiet_log() -> Iterator[None]:
-    """In the block, TensorFlow's C++ log below errors does not get to standard error, unless the level asks for it.
+    """Keep TensorFlow's C++ log below errors off standard error in the block, unless the level asks for it.
 
     TensorFlow 2.21 writes its first lines, when it is imported and when it first looks for GPUs, whatever the level is.
     They go to the process's file of standard error, not to Python's, so this is what is turned elsewhere; all else that

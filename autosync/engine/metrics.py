@@ -26,7 +26,7 @@ class TaskMetrics:
     """
 
     def __init__(self, metrics: Any, targets: Any, outputs: Any) -> None:
-        """`metrics` as for `keras.Model.compile`; `targets` and `outputs` are those of an example batch.
+        """`metrics` are as `keras.Model.compile` takes them; `targets` and `outputs` are those of an example batch.
 
         Raises `ModelError` for what Keras does not take.
         """
@@ -60,7 +60,7 @@ class TaskMetrics:
         return [scope.get_current_value(each) for each in self._variables]
 
     def results(self, states: Sequence[Array]) -> dict[str, float]:
-        """By name, what the states come to. One of several numbers is their mean."""
+        """What the states come to, by metric's name. A metric of several numbers comes to their mean."""
         import keras
         import tensorflow as tf
 

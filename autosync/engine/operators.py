@@ -58,7 +58,7 @@ def _matmul(operation: Any) -> float:
 
 
 def _convolution(operation: Any) -> float:
-    """Every output element sums a window times the input channels of its group."""
+    """The flops of a convolution: every output element sums a window times the input channels of its group."""
     *window, channels, _ = operation.inputs[1].shape
     return 2.0 * operation.outputs[0].shape.num_elements() * math.prod(window) * channels
 

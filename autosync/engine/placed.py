@@ -92,7 +92,7 @@ class Placed:
         self.wait()
 
     def pull(self, lookups: Sequence[Lookups], replicas: Sequence[int] | None = None) -> list[list[Any]]:
-        """For each of `replicas` (all, if None) the value of every variable: whole, or the rows of its `lookups`."""
+        """The value of every variable, for each of `replicas` (all, if None): whole, or the rows of its `lookups`."""
         import tensorflow as tf
 
         numbers = range(len(self.members)) if replicas is None else replicas
@@ -115,7 +115,7 @@ class Placed:
         return values
 
     def push(self, results: Sequence[Results], lookups: Sequence[Lookups], at_once: bool = False) -> list[Update]:
-        """Hand every gradient to its synchronizer; what is reduced when follows from the data alone.
+        """Hand every gradient to its synchronizer; when each is reduced follows from the data alone.
 
         Returns the updates to be made. With `at_once`, where they ask nothing of each other, servers make theirs as
         gradients come in.
@@ -213,7 +213,7 @@ class Placed:
                 self.sparse[key_of(shard)] = GatheredRows(shard, on_replicas, initial)
 
     def wait(self) -> None:
-        """Assigning to a variable on a worker only queues it there, and a function that runs next may come first."""
+        """Wait for assignments: a worker only queues them, and a function that runs next may come before them."""
         import tensorflow as tf
 
         for device in sorted({*self.devices, *(device for device, _ in self.scalars)}):
@@ -283,7 +283,7 @@ def _split_ids(shards: Sequence[Shard], found: Lookups, device: str) -> list[Any
 
 
 def split_rows(shards: Sequence[Shard], found: Lookups, result: Results, device: str) -> list[tuple[Any, Any]]:
-    """Of every shard of a sparse variable: the row numbers, from the shard's first row on, and their gradients."""
+    """The row numbers, from the shard's first row on, and their gradients, for every shard of a sparse variable."""
     import tensorflow as tf
 
     number = shards[0].variable_index

@@ -1,4 +1,4 @@
-"""Where devices are: a cluster's device names as TensorFlow device strings."""
+"""A cluster's device names as TensorFlow device strings."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class Placement:
 
     @classmethod
     def in_one_process(cls, cluster: ClusterSpec) -> Placement:
-        """Every CPU device is a logical device of this process; for tests and small machines."""
+        """Place every CPU device on a logical device of this process; for tests and small machines."""
         names = {str(device): f"/CPU:{index}" for index, device in enumerate(cluster.server_devices)}
         return cls(names, _gateways(cluster))
 
     @classmethod
     def on_workers(cls, cluster: ClusterSpec) -> Placement:
-        """Worker processes are tasks of job `worker`, numbered in the order of the cluster's server devices."""
+        """Place worker processes on tasks of job `worker`, numbered in the order of the cluster's server devices."""
         names = {}
         tasks = {device: task for task, device in enumerate(cluster.server_devices)}
         for device, task in tasks.items():

@@ -18,10 +18,10 @@ __all__ = ["profile_step", "profiled"]
 TRACED_RUNS = 3
 MOST_RUNS = 7
 PATIENCE_SECONDS = 3.0
-"""After so long no run is begun but the first: a big model's step is long enough to be timed by a few."""
+"""Seconds after which only a first run is still begun: a big model's step is long enough to be timed by a few."""
 
 LEAST_SHARE = 0.01
-"""Of the time, that each pass takes at the least."""
+"""The least share of a step's time that either pass is taken to have."""
 
 
 def profiled(captured: CapturedModel) -> CapturedModel:
@@ -109,7 +109,7 @@ class _Runner:
 
 
 def _worked(stats: Sequence[Any]) -> tuple[dict[str, float], dict[str, float]]:
-    """For how many seconds each operation worked, in a loop all times together, and when it had ended."""
+    """Seconds that each operation worked, in a loop all times together, and when it had ended."""
     seconds, ended = dict[str, float](), dict[str, float]()
     for each in stats:
         name, end = each.node_name, (each.all_start_micros + each.op_end_rel_micros) * 1e-6

@@ -71,10 +71,10 @@ class Step:
         load_state(self.placed, self.rule, state)
 
     def settle(self) -> None:
-        """Nothing to wait for: a synchronous step is over when its call returns."""
+        """Do nothing: a synchronous step is over when its call returns."""
 
     def close(self) -> None:
-        """Nothing to end: a synchronous step has no threads."""
+        """Do nothing: a synchronous step has no threads."""
 
     def _step(self) -> Any:
         return self._step_on([replica.next_batch() for replica in self.placed.replicas], None)

@@ -121,7 +121,7 @@ class Replica:
             return list(self.model.batch(seed))
 
     def look_up(self, batch: Sequence[Any]) -> Lookups:
-        """Which rows of sparse variables this batch touches."""
+        """The rows of sparse variables that this batch touches."""
         import tensorflow as tf
 
         if self.model.lookups is None:

@@ -13,7 +13,7 @@ from autosync.errors import ClusterError
 __all__ = ["connect", "start_server", "use_logical_devices"]
 
 OWN_THREADS = "TF_NUM_INTRAOP_THREADS"
-"""TensorFlow reads it where a server's configuration says nothing."""
+"""The environment variable that TensorFlow reads where a server's configuration names no number of threads."""
 
 
 def start_server(address: str, cores: float | None = None) -> tuple[Any, str]:
@@ -107,7 +107,7 @@ def use_logical_devices(count: int) -> None:
 
 
 def _without_graph_optimizer() -> None:
-    """Captured graphs are simplified already; doing it again for every strategy would double the cost of a switch."""
+    """Turn the graph optimizer off: to simplify graphs again for every strategy would double the cost of a switch."""
     import tensorflow as tf
 
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})

@@ -8,13 +8,14 @@ from autosync.engine.graph_function import GraphFunction
 
 __all__ = ["simplified"]
 
-# Those that hold on every device; fused kernels are left out, since the graph may run elsewhere.
+# The optimizers whose results hold on every device; fused kernels are left out, since the graph may run elsewhere.
 OPTIMIZERS = ("pruning", "function", "common_subgraph_elimination", "constfold", "shape", "arithmetic", "dependency")
 
 SOME_CPU = "/job:any/device:CPU:0"
-"""Where powers are said to be while graphs are optimized: only on CPUs is x^3, as in GELU, taken apart into products.
+"""The device that powers are said to be on while graphs are optimized.
 
-It pays anywhere: three such powers took a sixth of the processor's time of a step of bert-mini.
+Only on CPUs is x^3, as in GELU, taken apart into products. It pays anywhere: three such powers took a sixth of the
+processor's time of a step of bert-mini.
 """
 
 

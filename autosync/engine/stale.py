@@ -67,7 +67,7 @@ class StaleStep:
         return self._ask(None)
 
     def on(self, batches: Sequence[Sequence[Any]], weights: Sequence[float] | None = None) -> float:
-        """As a call, on given flat batches, one a replica. See `Step.on`."""
+        """Ask for a step, as a call does, on given flat batches, one a replica. See `Step.on`."""
         shares = [1.0] * len(batches) if weights is None else list(weights)
         import tensorflow as tf
 

@@ -16,13 +16,13 @@ class StaleClock:
 
     A step is *applied* once all workers' gradients of it are there. A worker may begin step c when c has been asked for
     and is at most `staleness` ahead of the first step not yet applied (stale-synchronous parallel, Ho et al. 2013).
-    Safe to call from many threads.
+    It is safe to call from many threads.
     """
 
     def __init__(self, workers: int, staleness: int) -> None:
         self.staleness = staleness
         self.lags: Counter[int] = Counter()
-        """How often a worker began a step so many steps ahead of the first one not yet applied."""
+        """How often workers began a step, by how many steps it was ahead of the first one not yet applied."""
         self._next = [0] * workers
         self._finished = [0] * workers
         self._asked = self._applied = 0
@@ -81,13 +81,13 @@ class StaleClock:
                 raise self._failure
 
     def fail(self, error: BaseException) -> None:
-        """Nobody begins another step; whoever waits is told why."""
+        """Let nobody begin another step, and tell whoever waits why."""
         with self._changed:
             self._failure = self._failure or error
             self._changed.notify_all()
 
     def close(self) -> None:
-        """No worker begins another step."""
+        """Let no worker begin another step."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()

@@ -32,7 +32,7 @@ def step_function(function: Callable[..., Any], **options: Any) -> Callable[...,
 
 @contextmanager
 def _garbage_kept() -> Iterator[None]:
-    """A graph's objects live as long as it does; to look for garbage among them all the time is a fifth of tracing."""
+    """Look for no garbage in the block: it takes a fifth of tracing, and a graph's objects live as long as it does."""
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -25,9 +25,10 @@ Array = npt.NDArray[Any]
 class StepState:
     """Everything the next step depends on.
 
-    `values` and `slots` by variable, in its shape; `scalars` (iteration, learning rate) by dtype. `replica_state` is
-    what each replica keeps for itself and does not train, `replica_steps` how many synthetic batches each has drawn.
-    `synchronizer_state` is what compressors and loss scaling remember; it means something to the same strategy only.
+    `values` and `slots` are kept by variable, in its shape; `scalars` (iteration, learning rate) by dtype.
+    `replica_state` is what each replica keeps for itself and does not train, `replica_steps` how many synthetic batches
+    each has drawn. `synchronizer_state` is what compressors and loss scaling remember; it means something to the same
+    strategy only.
     """
 
     values: dict[str, Array]
@@ -101,7 +102,7 @@ def _remembered(placed: Placed, rule: RuleState) -> list[Any]:
 
 
 def _holders(placed: Placed, replica: int) -> dict[Key, tuple[Block | Rows, int]]:
-    """Where each shard is as replica `replica` sees it, and the flat position at which it begins there."""
+    """The holder of each shard as replica `replica` sees it, and the flat position at which the shard begins there."""
     held: dict[Key, tuple[Block | Rows, int]] = {}
     for key, sparse in placed.sparse.items():
         held[key] = (sparse.rows if isinstance(sparse, SparseServer) else sparse.tables[replica], 0)
@@ -120,7 +121,7 @@ def _slots_of(placed: Placed, shard: Shard) -> int:
 
 
 def _gathered(placed: Placed, replica: int, variable_of: Callable[[Block | Rows], Any]) -> dict[str, Array]:
-    """By variable, one of the arrays held for it, put together from its shards. Each array is fetched once."""
+    """One of the arrays held for each variable, put together from its shards. Each array is fetched once."""
     fetched: dict[int, Array] = {}
 
     def array(shard: Shard) -> Array:
@@ -138,7 +139,7 @@ def _joined(shards: Sequence[Shard], arrays: Sequence[Array]) -> Array:
 
 
 def _put_back(placed: Placed, state: StepState) -> None:
-    """Values and slots to all who hold them."""
+    """Give values and slots to all who hold them."""
     for replica in range(len(placed.replicas)):
         pieces: dict[int, tuple[Block | Rows, list[tuple[int, Shard]]]] = {}
         holders = _holders(placed, replica)

@@ -25,7 +25,7 @@ class Ensemble:
     normalization: Normalization
 
     def residuals(self, inputs: Inputs) -> FloatArray:
-        """What each member adds to the base's log seconds, float64 (members, n)."""
+        """The residuals that each member adds to the base's log seconds, float64 (members, n)."""
         normalized = self.normalization(inputs)
         with one_thread():
             return np.stack([member.residuals(normalized) for member in self.members])
@@ -54,7 +54,7 @@ class Teaching:
 
 
 def taught(teaching: Teaching, generator: torch.Generator) -> tuple[Ensemble, HeldOut]:
-    """Members leave out a share of the strategies each, one after the other all of them, and start from other seeds."""
+    """An ensemble whose members each leave out a share of the strategies, together all, and start from other seeds."""
     examples, settings, start = teaching.examples, teaching.settings, teaching.start
     normalization = start.normalization if start else Normalization.of(examples.inputs)
     known = Examples(normalization(examples.inputs), examples.targets)
@@ -81,7 +81,7 @@ def taught(teaching: Teaching, generator: torch.Generator) -> tuple[Ensemble, He
 
 
 def _left_out(ensemble: Ensemble, examples: Examples, places: list[list[int]]) -> HeldOut:
-    """Each record by the member that left it out."""
+    """The errors of each record by the member that left it out."""
     residuals, targets = ensemble.residuals(examples.inputs), examples.targets
     missed = (targets.measured - targets.base).numpy() - residuals
     errors = [missed[number, chosen] for number, chosen in enumerate(places)]
@@ -91,7 +91,7 @@ def _left_out(ensemble: Ensemble, examples: Examples, places: list[list[int]]) -
 
 
 def _folds(strategies: torch.Tensor, members: int, generator: torch.Generator) -> torch.Tensor:
-    """Which member leaves each record out, int64 (n,); records of one strategy go together."""
+    """The member that leaves each record out, int64 (n,); records of one strategy go together."""
     count = int(strategies.max()) + 1
     fold = torch.randperm(count, generator=generator) % members
     return fold[strategies]

@@ -28,7 +28,7 @@ FloatArray = npt.NDArray[np.float64]
 
 SURE = 2.0
 LEAST_ERROR = 0.01
-"""Between two trials of one strategy, log medians differ by this much even if each trial's steps agree."""
+"""The difference of log medians between two trials of one strategy, even where each trial's steps agree."""
 ERROR_OF_ONE_STEP = 0.05
 MEDIAN_OVER_MEAN_ERROR = 1.2533
 """The standard error of a median over that of a mean, for normal errors: sqrt(pi / 2)."""
@@ -144,7 +144,7 @@ def _joined(parts: Sequence[Inputs]) -> Inputs:
 
 
 def _standard_error(step_seconds: Sequence[float]) -> float:
-    """Of the logarithm of the median."""
+    """The standard error of the logarithm of the median."""
     if len(step_seconds) < 2:
         return ERROR_OF_ONE_STEP
     spread = statistics.stdev(np.log(step_seconds).tolist())

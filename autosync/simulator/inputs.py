@@ -1,4 +1,4 @@
-"""What networks read of strategies: tensors of pooled inputs, of variables, and graphs, in batches.
+"""The inputs that networks read of strategies: pooled tensors, tensors of variables, and graphs, in batches.
 
 Notation: n strategies, V variables of all of them together, p, d, ... inputs.
 """
@@ -46,7 +46,7 @@ class Graph:
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """Of n strategies: `pooled` (n, p); for networks that read them `variables`, (v, d) each, and `graphs`."""
+    """Inputs of n strategies: `pooled` (n, p); for networks that read them `variables`, (v, d) each, and `graphs`."""
 
     pooled: torch.Tensor
     variables: tuple[torch.Tensor, ...] = ()
@@ -56,7 +56,7 @@ class Inputs:
         return len(self.pooled)
 
     def take(self, places: Sequence[int]) -> Inputs:
-        """Those at `places`, in that order."""
+        """The inputs at `places`, in that order."""
         return Inputs(
             self.pooled[list(places)],
             tuple(self.variables[place] for place in places) if self.variables else (),
@@ -82,7 +82,7 @@ NODE_KINDS = ("servers", "buckets", "links")
 
 @dataclass(frozen=True, eq=False)
 class Normalization:
-    """For each kind of inputs, a row of means and a row of scales, float64 (2, inputs).
+    """A row of means and a row of scales for each kind of inputs, float64 (2, inputs).
 
     Inputs minus the mean, over the scale, are kept within `LARGEST_NORMALIZED`.
     """
@@ -103,7 +103,7 @@ class Normalization:
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, torch.Tensor]) -> Normalization:
-        """Raises `KeyError` when one is missing."""
+        """The normalization in `tensors`. Raises `KeyError` when one is missing."""
         return cls(**{each.name: tensors[each.name] for each in fields(cls)})
 
     def tensors(self) -> dict[str, torch.Tensor]:

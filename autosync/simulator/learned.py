@@ -28,7 +28,7 @@ FloatArray = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class _Knowledge:
-    """What was learned, and from what. Without an ensemble, nothing was."""
+    """What was learned, and from what; without an ensemble, nothing was."""
 
     ensemble: Ensemble | None = None
     spread: Spread = field(default_factory=Spread)
@@ -41,8 +41,8 @@ class LearnedSimulator:
     """Predicts `base` plus what a network adds; without records, exactly `base`.
 
     `network` is one of `NETWORKS`. With a `Replay` as the base, networks also read what the replay says of the step and
-    its variables. `fit` also fits `base`. Same seed and records, same numbers: each `fit` starts anew, or from the
-    checkpoint if the simulator was loaded, so that what was learned there is kept and adjusted.
+    its variables. `fit` also fits `base`. The same seed and records give the same numbers: each `fit` starts anew,
+    or from the checkpoint if the simulator was loaded, so that what was learned there is kept and adjusted.
     Times of stopped trials are lower bounds, but are learned as they are: that they are slow is what matters.
     """
 
@@ -106,7 +106,7 @@ class LearnedSimulator:
         if not timed:
             return
         view, earlier = self._view, self._start.ensemble
-        # Together, since they tell of the same occasions.
+        # Both are taken together, since they tell of the same occasions.
         both = examples_of([*timed, *judges], view, np.concatenate([heavy, np.ones(len(judges))]))
         examples = both.take(range(len(timed)))
         judged = both.take(range(len(timed), len(both))) if judges else None

@@ -43,12 +43,12 @@ def chosen_pairs(targets: Targets, most: int, generator: torch.Generator) -> Pai
 
 
 def loss(predicted: torch.Tensor, targets: Targets, pairs: Pairs, ranking_weight: float) -> torch.Tensor:
-    """What training makes small. Scalar."""
+    """The scalar that training makes small."""
     return regression_loss(predicted, targets) + ranking_weight * ranking_loss(predicted, targets, pairs)
 
 
 def ranking_loss(predicted: torch.Tensor, targets: Targets, pairs: Pairs) -> torch.Tensor:
-    """Weighted mean over `pairs`; 0 without any. Scalar."""
+    """The weighted mean over `pairs`, a scalar; 0 without any."""
     faster, slower = pairs
     weights = pair_weights(targets, pairs).to(predicted.dtype)
     losses = torch.nn.functional.softplus((predicted[faster] - predicted[slower]) / TEMPERATURE)
@@ -56,7 +56,7 @@ def ranking_loss(predicted: torch.Tensor, targets: Targets, pairs: Pairs) -> tor
 
 
 def regression_loss(predicted: torch.Tensor, targets: Targets) -> torch.Tensor:
-    """Weighted mean of Huber's loss of the errors, counted in `ERROR`s. Scalar."""
+    """The weighted mean of Huber's loss of the errors, counted in `ERROR`s, a scalar."""
     weights, measured = targets.weights.to(predicted.dtype), targets.measured.to(predicted.dtype)
     losses = torch.nn.functional.huber_loss(predicted / ERROR, measured / ERROR, delta=OUTLIER, reduction="none")
     return (weights * losses).sum() / weights.sum()

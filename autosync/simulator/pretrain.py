@@ -104,7 +104,7 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 
 def _rounded(value: Any) -> float | None:
-    """For JSON, which has no NaN."""
+    """A number for JSON, which has no NaN."""
     return round(float(value), 4) if np.isfinite(value) else None
 
 

@@ -31,7 +31,7 @@ from autosync.spec.fields import every, known_fields, required
 __all__ = ["Saved", "read_saved", "write_saved"]
 
 BASES: dict[str, type[AnalyticSimulator] | type[Replay]] = {"analytic": AnalyticSimulator, "replay": Replay}
-"""Bases that a checkpoint can be read without."""
+"""Bases that a checkpoint can be read without being given one."""
 
 T = TypeVar("T", TrainingSettings, Ablation, Spread)
 
@@ -113,7 +113,7 @@ def read_saved(directory: Path, base: Simulator | None) -> Saved:
 
 
 def _restored(kind: type[T], document: dict[str, Any]) -> T:
-    """A `kind`, all of whose fields have defaults, which say what they are; counts of families are one of them."""
+    """A `kind`, all of whose fields have defaults, which tell their types; counts of families are one of them."""
     kinds = {each.name: dict if each.default is MISSING else type(each.default) for each in fields(kind)}
     known_fields(document, tuple(kinds), kind.__name__)
     for counts in (document[name] for name, wanted in kinds.items() if wanted is dict and name in document):

@@ -14,7 +14,7 @@ class TrainingSettings:
     A step takes `batch` records. `ranking_weight` is the ranking loss' over the regression loss'; `pairs` bounds the
     ranked pairs of a step, drawn at random when there are more. Parameters are held where they start: the weight of a
     pooled input may well move by `prior_deviation`, any other by `weight_deviation`, and records outweigh that as they
-    get many. Of trees a step is a tree.
+    get many. For trees, a step is a tree.
     """
 
     members: int = 5
@@ -33,7 +33,7 @@ class TrainingSettings:
 
 @dataclass(frozen=True)
 class Ablation:
-    """What a simulator is to learn without.
+    """What a simulator has to learn without.
 
     With `shuffle_variables` it sees variables in an order drawn for each strategy, not in the model's; `without_replay`
     keeps the replay as the base and its figures from the network; `without_topology` leaves out links, and how nodes

@@ -22,11 +22,11 @@ FloatArray = npt.NDArray[np.float64]
 PRIOR_SPREAD = 0.3
 """Standard deviation of log seconds expected of a base simulator before anything was measured."""
 COVERED, NORMAL_QUANTILE = 0.9, 1.645
-"""Within so many standard deviations lie 90 % of a normal distribution."""
+"""A share of a normal distribution, 90 %, and the standard deviations within which it lies."""
 ENOUGH = 20
-"""Held-out records of less weight than so many do not say what the quantile is."""
+"""The least weight of held-out records that says what the quantile is."""
 EARLIER_RECORDS = 10
-"""What an earlier fit found out about errors counts as so many records."""
+"""The number of records that an earlier fit's finding about errors counts as."""
 
 
 @dataclass(frozen=True)

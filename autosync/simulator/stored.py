@@ -12,7 +12,7 @@ __all__ = ["split_of", "stored_records"]
 
 
 def stored_records(data: Path) -> list[RuntimeRecord]:
-    """Those in the folder `data`, or in `records` within it. Raises `EvaluationError` when there are none."""
+    """The records in the folder `data`, or in `records` within it. Raises `EvaluationError` when there are none."""
     inside = data / "records"
     folder = inside if inside.is_dir() else data
     if not folder.is_dir():

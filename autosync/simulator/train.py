@@ -18,16 +18,16 @@ SKIP, LEVEL = "skip.", "level"
 """Names of the parameters that weigh pooled inputs, and of the one that shifts all predictions."""
 LEVEL_DEVIATION = 0.1
 CHECKS = 12
-"""So many times in training is the loss on held-out records looked at."""
+"""The number of times in training that the loss on held-out records is looked at."""
 FEWEST_HELD = 6
-"""Fewer held-out records cannot say when to stop."""
+"""The fewest held-out records that can say when to stop."""
 TOGETHER = 16
-"""So many records of an occasion at a time are in a batch, as far as there are: only those are ranked."""
+"""Records of an occasion that come together in a batch, as far as there are: only those are ranked."""
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Let torch use one thread meanwhile: models this small wait for threads, and sums depend on their number."""
+    """Let torch use one thread in the block: models this small wait for threads, and sums depend on their number."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -38,7 +38,7 @@ def one_thread() -> Iterator[None]:
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Let torch's layers start from `seed` meanwhile; the process's own generator is left as it is."""
+    """Let torch's layers start from `seed` in the block; the process's own generator is left as it is."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield
@@ -58,7 +58,7 @@ def train(module: torch.nn.Module, lesson: Lesson) -> None:
     """Train `module` with Adam from where it stands, in float32; it ends with the parameters best on what was held out.
 
     Its parameters are pulled to where they started: a Gaussian prior, as in anchored ensembles (Pearce et al. 2020).
-    Same module, lesson and generator, same parameters.
+    The same module, lesson and generator give the same parameters.
     """
     settings, taught, held = lesson.settings, _in_single(lesson.taught), _in_single(lesson.held)
     anchors = {name: parameter.detach().clone() for name, parameter in module.named_parameters()}
@@ -93,7 +93,7 @@ def _loss(module: torch.nn.Module, examples: Examples, lesson: Lesson) -> torch.
 def _prior(
     module: torch.nn.Module, anchors: dict[str, torch.Tensor], settings: TrainingSettings, weight: float
 ) -> torch.Tensor:
-    """Against records of so much `weight` together."""
+    """The prior's loss, against records of so much `weight` together."""
     total = torch.zeros(())
     for name, parameter in module.named_parameters():
         deviation = settings.weight_deviation

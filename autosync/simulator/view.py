@@ -1,4 +1,4 @@
-"""How strategies come to be inputs: by a base simulator's figures, in the detail asked for, less what is withheld."""
+"""Inputs made of strategies: by a base simulator's figures, in the detail asked for, less what is withheld."""
 
 from __future__ import annotations
 

@@ -20,8 +20,8 @@ def adopted(domains: Domains, strategy: Strategy, rng: random.Random) -> Draft:
 
     A cut becomes the offered one nearest in count of shards; a server that is not offered becomes the least loaded one
     that is, on the same node if there is one; an algorithm or compressor that is not offered becomes the first one that
-    is, and none at all if there is a choice. Variables the strategy does not decide are sampled. May hold too many
-    buckets, and more than one staleness; see `within_limits` and `settled`.
+    is, and none at all if there is a choice. Variables the strategy does not decide are sampled. The draft may hold too
+    many buckets, and more than one staleness; see `within_limits` and `settled`.
     """
     spare = sampled(domains, rng)
     loads = dict.fromkeys(domains.devices, 0.0)

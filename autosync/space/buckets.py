@@ -102,7 +102,7 @@ def balanced_buckets(domains: Domains, draft: Draft, count: int, rng: random.Ran
 
 
 def _ends(shards: list[ReducedShard], count: int, balanced: bool, rng: random.Random) -> list[float]:
-    """After how many bytes each of `count` buckets is full."""
+    """The bytes after which each of `count` buckets is full."""
     total = sum(shard.gradient_bytes for shard in shards)
     if balanced:
         ends = [total * (index + 1 + rng.uniform(-1, 1) / 3) / count for index in range(count - 1)]

@@ -30,8 +30,8 @@ Draft: TypeAlias = list[VariableStrategy]
 class BucketKind(NamedTuple):
     """What all shards of a bucket have in common: a flat tensor has one dtype, and rows are gathered, not added.
 
-    Sufficient factors belong to one variable, so each such variable, `alone` by its ready order, is a kind of its own;
-    for all others `alone` is -1.
+    Sufficient factors belong to one variable, so each such variable is a kind of its own, `alone` being its ready
+    order; for all others `alone` is -1.
     """
 
     dtype: str
@@ -52,7 +52,7 @@ def kind_of(synchronizer: Synchronizer) -> str:
 
 
 def stands_for_whole(synchronizer: Synchronizer) -> bool:
-    """Whether it can hold a whole variable only, none that is cut."""
+    """Whether the synchronizer can hold only a whole variable, none that is cut."""
     return isinstance(synchronizer.compressor, SufficientFactors)
 
 
@@ -62,8 +62,8 @@ class Domain:
     """What one variable may be given.
 
     `cuts` (None is whole) are in order of shards, then axis; `servers` in the cluster's order, with each local copy and
-    compressor; `reductions`, the all-reduces, differ in algorithm and compressor and all have group 0. None holds an
-    option twice. Each shard takes one of `servers` or `reductions`; see `Rule` for `mixed_shards`.
+    compressor; `reductions`, the all-reduces, differ in algorithm and compressor and all have group 0. No option is
+    there twice. Each shard takes one of `servers` or `reductions`; see `Rule` for `mixed_shards`.
     """
 
     variable: Variable
@@ -107,7 +107,7 @@ class Domain:
         return self._bucket_kinds[key]
 
     def algorithms(self, compressor: Compressor | None) -> tuple[str, ...]:
-        """Those offered with `compressor`, in the rule's order."""
+        """The algorithms offered with `compressor`, in the rule's order."""
         return self._algorithms.get(compressor, ())
 
     def on(
@@ -172,7 +172,7 @@ class Domain:
 
     @cached_property
     def _bucket_kinds(self) -> dict[tuple[str, Compressor | None], BucketKind]:
-        """Filled as they are asked for: strategies from outside have others than those offered."""
+        """Kinds of buckets, filled in as they are asked for: strategies from outside have others than those offered."""
         return {}
 
     @cached_property

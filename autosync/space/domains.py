@@ -58,7 +58,7 @@ class Domains:
 
     @cached_property
     def alike(self) -> tuple[tuple[int, ...], ...]:
-        """Variables of equal shape, dtype and choices, by index: those one would decide together."""
+        """Variables of equal shape, dtype and choices, by index: those that a person would decide together."""
         groups: dict[tuple[object, ...], list[int]] = {}
         for index, domain in enumerate(self.each):
             variable = domain.variable

@@ -49,7 +49,7 @@ def _drafts_from(domains: Domains, numbering: _Numbering, index: int, used: _Use
 def _decisions(
     domains: Domains, numbering: _Numbering, domain: Domain, used: _Used
 ) -> Iterator[tuple[VariableStrategy, _Used]]:
-    """Each decision for one variable, with the buckets then in use."""
+    """Every decision for one variable, with the buckets then in use."""
     for cut in domain.cuts:
         servers = domain.servers_for(cut)
         kinds = tuple(domain.bucket_kind(shard) for shard in domain.reductions_for(cut))

@@ -97,7 +97,7 @@ def change_staleness(domains: Domains, draft: Draft, rng: random.Random) -> Draf
 
 
 def common_algorithms(domains: Domains, bucket: Bucket) -> list[str]:
-    """Those that all variables of the bucket are offered with its compressor."""
+    """The algorithms that all variables of the bucket are offered with its compressor."""
     members = [domains.each[index] for index in {shard.variable for shard in bucket.shards}]
     first, *rest = (domain.algorithms(bucket.kind.compressor) for domain in members)
     return [algorithm for algorithm in first if all(algorithm in offered for offered in rest)]

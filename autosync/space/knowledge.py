@@ -22,8 +22,8 @@ KNOWLEDGE: Mapping[str, str] = MappingProxyType(
         "Without it: each variable, and each bucket's algorithm, by itself.",
     }
 )
-"""Name of every rule, and what it says. `server_choice` and `partition_bounds` say which strategies a space holds, the
-others which of them are drawn, bred and found near each other."""
+"""The name of every rule, and what it says. `server_choice` and `partition_bounds` say which strategies a space holds,
+the others which of them are drawn, bred and found near each other."""
 
 
 def check_known(names: Iterable[str], space: str) -> None:

@@ -33,7 +33,7 @@ from autosync.space.variable_moves import (
 __all__ = ["MOVES", "Move", "moved", "perturbed"]
 
 Move: TypeAlias = Callable[[Domains, Draft, random.Random], Draft | None]
-"""Gives a changed draft, or None where it does not apply. May leave too many buckets; see `within_limits`."""
+"""Gives a changed draft, or None where it does not apply. It may leave too many buckets; see `within_limits`."""
 
 MOVES: tuple[Move, ...] = (
     flip_one,
@@ -71,7 +71,7 @@ FOLLOWS_FROM: Mapping[Move, str] = {
     compress_alike: "common_decisions",
     compress_big: "common_decisions",
 }
-"""Moves that are nothing but a rule of `KNOWLEDGE` at work, and which."""
+"""Moves that are nothing but a rule of `KNOWLEDGE` at work, each with the name of that rule."""
 
 
 def moved(domains: Domains, draft: Draft, rng: random.Random) -> Draft:

@@ -1,4 +1,4 @@
-"""Which servers, all-reduce algorithms and compressors of a rule a variable is offered on a cluster."""
+"""The servers, all-reduce algorithms and compressors of a rule that a variable is offered on a cluster."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def offered_servers(rule: Rule, variable: Variable, cluster: ClusterSpec) -> tup
 
 
 def offered_reductions(rule: Rule, variable: Variable, cluster: ClusterSpec) -> tuple[AllReduce, ...]:
-    """Each algorithm with each compressor, all of group 0; those that gather are there once, as `ring`."""
+    """Each algorithm with each compressor, all of group 0; compressors that gather are there once, as `ring`."""
     if not rule.all_reduce:
         return ()
     compressors = [each for each in _fitting(rule, variable) if _worth_gathering(each, variable, cluster)] or [None]
@@ -103,7 +103,8 @@ def _worth_pushing(compressor: Compressor | None, variable: Variable) -> bool:
 def _worth_gathering(compressor: Compressor | None, variable: Variable, cluster: ClusterSpec) -> bool:
     """Whether the busiest device sends and receives no more for it than in a ring, or with servers that it is one of.
 
-    W - 1 pairs of factors each way against 2 (W - 1) / W of the gradient each way, or (W + S - 2) / S of it (Poseidon).
+    It is W - 1 pairs of factors each way against 2 (W - 1) / W of the gradient each way, or (W + S - 2) / S of it
+    (Poseidon).
     """
     if not isinstance(compressor, SufficientFactors):
         return True

@@ -1,4 +1,4 @@
-"""Which server holds which shard of a draft: loads, and placements balanced by bytes."""
+"""The server that holds each shard of a draft: loads, and placements balanced by bytes."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ def replaced(each: VariableStrategy, shard: int, server: ParameterServer) -> Var
 def spread(
     domains: Domains, draft: Draft, rng: random.Random, jitter: float = 0.0, devices: Sequence[str] = ()
 ) -> Draft:
-    """All served shards placed anew: the biggest first, each on the device with the least bytes so far.
+    """The draft with all served shards placed anew: the biggest first, each on the device with the least bytes so far.
 
-    Without the rule `load_balancing`, each on any device.
+    Without the rule `load_balancing`, each goes on any device.
 
     `jitter` is the standard deviation of the noise on the logarithm of the sizes that decide the order; `devices`
     narrows the servers, where a variable is allowed on one of them.

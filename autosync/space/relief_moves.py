@@ -16,15 +16,15 @@ from autosync.spec import ParameterServer
 __all__ = ["relieved"]
 
 MOST_TOGETHER = 8
-"""Variables that one move decides anew, at the most."""
+"""The most variables that one move decides anew."""
 
 
 def relieved(
     domains: Domains, draft: Draft, shares: Mapping[int, float], busy: Collection[str], rng: random.Random
 ) -> Draft | None:
-    """One move on variables drawn by their `shares` (by index) of a busy resource; None where none applies.
+    """Make one move on variables drawn by their `shares` (by index) of a busy resource; None where none applies.
 
-    `busy` are the servers that load the resource. May leave too many buckets; see `within_limits`.
+    `busy` are the servers that load the resource. The move may leave too many buckets; see `within_limits`.
     """
     if not shares:
         return None
@@ -47,7 +47,7 @@ def relieved(
 def _elsewhere(
     domains: Domains, draft: Draft, chosen: Sequence[int], busy: Collection[str], rng: random.Random
 ) -> Draft | None:
-    """A shard of each on a busy server goes to the least loaded of the others."""
+    """A shard of each chosen variable on a busy server goes to the least loaded of the others."""
     loads = server_loads(domains, draft)
     result = list(draft)
     for index in chosen:
@@ -70,7 +70,7 @@ def _elsewhere(
 
 
 def _of_other_kind(domains: Domains, draft: Draft, chosen: Sequence[int], rng: random.Random) -> Draft | None:
-    """Those of one kind change between servers and all-reduce."""
+    """Those of the chosen variables that are of one kind change between servers and all-reduce."""
     able = [index for index in chosen if index in domains.choosable]
     if not able:
         return None
@@ -84,7 +84,7 @@ def _cut_otherwise(domains: Domains, draft: Draft, chosen: Sequence[int], rng: r
 
 
 def _by_other_algorithm(domains: Domains, draft: Draft, chosen: Sequence[int], rng: random.Random) -> Draft | None:
-    """One bucket that holds some of them is reduced by another algorithm."""
+    """One bucket that holds some of the chosen variables is reduced by another algorithm."""
     if not domains.several_algorithms:
         return None
     wanted = frozenset(chosen)

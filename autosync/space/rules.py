@@ -12,7 +12,7 @@ from autosync.spec import ALGORITHMS, ClusterSpec, Compressor, SufficientFactors
 __all__ = ["EVERYTHING", "LOSSLESS", "Cut", "PartBytes", "PerServer", "Rule", "Servers", "ShardCount", "Where"]
 
 LOSSLESS: tuple[Compressor | None, ...] = (None, SufficientFactors())
-"""Gradients as they are, and the one compressor that loses nothing."""
+"""No compressor, which leaves gradients as they are, and the one that loses nothing."""
 
 PLACEMENTS = ("all", "one_per_node", "first")
 AXES = ("first", "every")
@@ -50,7 +50,7 @@ EVERYTHING = Where()
 @final
 @dataclass(frozen=True)
 class PerServer:
-    """As many shards as there are servers in the cluster, times `times`."""
+    """A count of shards: as many as there are servers in the cluster, times `times`."""
 
     times: int = 1
 
@@ -62,7 +62,7 @@ class PerServer:
 @final
 @dataclass(frozen=True)
 class PartBytes:
-    """As many shards as it takes for none to be over `limit` bytes, give or take a row."""
+    """A count of shards: as many as it takes for none to be over `limit` bytes, give or take a row."""
 
     limit: int
 
@@ -77,12 +77,12 @@ ShardCount: TypeAlias = int | PerServer | PartBytes
 @final
 @dataclass(frozen=True)
 class Cut:
-    """Into how many shards a variable may be cut, and along which axes.
+    """The numbers of shards that a variable may be cut into, and the axes to cut along.
 
     A count of 1 leaves it whole. Each count is clipped to the axis and to shards of at least `min_shard_bytes`, so a
-    variable that is too small stays whole. Axes: `"first"`, or `"every"` (a sparse variable is only ever cut along
-    axis 0). Counts come from bytes and servers, never from divisors: shards may be uneven, so a prime number of rows
-    is cut like any other.
+    variable that is too small stays whole. Axes are `"first"`, or `"every"` (a sparse variable is only ever cut along
+    axis 0). Counts come from bytes and servers, never from divisors: shards may be uneven, so a prime number of rows is
+    cut like any other.
     """
 
     counts: tuple[ShardCount, ...] = (1,)
@@ -101,7 +101,7 @@ class Cut:
 @final
 @dataclass(frozen=True)
 class Servers:
-    """On which devices parameter servers may be, and whether other nodes may keep a local copy.
+    """The devices that parameter servers may be on, and whether other nodes may keep a local copy.
 
     `placement` is `"all"` server devices, `"one_per_node"` (each node's first), `"first"` (the cluster's first), or a
     tuple of device names. A local copy is offered where it can make a difference: to dense variables, on clusters with

@@ -30,7 +30,7 @@ ALGORITHM_CHANGES = (0, 0, 1, 1, 2)
 
 
 def sampled(domains: Domains, rng: random.Random) -> Draft:
-    """A draft drawn as this module's first lines say. May hold too many buckets; see `within_limits`."""
+    """A draft drawn as this module's first lines say. It may hold too many buckets; see `within_limits`."""
     stale = len(domains.staleness) > 1 and rng.random() < STALE_CHANCE
     kinds = [SERVED] * len(domains.each) if stale else _draw_kinds(domains, rng)
     cuts = _draw_cuts(domains, rng)
@@ -53,7 +53,7 @@ def sampled(domains: Domains, rng: random.Random) -> Draft:
 
 
 def _decision(domain: Domain, cut: Partition | None, kind: str, copied: bool) -> VariableStrategy:
-    """All shards alike, on the first server or in the first bucket."""
+    """The decision in which all shards are alike, on the first server or in the first bucket."""
     whole = cut is None
     shard: Synchronizer = (
         domain.reducing(0, whole=whole) if kind == REDUCED else domain.on(domain.devices[0], copied, whole=whole)
@@ -89,7 +89,7 @@ def _draw_kinds(domains: Domains, rng: random.Random) -> list[str]:
 
 
 def _draw_cuts(domains: Domains, rng: random.Random) -> list[Partition | None]:
-    """Half of the time all as coarse as offered; else one level of fineness for the biggest, coarse for the rest."""
+    """A cut for each variable: half of the time all coarse; else one fineness for the biggest, coarse for the rest."""
     if _is_each_for_itself(domains):
         return [rng.choice(domain.cuts) for domain in domains.each]
     cuts = [domain.cuts[0] for domain in domains.each]
@@ -109,7 +109,7 @@ def _draw_copies(domains: Domains, rng: random.Random) -> list[bool]:
 
 
 def _draw_compressors(domains: Domains, draft: Draft, rng: random.Random) -> Draft:
-    """One compressor where it is offered: for all, for the biggest, or (half of the time) for none."""
+    """Put in one compressor where it is offered: for all, for the biggest, or (half of the time) for none."""
     if _is_each_for_itself(domains):
         return [
             compressed(domain, each, rng.choice(domain.compressors))
@@ -127,7 +127,7 @@ def _draw_compressors(domains: Domains, draft: Draft, rng: random.Random) -> Dra
 
 
 def _draw_algorithms(domains: Domains, draft: Draft, rng: random.Random) -> Draft:
-    """One algorithm for all buckets; now and then another one for those under or over a size."""
+    """Put in one algorithm for all buckets; now and then another one for those under or over a size."""
     if not domains.several_algorithms:
         return draft
     if _is_each_for_itself(domains):

@@ -29,7 +29,7 @@ from autosync.spec.symmetry import canonical_strategy
 __all__ = ["SMALL", "SearchSpace"]
 
 SMALL = 4096
-"""Spaces with at most so many strategies, before symmetry, are enumerated."""
+"""The most strategies, before symmetry, of a space that is enumerated."""
 
 TRIES = 8
 """Mutations tried before a strategy is taken to have no other near it."""

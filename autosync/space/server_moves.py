@@ -42,7 +42,7 @@ def rebalance(domains: Domains, draft: Draft, rng: random.Random) -> Draft | Non
 
 
 def draw_devices(domains: Domains, rng: random.Random) -> tuple[str, ...]:
-    """All server devices, half of the time; else some of them. Without the rule `server_choice`, always all."""
+    """Draw all server devices, half of the time; else some of them. Without the rule `server_choice`, always all."""
     if not domains.devices or "server_choice" not in domains.knowledge or rng.random() < 0.5:
         return domains.devices
     return tuple(rng.sample(domains.devices, rng.randint(1, len(domains.devices))))

@@ -31,7 +31,7 @@ __all__ = ["count_strategies", "log_choices"]
 MOST_TERMS = 2048
 
 _Choices: TypeAlias = tuple[int, int, int, bool]
-"""Of one cut: shards, servers for each, other all-reduces that need no bucket to share, whether shards may mix."""
+"""A cut: its shards, servers for each, other all-reduces that need no bucket to share, whether shards may mix."""
 
 
 def count_strategies(domains: Domains) -> int:
@@ -45,7 +45,7 @@ def count_strategies(domains: Domains) -> int:
 
 
 def log_choices(domains: Domains) -> list[float]:
-    """Of each variable, the natural logarithm of the number of decisions it has by itself, buckets told apart."""
+    """The natural logarithm of the number of decisions that each variable has by itself, buckets told apart."""
     return [math.log(_Decider.alone(domain, domains.max_buckets)) for domain in domains.each]
 
 
@@ -169,7 +169,7 @@ def _largest_term(classes: Sequence[_Class], decided: Callable[[Sequence[int]], 
 
 
 def _highest(height: Callable[[int], int], last: int) -> int:
-    """Where `height` is largest among 0 to `last`: looked for ever more finely around the best so far."""
+    """The number from 0 to `last` where `height` is largest: looked for ever more finely around the best so far."""
     low, high = 0, last
     while high - low > 8:
         step = (high - low) // 8

@@ -19,7 +19,7 @@ from autosync.spec import ClusterSpec, ModelSpec, Partition, Variable
 __all__ = ["Space"]
 
 MOST_SHARDS = 32
-"""In how many shards a variable may be cut where nothing bounds them: as finely as any declared space asks for."""
+"""The most shards that a variable may be cut in where nothing bounds them: as fine as any declared space asks for."""
 
 UNBOUNDED = Cut(tuple(range(1, MOST_SHARDS + 1)), axes="every", min_shard_bytes=1)
 

@@ -15,7 +15,7 @@ __all__ = ["can_be_stale", "is_plain", "settled", "with_staleness"]
 
 
 def can_be_stale(draft: Draft) -> bool:
-    """Whether replicas could run ahead."""
+    """Whether replicas could run ahead under the draft."""
     return all(isinstance(shard, ParameterServer) and is_plain(shard) for each in draft for shard in each.shards)
 
 

@@ -17,10 +17,10 @@ __all__ = ["Surroundings", "nearest_shard"]
 
 NEW_BUCKET_CHANCE = 0.25
 FRESH = 1_000_000
-"""Groups from here on are new ones; they are renumbered when the strategy is made."""
+"""The first of the numbers for new groups, which are renumbered when the strategy is made."""
 
 _Family: TypeAlias = tuple[str, bool, Compressor | None]
-"""Shards that may share a bucket once its algorithm is settled: dtype, whether sparse, compressor."""
+"""What shards have alike that may share a bucket once its algorithm is settled: dtype, whether sparse, compressor."""
 
 
 def nearest_shard(shards: list[ReducedShard], position: float) -> ReducedShard:
@@ -50,7 +50,7 @@ class Surroundings:
     ) -> ParameterServer:
         """The least loaded server for a shard of `part_bytes`, which then counts as loaded with it.
 
-        Without the rule `load_balancing`, any.
+        Without the rule `load_balancing` it is any server.
         """
         balanced = "load_balancing" in self._domains.knowledge
         device = lightest(domain, self._loads, self._rng) if balanced else self._rng.choice(domain.devices)

@@ -19,18 +19,19 @@ __all__ = ["MOST_DEVICES", "MOST_NODES", "SOURCES", "ClusterSpec", "Device", "Fi
 SOURCES = ("measured", "stated", "assumed")
 
 MOST_NODES, MOST_DEVICES = 512, 1280
-"""Of a cluster. 1024 workers on 512 nodes were explained in 7 s and a gigabyte, both of which grow with the square."""
+"""The most nodes and devices of a cluster. 1024 workers on 512 nodes took 7 s and a gigabyte to explain, both of
+which grow with the square."""
 
 MOST_LINKS, MOST_CROSSED = 16_384, 16
-"""Of a cluster, and of a route."""
+"""The most links of a cluster, and the most that a route crosses."""
 
 LONGEST_NAME = 255
 
 LEAST_CORES, MOST_CORES = 1e-3, 1e6
-"""Of a node; an emulated one has a quota of them, which is written in microseconds."""
+"""The fewest and the most cores of a node; an emulated one has a quota of them, which is written in microseconds."""
 
 LEAST_FIGURE, MOST_FIGURE = 1e-12, 1e12
-"""Beyond, no machine is meant, and times overflow."""
+"""The least and the greatest figure: beyond, no machine is meant, and times overflow."""
 
 
 @dataclass(frozen=True)
@@ -108,8 +109,8 @@ class Node:
 
     `shared_cores` are set where other nodes use the same processors: then all of them together have no more than those.
 
-    Known once probed: `copy_gbit_per_s`, at which a worker copies arrays in memory, and `message_us`, what one more
-    message between two processes takes when many are under way.
+    Two figures are known once probed: `copy_gbit_per_s`, at which a worker copies arrays in memory, and `message_us`,
+    what one more message between two processes takes when many are under way.
     """
 
     name: str
@@ -274,7 +275,7 @@ class ClusterSpec:
         host_gbit_per_s: Figure,
         host_latency_us: Figure,
     ) -> ClusterSpec:
-        """All nodes on one switch, each with an uplink, a downlink and a loopback.
+        """A cluster with all nodes on one switch, each with an uplink, a downlink and a loopback.
 
         A route's latency is halved over its two links.
         """
@@ -307,12 +308,12 @@ class ClusterSpec:
 
     @cached_property
     def replica_devices(self) -> tuple[Device, ...]:
-        """Where replicas run: a node's GPUs, or its worker processes when it has none."""
+        """The devices that replicas run on: a node's GPUs, or its worker processes when it has none."""
         return tuple(device for node in self.nodes for device in (node.gpu_devices or node.cpu_devices))
 
     @cached_property
     def server_devices(self) -> tuple[Device, ...]:
-        """Where parameter servers may live: the CPU of every worker process."""
+        """The devices that parameter servers may live on: the CPU of every worker process."""
         return tuple(device for node in self.nodes for device in node.cpu_devices)
 
     def node(self, name: str) -> Node:

@@ -1,4 +1,4 @@
-"""Compressors: how a shard's gradient is encoded before it is sent. A factor apart from who synchronizes it."""
+"""Compressors: how a shard's gradient is encoded before it is sent. That is apart from who synchronizes it."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class PowerSGD:
 class SufficientFactors:
     """A matrix's gradient travels as the two factors it is the product of: sufficient-factor broadcasting, exact.
 
-    Only for variables that state `factor_rows` K: their M x N gradient is A^T B with A of K x M, B of K x N, and
+    It is only for variables that state `factor_rows` K: their M x N gradient is A^T B with A of K x M, B of K x N, and
     K (M + N) numbers travel in place of M N (Xie et al. 2014; Poseidon, Zhang et al. 2017).
     """
 

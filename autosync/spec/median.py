@@ -13,9 +13,9 @@ __all__ = ["median_interval"]
 def median_interval(values: Sequence[float], confidence: float = 0.95) -> tuple[float, float]:
     """Two order statistics that hold the median with at least `confidence`, whatever the distribution.
 
-    Exact for independent values: X(k) to X(n+1-k) with the largest k for which 2 P(Binomial(n, 1/2) < k) is at most
-    1 - `confidence`. With so few values that no k exists (under 6 for 95 %), the least and the greatest. Steps of one
-    trial depend on each other, so between trials a median varies more than this says.
+    For independent values they are exact: X(k) to X(n+1-k) with the largest k for which 2 P(Binomial(n, 1/2) < k) is at
+    most 1 - `confidence`. With so few values that no k exists (under 6 for 95 %), they are the least and the greatest.
+    Steps of one trial depend on each other, so between trials a median varies more than this says.
     """
     if not values:
         raise ValueError("A median's interval needs at least one value; none was given.")
@@ -26,7 +26,7 @@ def median_interval(values: Sequence[float], confidence: float = 0.95) -> tuple[
 
 @lru_cache(maxsize=1024)
 def _rank(count: int, confidence: float) -> int:
-    """k above; 0 where none exists."""
+    """The k of `median_interval`; 0 where none exists."""
     most = Fraction(1 - confidence) / 2 * 2**count
     rank, below = 0, 1
     while below <= most:

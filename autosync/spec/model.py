@@ -17,7 +17,7 @@ from autosync.spec.quoting import quoted
 __all__ = ["DTYPE_BYTES", "ModelSpec", "Operator", "Variable"]
 
 MOST_ELEMENTS = 2**50
-"""Of a variable; a thousand times what any machine holds, and yet exact as a float."""
+"""The most elements of a variable: a thousand times what any machine holds, and yet exact as a float."""
 
 DTYPE_BYTES = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
 

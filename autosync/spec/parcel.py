@@ -1,4 +1,4 @@
-"""Parcels: which of a parameter server's dense shards travel together, and in how many pieces one travels."""
+"""Parcels: dense shards of a parameter server that travel together, and the number of pieces in which one travels."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from autosync.spec.synchronizer import ParameterServer
 __all__ = ["is_summed_as_it_is", "parcels", "piece_sizes"]
 
 PARCEL_BYTES = 1 << 18
-"""Shards are put together until they are this large: a message costs as much as tens of kilobytes of contents."""
+"""Bytes up to which shards are put together: a message costs as much as tens of kilobytes of contents."""
 
 PIECE_BYTES, MOST_PIECES = 1 << 18, 32
-"""What is larger travels in pieces of about this size, but no more than so many: each costs messages."""
+"""Bytes of each piece of what is larger, about, and the most pieces: each costs messages."""
 
 
 def is_summed_as_it_is(synchronizer: ParameterServer) -> bool:
@@ -27,7 +27,7 @@ def is_summed_as_it_is(synchronizer: ParameterServer) -> bool:
 
 
 def parcels(shard_bytes: Sequence[int]) -> list[range]:
-    """Which of shards of these sizes, given as their gradients become ready, travel together: as ranges of indices.
+    """The shards of these sizes, given as their gradients become ready, that travel together: as ranges of indices.
 
     They are alike in server, dtype and all else, and are `is_summed_as_it_is`.
     """

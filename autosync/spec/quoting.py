@@ -26,7 +26,7 @@ def cut(text: str) -> str:
 
 
 def listed(names: Collection[Any]) -> str:
-    """As many of `names` as have room in 80 characters, and how many more there are; "none" without any."""
+    """The first of `names` that have room in 80 characters, and how many more there are; "none" without any."""
     shown: list[str] = []
     left = MOST_QUOTED
     for name in names:

@@ -29,11 +29,11 @@ class Limits:
 
 
 DOCUMENT = Limits(size=16 << 20, values=1_000_000)
-"""Of a strategy, a cluster, a result. A model with five thousand variables has a strategy of 1 MB."""
+"""The limits of a strategy, a cluster or a result. A model of five thousand variables has a strategy of 1 MB."""
 
 STATE = Limits(size=128 << 20, values=5_000_000)
-"""Of where a search stands: every record with its strategy. A thousand trials of a model with five hundred variables
-make 25 MB and three million values."""
+"""The limits of a search's state: every record with its strategy. A thousand trials of a model with five hundred
+variables make 25 MB and three million values."""
 
 BEYOND_FLOAT = re.compile(r"[eE]\+?\d{3}")
 """Only a number with such an exponent can be read as an infinity."""
@@ -87,7 +87,7 @@ def parse_json(text: str | bytes, what: str, finite: bool = True, limits: Limits
 def _beyond(text: str, limits: Limits) -> str:
     """How `text` exceeds `limits`, found before anything is built of it; empty when it does not.
 
-    Up to where it stops to be JSON it is taken apart as JSON is, and no parser gets further than that.
+    Up to where it stops being JSON, it is taken apart as JSON is, and no parser gets further than that.
     """
     strings = text.count('"') // 2
     outside = "".join(text.replace(r"\\", "").replace(r"\"", "").split('"')[::2]) if strings <= limits.values else ""

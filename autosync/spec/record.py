@@ -114,8 +114,8 @@ class RuntimeRecord:
 
     @property
     def of_search(self) -> bool:
-        """Whether the trial is one of a search's own; of what was measured again only those have a number, the finals
-        held after it have none.
+        """Whether the trial is one of a search's own. Of trials timed again, those of a search have a number, and those
+        of the finals after it have none.
         """
         return self.purpose in ("baseline", "search") or self.sequence is not None
 

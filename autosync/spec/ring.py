@@ -5,7 +5,7 @@ from __future__ import annotations
 __all__ = ["MOST_RING_PIECES", "RING_PIECE_BYTES", "ring_pieces"]
 
 RING_PIECE_BYTES, MOST_RING_PIECES = 1 << 19, 8
-"""A chunk's pieces are about this large, but no more than so many: each costs messages, and ops to trace."""
+"""Bytes of each of a chunk's pieces, about, and the most pieces: each costs messages, and ops to trace."""
 
 
 def ring_pieces(chunk_bytes: float) -> int:

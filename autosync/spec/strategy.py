@@ -18,7 +18,7 @@ __all__ = ["Partition", "Strategy", "VariableStrategy", "shard_sizes"]
 FORMAT = "autosync.strategy/1"
 
 MOST_SHARDS = 1024
-"""Of a variable: one for every device that a cluster can have."""
+"""The most shards of a variable: one for every device that a cluster can have."""
 
 
 def shard_sizes(dimension: int, shards: int) -> tuple[int, ...]:

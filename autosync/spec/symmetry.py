@@ -117,7 +117,7 @@ class _Symmetry:
         )
 
     def _look(self, node: Node) -> tuple[object, ...]:
-        """All that must be equal for two nodes to be alike, but for their links."""
+        """What must be equal for two nodes to be alike, but for their links."""
         colours = Counter(self._colour(device) for device in (*node.cpu_devices, *node.gpu_devices))
         return node.cores, node.workers, node.gpus, frozenset(colours.items())
 
@@ -149,5 +149,5 @@ class _Symmetry:
 
 @lru_cache(maxsize=256)
 def _symmetry(cluster: ClusterSpec, replicas: frozenset[str], apart: tuple[frozenset[str], ...]) -> _Symmetry:
-    """Kept for the clusters met last, since tens of thousands of candidates share one."""
+    """The symmetry of a cluster, kept for the clusters met last, since tens of thousands of candidates share one."""
     return _Symmetry(cluster, replicas, apart)

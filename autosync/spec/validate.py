@@ -115,7 +115,7 @@ def _words(shard: Synchronizer) -> str:
 
 
 def _staleness_faults(strategy: Strategy) -> Iterator[str]:
-    """Whatever waits for all replicas in every step makes the rest wait as well."""
+    """Faults of staleness: whatever waits for all replicas in every step makes the rest wait as well."""
     wanted = strategy.staleness
     if not wanted:
         return

@@ -1,4 +1,4 @@
-"""`python -m autosync.train`."""
+"""The command `python -m autosync.train`."""
 
 import sys
 

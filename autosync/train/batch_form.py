@@ -100,7 +100,7 @@ def _leaves(name: str, value: Any) -> Iterator[tuple[str, Array]]:
 
 
 def _as_float32(leaves: dict[str, Array]) -> dict[str, Array]:
-    """float64 becomes float32, as in `keras.Model.fit`."""
+    """The arrays, with float64 ones as float32, as in `keras.Model.fit`."""
     return {name: each.astype("float32") if each.dtype == np.float64 else each for name, each in leaves.items()}
 
 

@@ -19,7 +19,7 @@ __all__ = ["command", "main"]
 REFUSED, INTERRUPTED = 2, 130
 
 RAYS_OWN_NEWS = "A worker died or was killed while executing a task"
-"""What Ray prints, at length, of a process whose end the command tells in a sentence."""
+"""The beginning of what Ray prints, at length, of a process whose end the command tells in a sentence."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

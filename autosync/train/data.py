@@ -1,4 +1,4 @@
-"""Where batches come from: anything that can be iterated, or readers that run beside the replicas."""
+"""Sources of batches: anything that can be iterated, or readers that run beside the replicas."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Sharded:
         return next(iter(self.dataset_fn(0, shards)), None)
 
     def opened(self, shards: int) -> Callable[[int, int], Iterable[Any]]:  # noqa: ARG002 - as `RayBatches.opened`
-        """What reads a shard, called in the process that does."""
+        """The function that reads a shard, called in the process that does."""
         return self.dataset_fn
 
 

@@ -1,4 +1,4 @@
-"""A strategy as a person names it, and whether it is one for this model on this cluster."""
+"""A strategy read as a person names it, and checked to be one for this model on this cluster."""
 
 from __future__ import annotations
 

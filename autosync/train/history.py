@@ -44,7 +44,7 @@ class History:
 
     @property
     def mean_loss(self) -> float:
-        """Over all examples of these steps."""
+        """The mean loss over all examples of these steps."""
         return sum(loss * count for loss, count in zip(self.loss, self.examples, strict=True)) / sum(self.examples)
 
     @property
@@ -54,7 +54,7 @@ class History:
 
     @property
     def examples_per_second(self) -> float:
-        """Over all steps kept here but the first, which may have built the function; 0 for fewer than two."""
+        """The rate over all steps kept here but the first, which may have built the function; 0 for fewer than two."""
         seconds = sum(self.step_seconds[1:])
         return sum(self.examples[1:]) / seconds if seconds else 0.0
 

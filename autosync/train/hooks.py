@@ -17,7 +17,7 @@ class Hooks:
     """Callbacks are `keras.callbacks.Callback`s, or any objects with some of their methods."""
 
     def __init__(self, callbacks: Sequence[Any]) -> None:
-        """Raises `TrainingError` for an object without a method that could ever be called."""
+        """Take `callbacks`. Raises `TrainingError` for an object without a method that could ever be called."""
         for each in callbacks:
             if not any(name.startswith("on_") for name in dir(each)):
                 raise TrainingError(

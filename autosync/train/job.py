@@ -34,7 +34,7 @@ FAILED, INTERRUPTED = 1, 130
 """Exit statuses: training ended early, and Ctrl-C, as shells have it."""
 
 PLAIN_WIDTH = 120
-"""Columns where output does not go to a terminal."""
+"""Width of the output in columns where it does not go to a terminal."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def train(options: TrainOptions) -> int:
 
 
 def _task(model: str, cluster: ClusterSpec) -> Any:
-    """Built once the cluster is known. This process only captures: GPUs belong to the workers."""
+    """Build the task, once the cluster is known. This process only captures: GPUs belong to the workers."""
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
     return build_task(model_on(model, cluster))
 

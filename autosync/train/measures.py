@@ -1,4 +1,4 @@
-"""What training is measured by: the loss, and metrics over the examples of a pass."""
+"""The measures of training: the loss, and metrics over the examples of a pass."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Measures", "Objective"]
 
 @dataclass(frozen=True)
 class Objective:
-    """What a model is compiled with, besides its optimizer: see `autosync.distribute`."""
+    """The loss and metrics that a model is compiled with, besides its optimizer: see `autosync.distribute`."""
 
     loss: Any = None
     metrics: Any = ()
@@ -37,7 +37,7 @@ class Measures:
             self._states = self._metrics.initial
 
     def so_far(self) -> dict[str, float]:
-        """By name; empty without metrics. Raises `TrainingError`."""
+        """The metrics so far, by name; empty without metrics. Raises `TrainingError`."""
         if not self._metrics:
             return {}
         taken = self._running.take_metrics()

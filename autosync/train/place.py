@@ -1,4 +1,4 @@
-"""Where training runs: worker processes on Ray, or logical devices of this process."""
+"""Places where training runs: worker processes on Ray, or logical devices of this process."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Place(Protocol):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was found out on the way, a line each."""
+        """Notes of what was found out on the way, a line each."""
         ...
 
     def open(self, captured: CapturedModel, strategy: Strategy) -> Runner:
@@ -48,7 +48,7 @@ class Place(Protocol):
         ...
 
     def close(self) -> None:
-        """End every process that was started here. Twice is fine."""
+        """End every process that was started here. To call it twice is fine."""
 
 
 def open_place(where: Where, workers_named: int | None) -> Place:
@@ -92,7 +92,7 @@ class InThisProcess:
         return Training(Session(captured, self.cluster, Placement.in_one_process(self.cluster)), strategy)
 
     def close(self) -> None:
-        """Nothing to end: there is no other process."""
+        """Do nothing: there is no other process to end."""
 
 
 @final

@@ -116,7 +116,7 @@ class Running:
         return pids
 
     def close(self) -> None:
-        """End the runner's processes; every later call says so. Twice is fine."""
+        """End the runner's processes; every later call says so. To call it twice is fine."""
         if not self._closed:
             self._closed = True
             self._failure = "The trainer is closed; make a new one."

@@ -1,4 +1,4 @@
-"""Which examples of a batch each replica takes."""
+"""The examples of a batch that each replica takes."""
 
 from __future__ import annotations
 

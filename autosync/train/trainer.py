@@ -33,7 +33,7 @@ class Trainer:
     """Trains a model on a place. `distribute` makes one; it is a context manager, and `close` ends its processes.
 
     The model object stays in the caller's process, and what is trained lives on the workers: `update_model` brings it
-    back, as `fit` and `save` do at their ends. For data not trained on, `trainer.model.evaluate` after `update_model`.
+    back, as `fit` and `save` do at their ends. Data not trained on take `trainer.model.evaluate` after `update_model`.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Trainer:
         self.cluster = place.cluster
         self.notes: tuple[str, ...] = place.notes
         self.spec: ModelSpec | None = None
-        """What was captured, once it is."""
+        """The spec of the model, once it is captured."""
         self._place = place
         self._task_of = task_of
         self._objective = objective
@@ -182,7 +182,7 @@ class Trainer:
         return self._ready()[0].pids()
 
     def close(self) -> None:
-        """End every process that was started for this trainer. Twice is fine."""
+        """End every process that was started for this trainer. To call it twice is fine."""
         if self._running is not None:
             self._running.close()
         self._place.close()

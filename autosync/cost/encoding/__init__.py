@@ -27,4 +27,4 @@ __all__ = [
 ]
 
 ENCODING_VERSION = 1
-"""Goes up whenever an input comes to mean something else."""
+"""The encoding's version: it goes up whenever an input comes to mean something else."""

@@ -52,7 +52,7 @@ class Encoder:
     def graph(
         self, shards: ShardColumns, order: IntArray, figures: StepFigures | None, topology: bool = True
     ) -> GraphEncoding:
-        """See `graph_encoding`."""
+        """The strategy as a graph; see `graph_encoding`."""
         return graph_encoding(self._weights, shards, order, self._places, figures, topology)
 
     @cached_property

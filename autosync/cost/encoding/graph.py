@@ -69,7 +69,7 @@ def graph_encoding(
     figures: StepFigures | None,
     topology: bool = True,
 ) -> GraphEncoding:
-    """`order` lists the variables as data flows; without `topology` there are no links and switches."""
+    """Encode a strategy: `order` lists the variables as data flows; without `topology` no links and switches are in."""
     variables, buckets = len(weights.ready), shards.buckets
     links = len(places.resources.cluster.links) if topology else 0
     switches = len(places.resources.cluster.switches) if topology else 0

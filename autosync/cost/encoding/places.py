@@ -25,10 +25,10 @@ IntArray = npt.NDArray[np.intp]
 class Places:
     """A cluster as replicas on some of its devices see it.
 
-    By node: `log_rate` and `log_cores` over their means, `replicas_share` of all replicas. `slowest_bytes_per_second`
-    is the slowest rate of a route between two nodes with replicas (within a node when there is only one).
-    `node_of_server` gives the node of each server device; `attached` bool (nodes, links) says which links begin or end
-    at a node; `switched` int (2, pairs) lists pairs of a link and a switch at which it begins or ends.
+    By node there are `log_rate` and `log_cores` over their means, and `replicas_share` of all replicas.
+    `slowest_bytes_per_second` is the slowest rate of a route between two nodes with replicas (within a node when there
+    is only one). `node_of_server` gives the node of each server device; `attached` bool (nodes, links) says which links
+    begin or end at a node; `switched` int (2, pairs) lists pairs of a link and a switch at which it begins or ends.
     """
 
     resources: Resources
@@ -47,7 +47,7 @@ class Places:
 
 @lru_cache(maxsize=32)
 def places_of(cluster: ClusterSpec, replicas: tuple[str, ...]) -> Places:
-    """Kept for the clusters met last, since thousands of strategies share one."""
+    """The places of a cluster, kept for the clusters met last, since thousands of strategies share one."""
     number = {node.name: place for place, node in enumerate(cluster.nodes)}
     on_node = np.zeros(len(number))
     for name in replicas:
@@ -71,7 +71,7 @@ def places_of(cluster: ClusterSpec, replicas: tuple[str, ...]) -> Places:
 
 
 def _route_rate(cluster: ClusterSpec, source: str, target: str) -> float:
-    """Bytes a second."""
+    """Bytes a second over the slowest link of a route."""
     return min(link.bytes_per_second for link in cluster.route(source, target))
 
 

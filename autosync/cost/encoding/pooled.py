@@ -42,14 +42,14 @@ REPLAY_POOLED = (
 )
 POOLED_INPUTS = (*FEATURES, *SHAPE, *REPLAY_POOLED)
 TOPOLOGY_POOLED = ("link_imbalance", "node_imbalance", *SHAPE)
-"""What a learner that must do without the cluster's topology is not told."""
+"""Inputs that a learner which must do without the cluster's topology is not told."""
 
 CRITICAL = 0.02
 """A variable whose slack is less than this part of the step is on the critical path."""
 
 
 def closed_form_coefficients(replay: ReplayCoefficients) -> Coefficients:
-    """The closed form's that agree with a replay's, for its features."""
+    """The closed form's coefficients that agree with a replay's, for its features."""
     return Coefficients(**{each.name: getattr(replay, each.name) for each in fields(Coefficients)})
 
 
@@ -64,7 +64,7 @@ def shape_pooled(places: Places, replicas: int, gradient_bytes: float, step_seco
 
 
 def replay_pooled(figures: StepFigures, places: Places, gradient_bytes: FloatArray) -> FloatArray:
-    """`REPLAY_POOLED` of one strategy, of whose variables `gradient_bytes` (variables,) are: float64 (13,)."""
+    """`REPLAY_POOLED`, float64 (13,), of one strategy; `gradient_bytes` (variables,) are its variables'."""
     each, step, resources = figures.variables, figures.step_seconds, places.resources
     share = gradient_bytes / gradient_bytes.sum()
     links, nodes = figures.utilization[resources.links], figures.utilization[resources.nodes]

@@ -30,7 +30,7 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.intp]
 
 WAYS = ("server", "server_with_copies", *(each for each in ALGORITHMS if each not in SEEN_AS), "gathered")
-"""How a shard may be synchronized; gathered: replicas send their own parts to all others."""
+"""Ways in which a shard may be synchronized; gathered: replicas send their own parts to all others."""
 
 SERVER, WITH_COPIES, GATHERED = 0, 1, len(WAYS) - 1
 ALGORITHM_WAYS = {name: WAYS.index(SEEN_AS.get(name, name)) for name in ALGORITHMS}
@@ -72,7 +72,7 @@ def shard_columns(
                 shape = table.shapes(each.partition)[index]
                 ratio = _log_coded_ratio(shard.compressor, shape, table.item_bytes, variable.factor_rows)
             if isinstance(shard, AllReduce):
-                # What is sparse is gathered by itself, whatever its group.
+                # A sparse variable is gathered by itself, whatever its group.
                 bucket = -1 if variable.sparse else groups.setdefault(shard.group, len(groups))
                 rows.append((place, _way(shard, variable.sparse), quantities.gradient_bytes, ratio, -1, bucket, 0))
             else:
@@ -96,7 +96,7 @@ def _way(shard: Synchronizer, sparse: bool) -> int:
 
 
 def _log_coded_ratio(compressor: Compressor, shape: tuple[int, ...], item_bytes: int, factor_rows: int | None) -> float:
-    """Of what one replica sends of a shard by itself; buckets are taken for the sum of their shards."""
+    """Logarithm of encoded over plain bytes that a replica sends of a shard; buckets count as the sum of theirs."""
     elements = max(1, math.prod(shape))
     if isinstance(compressor, Cast):
         return math.log(2 / item_bytes)

@@ -1,6 +1,6 @@
 """Inputs of each variable: what it weighs, how it is synchronized, whom it shares with, and its part in the replay.
 
-Of what its shards have each, a variable has the mean by their bytes. Notation: v variables, s shards.
+A variable has the mean, by bytes, of what each of its shards has. Notation: v variables, s shards.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def variable_inputs(
 
 
 def _decided(weights: VariableWeights, shards: ShardColumns, places: Places) -> FloatArray:
-    """`DECIDED`, then what is of topology."""
+    """The inputs `DECIDED`, then those of topology."""
     count, place = len(weights.ready), shards.variable
     own_bytes = shards.gradient_bytes
     total = own_bytes.sum()
@@ -131,7 +131,7 @@ def _mean(weighted: FloatArray, place: npt.NDArray[np.intp], count: int) -> Floa
 
 
 def _replayed(count: int, shards: ShardColumns, places: Places, figures: StepFigures) -> FloatArray:
-    """`REPLAY_VARIABLE_INPUTS`, as shares of the step."""
+    """The inputs `REPLAY_VARIABLE_INPUTS`, as shares of the step."""
     each, step = figures.variables, figures.step_seconds
     times = [each.ready, each.first_sent, each.arrived, each.slack]
     times += [np.maximum(each.first_sent - each.ready, 0.0), np.maximum(each.arrived - each.first_sent, 0.0)]

@@ -31,13 +31,13 @@ FAMILY_ERROR = 0.1
 OUTLIER = 3.0
 ROUNDS = 24
 CARRIED = 3
-"""So many rounds go by the same measured slopes."""
+"""The most rounds that go by the same measured slopes."""
 MOST_DAMPING = 1e4
 LEVELINGS = 2
 LEAST_SHARE = 0.2
-"""Of a step, of what the machine's speed decides on."""
+"""The least share of a step that the machine's speed must decide on to be leveled."""
 ENOUGH = 1e-3
-"""Of a gain in likelihood for each record, to go on for."""
+"""The least gain in likelihood for each record that is worth going on for."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +68,7 @@ def calibrated(families: Sequence[Family], prior: ReplayCoefficients) -> ReplayC
 def _leveled(search: Search, families: Sequence[Family], point: FloatArray) -> FloatArray:
     """`point` with the machine's speed, the first coordinate, such that half of the records take longer than predicted.
 
-    As far as it decides: where the network is the limit, it is left as it is.
+    The speed is left as it is where it decides little: where the network is the limit.
     """
     weights = np.concatenate([each.weights for each in families])
 
@@ -104,7 +104,7 @@ def _misfits(family: Family, coefficients: ReplayCoefficients) -> FloatArray:
 
 
 def _descended(search: Search, misfits: Callable[[FloatArray], FloatArray]) -> FloatArray:
-    """Levenberg-Marquardt steps, each record weighing less the farther off it is.
+    """The point that Levenberg-Marquardt steps lead to, each record weighing less the farther off it is.
 
     Slopes are measured every few rounds and carried on in between by Broyden's update: replays take their time. Where
     carried ones gain nothing more they are measured anew, and only where those gain nothing it is over.
@@ -159,5 +159,5 @@ def _better(
 
 
 def _loss(misfits: FloatArray) -> float:
-    """Cauchy's."""
+    """Cauchy's loss of the misfits."""
     return float(0.5 * OUTLIER**2 * np.log1p((misfits / OUTLIER) ** 2).sum())

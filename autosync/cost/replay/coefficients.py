@@ -12,7 +12,7 @@ __all__ = ["ReplayCoefficients"]
 
 SHARES = ("overlap",)
 NOT_OF_CORES = ("gpu_seconds_per_flop", "link_overhead")
-"""What a faster processor leaves as it is."""
+"""Coefficients that a faster processor leaves as they are."""
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,7 @@ def step_figures(step: Step, coefficients: ReplayCoefficients) -> StepFigures:
 
 
 def _under_way(begin: FloatArray, end: FloatArray, passes: tuple[float, float]) -> tuple[float, float]:
-    """How long any of the tasks is under way, and how long outside of the passes."""
+    """Seconds in which any of the tasks is under way, and how many of these are outside of the passes."""
     if not len(begin):
         return 0.0, 0.0
     points = np.unique(np.concatenate([begin, end, passes]))

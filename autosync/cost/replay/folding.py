@@ -15,7 +15,7 @@ from autosync.cost.replay.queues import Tasks
 __all__ = ["folded"]
 
 FEW = 48
-"""So many resources are not worth folding."""
+"""The most resources that are not worth folding."""
 
 
 def folded(tasks: Tasks) -> Tasks:

@@ -73,7 +73,7 @@ class _Builder:
     shipment: int = 0
 
     def pull(self, shipment: Shipment) -> None:
-        """What the forward pass, task 0, waits for."""
+        """Add the tasks of a pull, which the forward pass, task 0, waits for."""
         for channel, quantities in shipment.uses:
             recipe = self.catalogue.recipe(channel)
             made = self._chain([("pull", part) for part in (*recipe.pull, *recipe.send)], quantities, None)
@@ -82,7 +82,7 @@ class _Builder:
                 self.waits_for[0] += 1
 
     def synchronize(self, shipment: Shipment, after: int) -> list[int]:
-        """All that follows the task after which the shipment's gradients are ready."""
+        """Add all tasks that follow task `after`, with which the shipment's gradients are ready; these tasks."""
         tasks: list[int] = []
         for channel, quantities in shipment.uses:
             recipe = self.catalogue.recipe(channel)
@@ -95,7 +95,7 @@ class _Builder:
         return tasks
 
     def _chain(self, parts: Sequence[tuple[str, int]], quantities: Quantities, after: int | None) -> list[int]:
-        """Parts of the current shipment that follow one another, and the task `after` if there is one; their tasks."""
+        """Add parts of the current shipment, which follow one another and task `after` if there is one; their tasks."""
         made = []
         for stage, part in parts:
             task = len(self.successors)

@@ -28,7 +28,7 @@ LINK, MESSAGES, COPIED, REDUCED, UPDATED = range(5)
 QUANTITIES = len(Quantities._fields)
 PAYLOAD, INDEX, TOUCHED, HELD, PIECES, SCALES = range(6)
 MOST_FLOWS = 4096
-"""Of a stage with more, no fair shares are worked out: its busiest link decides."""
+"""The most flows of a stage whose fair shares are worked out; of one with more, the busiest link decides."""
 
 
 class Flow(NamedTuple):
@@ -75,11 +75,11 @@ class PartMaker:
         self._routes: dict[tuple[str, str], tuple[list[int], float]] = {}
 
     def of_stage(self, stage: Stage, added: Sequence[Work] = ()) -> Part:
-        """A stage of messages, with the work that is done on the way."""
+        """The part that is a stage of messages, with the work that is done on the way."""
         return self.of_flows(Counter(map(self._flow, stage.transfers)), stage.rounds, added)
 
     def of_flows(self, flows: Mapping[Flow, int], rounds: int = 1, added: Sequence[Work] = ()) -> Part:
-        """As many of each of `flows` as stated, which all begin at the same time."""
+        """The part that is as many of each of `flows` as stated, which all begin at the same time."""
         resources = self.resources
         loads = np.zeros((5, QUANTITIES, resources.count))
         chain = np.zeros((5, QUANTITIES))
@@ -111,7 +111,7 @@ class PartMaker:
         return Part(loads, chain, rounds * latency, ring_members=rounds // 2 + 1 if rounds > 2 else 0)
 
     def of_work(self, works: Iterable[Work], server: str | None) -> Part:
-        """Adding up and updating, after the messages before it and before those after."""
+        """The part that is adding up and updating, after the messages before it and before those after."""
         loads = np.zeros((5, QUANTITIES, self.resources.count))
         for work in works:
             self._add_work(loads, work, on_server=work.device == server)
@@ -151,7 +151,7 @@ class PartMaker:
         return self._routes[ends]
 
     def _chain_of_ring(self, flows: Mapping[Flow, int], chain: FloatArray) -> None:
-        """A chunk's way round: every hop in turn, each as fast as its own slowest link."""
+        """Add to `chain` a chunk's way round: every hop in turn, each as fast as its own slowest link."""
         total = sum(flows.values())
         for flow, count in flows.items():
             slowest = min((self.resources.bytes_per_second[link] for link in self._route(flow)[0]), default=np.inf)
@@ -174,7 +174,7 @@ class PartMaker:
         return seconds
 
     def _add_work(self, loads: FloatArray, work: Work, on_server: bool) -> None:
-        """A GPU adds and updates in memory so fast that it is left out."""
+        """Add work to `loads`; a GPU adds and updates in memory so fast that it is left out."""
         if "/gpu:" in work.device:
             return
         resources = self.resources

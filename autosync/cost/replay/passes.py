@@ -21,7 +21,7 @@ class Passes:
 
     @cached_property
     def ready(self) -> Mapping[str, float]:
-        """For each variable the fraction of the backward pass after which its gradient is there."""
+        """The fraction of the backward pass after which each variable's gradient is there."""
         return ready_fractions(self.model)
 
     @cached_property

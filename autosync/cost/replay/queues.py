@@ -47,7 +47,7 @@ class Tasks:
 
 @dataclass(frozen=True, eq=False)
 class Timeline:
-    """When each task was ready, began (had all its resources) and ended, in seconds, float64 (tasks,)."""
+    """The times at which each task was ready, began (had all its resources) and ended, in seconds, float64 (tasks,)."""
 
     ready: FloatArray
     begin: FloatArray
@@ -114,7 +114,7 @@ class _Queue:
         heapq.heappush(self.heap, (seconds, self.rank[task], task))
 
     def takes(self, task: int) -> bool:
-        """Whether it is the task's turn; if not, it is put aside."""
+        """Whether it is the task's turn; if not, the task is put aside."""
         line = self.line[task]
         if line in self.first:
             if self.first[line] != task:
@@ -125,7 +125,7 @@ class _Queue:
         return True
 
     def leave(self, task: int, now: float, until: float) -> None:
-        """The task is through; the next in its line, if there is one, comes at once, or after a long one."""
+        """Note that the task is through; the next in its line, if there is one, comes at once, or after a long one."""
         line = self.line[task]
         if self.first.get(line) != task:
             return
@@ -138,7 +138,7 @@ class _Queue:
 
 
 def _used(seconds: FloatArray) -> list[list[tuple[int, float]]]:
-    """Which resources each task uses, and for how long at a time; of `seconds` (tasks, resources) most are 0."""
+    """The resources each task uses, and for how long at a time; of `seconds` (tasks, resources) most are 0."""
     task, resource = np.nonzero(seconds)
     pairs = list(zip(resource.tolist(), seconds[task, resource].tolist(), strict=True))
     ends = np.searchsorted(task, np.arange(len(seconds) + 1)).tolist()
@@ -146,7 +146,7 @@ def _used(seconds: FloatArray) -> list[list[tuple[int, float]]]:
 
 
 def _portions(busy: FloatArray) -> npt.NDArray[np.int64]:
-    """In how many portions each task comes."""
+    """The number of portions in which each task comes."""
     busiest = float(busy.sum(axis=0).max(initial=0.0))
     if busiest <= 0:
         return np.ones(len(busy), dtype=np.int64)

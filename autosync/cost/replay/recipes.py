@@ -24,10 +24,10 @@ TO_EVERYONE = ("all_gather", "gathered_rows")
 """Channels in which each replica sends the same to each other, and all add up what all have sent."""
 
 MANY = 32
-"""From so many replicas on these are not listed message by message."""
+"""The fewest replicas for which these are not listed message by message."""
 
 MOST_COSTED = 8
-"""Under so many coefficients parts are kept at a time."""
+"""The most coefficients for which parts are kept at a time."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Catalogue:
     _costed: dict[ReplayCoefficients, list[Costed]] = field(default_factory=dict)
 
     def recipe(self, channel: Channel) -> Recipe:
-        """Raises `KeyError` for a channel there is not, or a server that the cluster lacks."""
+        """The recipe of `channel`. Raises `KeyError` for a channel there is not, or a server that the cluster lacks."""
         if channel not in self._recipes:
             if channel[1] and channel[1] not in self.resources.server_column:
                 raise KeyError(channel[1])
@@ -128,7 +128,7 @@ class Catalogue:
         return [self._maker.of_work(left, exchange.server)] if left else []
 
     def _to_everyone(self, channel: Channel) -> Recipe:
-        """Counted by pairs of nodes, since a thousand replicas send a million messages, from what two replicas do."""
+        """The recipe, from what two replicas do, by pairs of nodes: a thousand replicas send a million messages."""
         maker, count = self._maker, len(self.replicas)
         pair = Exchanges(self.replicas[:2], self._processes, self.slots).of(channel)
         shares = pair.push[0].transfers[0]

@@ -17,7 +17,7 @@ FloatArray = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Resources:
-    """Where each resource of a cluster has its column: links, nodes' cores, servers, then shared machines' cores.
+    """The column of each resource of a cluster: links, nodes' cores, servers, then shared machines' cores.
 
     A server's column is the one thread that adds and updates there; the same work also counts for its node's cores.
     """
@@ -56,7 +56,7 @@ class Resources:
 
     @cached_property
     def link_column(self) -> dict[int, int]:
-        """By the identity of a link of the cluster."""
+        """The column of each link of the cluster, by the link's identity."""
         return {id(link): number for number, link in enumerate(self.cluster.links)}
 
     @cached_property
@@ -76,12 +76,12 @@ class Resources:
 
     @cached_property
     def bytes_per_second(self) -> FloatArray:
-        """Of the links."""
+        """Bytes a second of the links."""
         return np.array([link.bytes_per_second for link in self.cluster.links])
 
     @cached_property
     def cores(self) -> FloatArray:
-        """Of the nodes."""
+        """Cores of the nodes."""
         return np.array([node.cores for node in self.cluster.nodes])
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Where calibration looks for coefficients: points around a prior, and how unlikely it thinks each of them.
+"""Points around a prior where calibration looks for coefficients, and how unlikely it thinks each of them.
 
 A ridge over logarithms holds coefficients near the prior: with few records it decides, with many it hardly counts.
 """
@@ -26,12 +26,12 @@ PRIOR_LOG_RATIO = 0.7
 PRIOR_SHARE = 0.35
 """How far a coefficient that is a share may well be from the prior."""
 PRIOR_LOG_OVERHEAD = 0.3
-"""Of a link's overhead, which protocols make and machines little."""
+"""How far the overhead of a link, which protocols make and machines little, may well be from the prior."""
 LARGEST_LOG = 9.0
 SMALLEST_PRIOR = 1e-15
 PROBE = 0.1
-"""By how much a coordinate is moved to see what follows. Where tasks overtake each other, a step jumps by little; over
-a tenth, its slope says where it goes."""
+"""How far a coordinate is moved to see what follows. Where tasks overtake each other, a step jumps by little; over a
+tenth, its slope says where it goes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +70,7 @@ class Search:
 
     @cached_property
     def _share(self) -> npt.NDArray[np.bool_]:
-        """Which coordinates are shares; the machine's is none."""
+        """Whether each coordinate is a share; the machine's is none."""
         return np.concatenate([[False], self.is_share])
 
     @cached_property
@@ -84,12 +84,12 @@ class Search:
         return replace(self.prior, **dict(zip(self.names, found.tolist(), strict=True)))
 
     def inside(self, point: FloatArray) -> FloatArray:
-        """The nearest point that is one: shares are between 0 and 1."""
+        """The nearest point that is allowed: shares are between 0 and 1."""
         least, most = np.where(self._share, 0.0, -LARGEST_LOG), np.where(self._share, 1.0, LARGEST_LOG)
         return np.asarray(np.clip(point, least, most))
 
     def probes(self, point: FloatArray) -> FloatArray:
-        """By how much each coordinate of `point` is moved to see what follows: back where a share would be over 1."""
+        """How far each coordinate of `point` is moved to see what follows: back where a share would be over 1."""
         return np.where(self._share & (point + PROBE > 1), -PROBE, PROBE)
 
     def distance(self, point: FloatArray) -> float:

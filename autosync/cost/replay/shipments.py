@@ -26,7 +26,7 @@ from autosync.spec import (
 __all__ = ["Shipment", "shipments"]
 
 MOST_SERVER_SHIPMENTS = 512
-"""A parcel's pieces are taken for one where there would be more."""
+"""The most shipments of shards on servers: where there would be more, a parcel's pieces are taken for fewer."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class _Sorted:
 
 
 def shipments(tables: Mapping[str, VariableTable], strategy: Strategy) -> list[Shipment]:
-    """In the order in which they are ready. Raises `KeyError` or `ValueError` when the strategy does not fit."""
+    """The shipments, in the order in which they are ready. Raises `KeyError` or `ValueError` for a misfit."""
     if len(strategy.variables) != len(tables):
         raise ValueError("it does not decide every variable once")
     by_way, replicas = _Sorted(), len(strategy.replicas)
@@ -109,7 +109,7 @@ def _shipment(shards: Sequence[_Shard], uses: Sequence[Use], pulls: bool = False
 
 
 def _in_order(uses: Sequence[Use]) -> tuple[Use, ...]:
-    """Encoding comes first, what a server decodes after the gradients, and new values last."""
+    """The uses in order: encoding comes first, what a server decodes after the gradients, and new values last."""
     rank = {"coding": 0, "server_coding": 2, "pull": 3}
     return tuple(sorted(uses, key=lambda use: rank.get(use.channel[0], 1)))
 
@@ -132,7 +132,7 @@ def _bucket(shards: Sequence[_Shard], replicas: int) -> Shipment:
 
 
 def _alone(shard: _Shard, replicas: int) -> Shipment:
-    """A sparse shard, or a dense one on a server whose compressor works on it alone."""
+    """The shipment of a sparse shard, or of a dense one on a server whose compressor works on it alone."""
     synchronizer, quantities = shard.synchronizer, shard.quantities
     if not shard.table.variable.sparse:
         assert isinstance(synchronizer, ParameterServer)
@@ -147,7 +147,7 @@ def _alone(shard: _Shard, replicas: int) -> Shipment:
 
 
 def _parcels(by_way: _Sorted, replicas: int) -> Iterator[Shipment]:
-    """Dense shards on servers, as many together as the engine sends, each of the pieces it sends for itself."""
+    """The shipments of dense shards on servers, as many together as the engine sends, each of its pieces for itself."""
     together = []
     for (synchronizer, _), members in by_way.alike.items():
         ordered = sorted(members, key=lambda shard: shard.order)

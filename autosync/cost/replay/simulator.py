@@ -22,7 +22,7 @@ from autosync.spec.fields import known_fields, required
 __all__ = ["Replay"]
 
 MOST_RECORDS = 160
-"""Of more, the heaviest are taken for calibration, evenly spaced: it has few coefficients to find."""
+"""The most records to calibrate from: of more, the heaviest are taken, evenly spaced, as coefficients are few."""
 
 
 @final

@@ -57,11 +57,11 @@ class Step:
         return Tasks(busy, chain, rank, line, graph.successors, graph.waits_for)
 
     def timeline(self, coefficients: ReplayCoefficients, observe: Observer | None = None) -> Timeline:
-        """From when the step's overhead is over."""
+        """The replay of the tasks, from when the step's overhead is over."""
         return timeline_of(self.tasks(coefficients), observe)
 
     def seconds(self, coefficients: ReplayCoefficients) -> float:
-        """Of the whole step."""
+        """Seconds of the whole step."""
         return coefficients.step_overhead_seconds + float(self.timeline(coefficients).end.max())
 
     def _computing(self, coefficients: ReplayCoefficients) -> tuple[FloatArray, FloatArray]:
@@ -102,7 +102,7 @@ class Setting:
     passes: Passes
 
     def step(self, strategy: Strategy) -> Step:
-        """Raises `SpecError` when the strategy does not fit."""
+        """The step of `strategy`. Raises `SpecError` when the strategy does not fit."""
         try:
             graph = step_graph(self.catalogue, shipments(self.variables, strategy), self.passes.ready)
         except (KeyError, IndexError, ValueError) as error:
@@ -122,11 +122,11 @@ def setting_of(model: ModelSpec, cluster: ClusterSpec, strategy: Strategy) -> Se
 
 
 def laid_out(model: ModelSpec, cluster: ClusterSpec, strategy: Strategy) -> Step:
-    """Raises `SpecError` when the strategy does not fit the model and the cluster."""
+    """The step of `strategy`. Raises `SpecError` when the strategy does not fit the model and the cluster."""
     return setting_of(model, cluster, strategy).step(strategy)
 
 
 @lru_cache(maxsize=32)
 def _catalogue(cluster: ClusterSpec, replicas: tuple[str, ...], slots: int) -> Catalogue:
-    """Kept for the clusters met last, since thousands of strategies share one."""
+    """The catalogue of a cluster, kept for the clusters met last, since thousands of strategies share one."""
     return Catalogue(Resources(cluster), replicas, slots)

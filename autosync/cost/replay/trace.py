@@ -38,7 +38,7 @@ def predicted_trace(step: Step, coefficients: ReplayCoefficients) -> dict[str, A
 def side_by_side(
     predicted: Mapping[str, Any], measured: Mapping[str, Any], step_us: tuple[float, float]
 ) -> dict[str, Any]:
-    """Both in one document, as two processes whose steps begin at 0.
+    """The predicted and the measured trace in one document, as two processes whose steps begin at 0.
 
     `step_us` is when the step to show began and ended in the measured trace's own time. Its processes and threads
     become threads of one process; what lies outside of the step is left out.

@@ -15,7 +15,7 @@ __all__ = ["GraphFacts", "read_graph_item"]
 VARIABLE_OPS = ("VarHandleOp", "VariableV2", "Variable")
 
 DTYPES = {1: "float32", 2: "float64", 14: "bfloat16", 19: "float16"}
-"""TensorFlow's numbers of the types that have gradients."""
+"""The types that have gradients, by TensorFlow's numbers."""
 
 UNKNOWN = "unknown"
 
@@ -59,7 +59,7 @@ class GraphFacts:
 
 
 def read_graph_item(file: Path) -> GraphFacts:
-    """Raises `DatasetError` when it is no graph item, or a variable's shape is not known or its type not trained."""
+    """What `file` says. Raises `DatasetError` for no graph item, an unknown shape, or a type that is not trained."""
     item = parsed(read_bytes(file), "GraphItem", file)
     nodes = {node.name: node for node in parsed(item.graph_def.value, "GraphDef", file).node}
     sparse = {_plain(target): ";" in gradient for gradient, target in item.grad_target_pairs.items()}

@@ -1,4 +1,4 @@
-"""Where the files of the dataset's samples lie."""
+"""The files of the dataset's samples, found where they lie."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Sample", "samples_in"]
 
 GRAPH_ITEM, RESOURCES, RUNTIME = "graph_item", "resource_spec", "runtime"
 STRATEGIES = ("strategies", "strategy")
-"""The README says the one, the script that laid the files out the other."""
+"""Names of the folder of strategies: the README says the one, the script that laid the files out the other."""
 
 SUFFIXES = ("", ".yml", ".yaml", ".json")
 

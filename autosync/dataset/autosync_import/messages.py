@@ -18,7 +18,7 @@ PACKAGE = "autosync.imported"
 FILE = "autosync_imported.proto"
 
 Field = tuple[str, int, str]
-"""Name, number, and type: a scalar's, or a message's name; before it *repeated*, or *oneof*'s name with a colon."""
+"""Name, number, and type, a scalar's or a message's name; before that *repeated*, or *oneof*'s name with a colon."""
 
 MESSAGES: dict[str, tuple[Field, ...]] = {
     "Any": (("type_url", 1, "string"), ("value", 2, "bytes")),

@@ -34,7 +34,7 @@ class Resources:
 
 
 def read_resources(file: Path) -> Resources:
-    """The chief is the first node. Raises `DatasetError`."""
+    """The cluster in `file`, whose chief is the first node. Raises `DatasetError`."""
     try:
         document = parse_yaml(read_bytes(file), str(file))
         entries = sorted(document["nodes"], key=lambda entry: not entry.get("chief", False))

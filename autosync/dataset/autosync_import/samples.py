@@ -1,4 +1,4 @@
-"""From samples to records in a store."""
+"""Samples turned into records in a store."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ __all__ = ["Imported", "import_dataset"]
 
 RUN = "autosync"
 ID_FORMAT = "%Y%m%dT%H%M%SM%f"
-"""How AutoDist names a strategy: by the time it was made, in UTC."""
+"""The format of AutoDist's name of a strategy: the time it was made, in UTC."""
 
 
 @dataclass
 class Imported:
-    """How many samples became records, and why others did not: `model/cluster` and reason to their number."""
+    """The number of samples that became records, and of those that did not, by `model/cluster` and reason."""
 
     records: int = 0
     passed_over: Counter[tuple[str, str]] = field(default_factory=Counter)

@@ -81,7 +81,7 @@ class _Reader:
         if not server.reduction_destination:
             raise DatasetError(f"Variable {quoted(variable.name)} is on a parameter server that is not named.")
         device = self._resources.device(server.reduction_destination)
-        # AutoDist makes no local copies of what has a sparse gradient, whatever is asked.
+        # AutoDist makes no local copies of variables with sparse gradients, whatever is asked.
         return ParameterServer(device, server.local_replication and not variable.sparse, server.staleness)
 
     def _all_reduce(self, reduce: Any, variable: Variable) -> AllReduce:

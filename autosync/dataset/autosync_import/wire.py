@@ -1,4 +1,4 @@
-"""Bytes to messages, with what is wrong said in a sentence."""
+"""Bytes read as messages, with what is wrong said in a sentence."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["parsed", "read_bytes"]
 
 
 def read_bytes(file: Path) -> bytes:
-    """Raises `DatasetError`."""
+    """The bytes in `file`. Raises `DatasetError`."""
     try:
         return read_within(file, str(file), STATE.size)
     except SpecError as error:

@@ -1,4 +1,4 @@
-"""Which exchange a synchronizer and its compressor ask for."""
+"""The choice of the exchange that a synchronizer and its compressor ask for."""
 
 from __future__ import annotations
 

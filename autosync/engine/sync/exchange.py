@@ -47,7 +47,7 @@ class ServerExchange(Protocol):
 
 @dataclass(frozen=True)
 class BucketPlace:
-    """Where a bucket is: its shards, in the order of the flat array, and the replicas."""
+    """The place of a bucket: its shards, in the order of the flat array, and the replicas."""
 
     shards: tuple[Shard, ...]
     members: tuple[Member, ...]
@@ -63,7 +63,7 @@ class BucketPlace:
 
 @dataclass(frozen=True)
 class ServerPlace:
-    """Where a server's shards are: those that travel together, the server, and the replicas."""
+    """The place of a server's shards: those that travel together, the server, and the replicas."""
 
     shards: tuple[Shard, ...]
     server: Member
@@ -71,7 +71,7 @@ class ServerPlace:
 
     @property
     def shard(self) -> Shard:
-        """The only one, as it is where a compressor works on a shard."""
+        """The only shard, as there is but one where a compressor works on a shard."""
         (shard,) = self.shards
         return shard
 

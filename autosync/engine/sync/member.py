@@ -19,7 +19,7 @@ class Member:
 
     @property
     def host(self) -> str:
-        """The CPU beside `device`: itself, or of a GPU the first CPU of its node, which is in the same process."""
+        """The CPU beside `device`: itself, or for a GPU the first CPU of its node, which is in the same process."""
         return self.gateway if "GPU" in self.device else self.device
 
     @classmethod

@@ -44,11 +44,11 @@ class Memory:
         return self._read
 
     def keep(self, values: Sequence[Any]) -> None:
-        """What to remember of this step, one a replica, on its device."""
+        """Note what to remember of this step, one value a replica, on its device."""
         self._next = list(values)
 
     def advance(self, correction: Correction = AS_IT_IS) -> None:
-        """Store it for the next step; of a step that is not allowed nothing is remembered."""
+        """Store what was kept for the next step; of a step that is not allowed nothing is remembered."""
         import tensorflow as tf
 
         for device, variable, old, new in zip(self._devices, self.variables, self._read, self._next, strict=True):
@@ -68,7 +68,7 @@ class ErrorFeedback:
         self.memory = Memory(members, np.zeros(elements, dtype), in_gradient_units=True)
 
     def added(self, gradients: Sequence[Any]) -> list[Any]:
-        """Every replica's flat gradient, and what it still had to send."""
+        """Every replica's flat gradient plus what it still had to send."""
         import tensorflow as tf
 
         accumulated = []

@@ -10,11 +10,11 @@ import numpy as np
 __all__ = ["VANISHED", "orthonormal"]
 
 VANISHED = 1e-4
-"""A column of which no more than this share is left behind the columns before it is rounding: it becomes zero."""
+"""A column that keeps no more than this share of its length, less those before it, is rounding: it becomes zero."""
 
 
 def orthonormal(stacked: Any, rows: Sequence[int]) -> Any:
-    """Gram-Schmidt, twice over for each column (Giraud et al. 2005), of matrices (rows[s], r) on top of one another.
+    """Orthonormalize the columns of stacked matrices (rows[s], r) by Gram-Schmidt, each twice (Giraud et al. 2005).
 
     `stacked` is (sum of rows, r), and so is what is returned: each matrix's columns orthonormal, or zero. All sums run
     over the rows of one matrix in their order (`segment_sum`, which keeps to it on CPUs only: see `Member.host`).

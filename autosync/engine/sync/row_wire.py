@@ -13,7 +13,7 @@ __all__ = ["rows_at"]
 
 
 def rows_at(target: str, sources: Sequence[str], gradients: Sequence[Any], compressor: Compressor | None) -> list[Any]:
-    """Each of `gradients` (n, ...), which are on `sources`, as it is once all are on `target`.
+    """The `gradients` (n, ...), which are on `sources`, as each is once all are on `target`.
 
     Whoever adds them up gets the same bits, also of its own: a cast rounds those that stay where they are, too.
     """

@@ -11,7 +11,7 @@ from autosync.engine.sync.parameter_server import DenseServer
 __all__ = ["stream"]
 
 WINDOW_BYTES, WINDOW_PIECES = 3 << 19, 5
-"""What a replica has under way to one server and back: at most so many bytes, or so many pieces if they are large."""
+"""The most that a replica has under way to one server and back: so many bytes, or so many pieces if they are large."""
 
 
 def stream(servers: Sequence[DenseServer], gradients: Sequence[Sequence[Sequence[Any]]]) -> None:
@@ -74,7 +74,7 @@ class _Window:
             return tf.identity(tensor)
 
     def note(self, arrived: Any) -> None:
-        """What comes back of the tensor that was pushed last."""
+        """Note what comes back of the tensor that was pushed last."""
         self._under_way.append((_bytes(arrived), arrived))
         self._bytes += self._under_way[-1][0]
 

@@ -74,8 +74,8 @@ class OwnTopKShard:
 class SharedTopKBucket:
     """AR-Topk (Tyagi and Swany 2023, algorithm 1): all take the places that one replica chose, and all-reduce them.
 
-    Whose places: "star", each replica's in turn; "var", those of the replica whose chosen values have the largest
-    square sum (of equal ones the first), which all tell each other before, a float32 each.
+    That replica is each in turn with "star". With "var" it is the one whose chosen values have the largest square sum
+    (of equal ones the first); all tell each other theirs before, a float32 each.
     """
 
     def __init__(self, place: BucketPlace, compressor: TopK, algorithm: str) -> None:
@@ -151,7 +151,7 @@ def _mean(device: str, chosen: Sequence[_Chosen], elements: int) -> Any:
 
 
 def _next_turn(members: Sequence[Member], turn: Memory) -> list[Any]:
-    """Whose turn it is, as each replica knows by itself."""
+    """The replica whose turn it is, as each replica knows by itself."""
     import tensorflow as tf
 
     turns, following = turn.read(), []
@@ -163,7 +163,7 @@ def _next_turn(members: Sequence[Member], turn: Memory) -> list[Any]:
 
 
 def _loudest(members: Sequence[Member], own: Sequence[_Chosen]) -> list[Any]:
-    """Whose values have the largest square sum, as each replica finds by itself from the same numbers."""
+    """The replica whose values have the largest square sum, as each finds by itself from the same numbers."""
     import tensorflow as tf
 
     square_sums = []

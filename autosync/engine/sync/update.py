@@ -12,12 +12,12 @@ __all__ = ["Update"]
 
 
 class Updatable(Protocol):
-    """What holds values, on `device`."""
+    """A holder of values on `device`."""
 
     device: str
 
     def apply(self, gradient: Any, correction: Correction) -> None:
-        """Update them by a mean gradient."""
+        """Update the values by a mean gradient."""
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,7 @@ class WholeShard:
         return flat(scaled(total, 1.0 / len(gradients), server.device), server.device)
 
     def _over(self, gradient: Any, source: str, target: str) -> Any:
-        """What stays where it is is neither sent nor rounded."""
+        """The gradient on `target`; what stays where it is is neither sent nor rounded."""
         return gradient if source == target else self._wire.over(gradient, source, target)
 
 

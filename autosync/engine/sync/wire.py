@@ -25,8 +25,8 @@ from autosync.spec import Cast
 __all__ = ["PLAIN", "Message", "Wire", "joined", "read"]
 
 FLOAT32_BIAS, FLOAT32_MANTISSA_BITS = 127, 23
-LARGEST_EXPONENT = 14  # of float16's numbers in a message; its own largest is 15, of which rounding up must stay clear
-LARGEST_POWER = 126  # so that its inverse is a normal float32
+LARGEST_EXPONENT = 14  # largest exponent in a float16 message; float16's own is 15, which rounding up must not reach
+LARGEST_POWER = 126  # largest exponent of the power of two, so that its inverse is a normal float32
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def joined(messages: Sequence[Message], device: str) -> Message:
 
 
 def read(messages: Sequence[Message], device: str) -> list[Any]:
-    """What flat messages brought, in pieces for ops on `device`: as few as take no op that may be spared."""
+    """What flat messages brought, for ops on `device` to read: in pieces where that spares an op, otherwise as one."""
     if all(each.is_plain for each in messages):
         return [each.payload for each in messages]
     return [joined(messages, device).read(device)]

@@ -29,7 +29,7 @@ class ExampleBatch:
 
     @classmethod
     def from_pair(cls, spec: str, pair: Any) -> ExampleBatch:
-        """Raises `ModelError`, naming `spec`, unless all of `pair`, (inputs, targets), have equal first dimensions.
+        """The batch of `pair`, (inputs, targets). Raises `ModelError`, naming `spec`, unless first axes are equal.
 
         float64 becomes float32, as `keras.Model.fit` does it.
         """

@@ -14,7 +14,7 @@ __all__ = ["gradients"]
 def gradients(task: TrainingTask, seed: Any) -> tuple[Any, list[Any]]:
     """Loss, and one gradient a trainable variable (tensor, `tf.IndexedSlices`, or None), of the batch from `seed`.
 
-    Works on plain tensors, so that a looked-up table's gradient stays sparse. Eager or inside a `tf.function`.
+    Works on plain tensors, so that a looked-up table's gradient stays sparse: eagerly, or inside a `tf.function`.
     """
     inputs, targets = task.batch(seed)
     values = [tf.convert_to_tensor(each) for each in task.model.trainable_variables]

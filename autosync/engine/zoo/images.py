@@ -1,8 +1,8 @@
 """Image classifiers: those of keras.applications on ImageNet's sizes, and two small ones on 32x32 images.
 
-Stochastic gradient descent with momentum 0.9 as MLPerf and the papers use it, at learning rates for one replica's batch
-and without weight decay. Simonyan and Zisserman 2015 (VGG), He et al. 2016 (ResNet), Huang et al. 2017 (DenseNet),
-Szegedy et al. 2016 (Inception v3).
+They train by stochastic gradient descent with momentum 0.9, as MLPerf and the papers use it, at learning rates for one
+replica's batch and without weight decay. Sources: Simonyan and Zisserman 2015 (VGG), He et al. 2016 (ResNet), Huang et
+al. 2017 (DenseNet), Szegedy et al. 2016 (Inception v3).
 """
 
 from __future__ import annotations

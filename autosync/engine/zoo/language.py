@@ -1,8 +1,8 @@
 """A decoder-only language model with an untied output projection.
 
-Sizes of the "big" Transformer of Vaswani et al., "Attention Is All You Need", 2017, as MLPerf trained it on WMT
-(33 708 words), without its encoder; Adam with that paper's betas. The input embedding's gradient is sparse, the output
-projection's is dense and as large as the table. The mini model has no dropout.
+Its sizes are those of the "big" Transformer of Vaswani et al., "Attention Is All You Need", 2017, as MLPerf trained it
+on WMT (33 708 words), without its encoder; it trains by Adam with that paper's betas. The input embedding's gradient is
+sparse, the output projection's is dense and as large as the table. The mini model has no dropout.
 """
 
 from __future__ import annotations

@@ -39,8 +39,8 @@ class OwnParts:
 def own_task(name: str, parts: OwnParts) -> TrainingTask:
     """The task `name`; a model that is not built yet is built on the example. Raises `ModelError`.
 
-    Each replica's batch is the example rolled along its first axis, or, where an example's outputs have one for each
-    other of its batch, as it is: positions in the batch are what such a model's targets are likely to be.
+    Each replica's batch is the example rolled along its first axis. Where an example has an output for each other one
+    of its batch, the batch is the example as it is: such a model's targets are likely to be positions in the batch.
     """
     import keras
 
@@ -135,7 +135,7 @@ def _check_trainable(task: TrainingTask) -> None:
 
 
 def _coupled_shapes(model: Any, inputs: Any, batch_size: int) -> tuple[Any, ...]:
-    """(shape for the whole batch, for a part of it) of outputs which are not of one shape for each example, as the
+    """Shapes, for the whole batch and for a part of it, of outputs that are not of one shape for each example, as the
     similarities of all pairs; () where there are none, or a part of a batch cannot be told apart.
     """
     import tensorflow as tf
@@ -156,12 +156,12 @@ def _coupled_shapes(model: Any, inputs: Any, batch_size: int) -> tuple[Any, ...]
 
 
 def _part_of(batch_size: int) -> int:
-    """A part of a batch that is not half of it, where a batch of two allows it."""
+    """The size of a part of a batch that is not half of it, where a batch of two allows it."""
     return (batch_size + 2) // 3
 
 
 def _check_separable(task: TrainingTask) -> None:
-    """Examples are dealt out to replicas, which changes nothing only where each has its outputs by itself."""
+    """Raise `ModelError` unless each example has its outputs by itself, since examples are dealt out to replicas."""
     import tensorflow as tf
 
     inputs, _ = task.batch(tf.zeros((2,), tf.int32))
@@ -175,7 +175,7 @@ def _check_separable(task: TrainingTask) -> None:
 
 
 def _check_mean(task: TrainingTask) -> None:
-    """Replicas' losses are averaged by their numbers of examples, which is right for a mean over examples alone."""
+    """Raise `ModelError` unless the loss is a mean over examples: replicas' losses are averaged by example counts."""
     import math
 
     import tensorflow as tf

@@ -17,8 +17,8 @@ def repeatable_build(seed: int = 0) -> Iterator[None]:
 
     Keras draws the seed of each unseeded initializer and dropout layer from Python's global generator, and numbers
     unnamed layers through a counter that lives as long as the process. The block seeds the one and puts it back
-    afterwards, and restarts the other (a layer's name has to be unique within its model only). Not for several
-    threads at once. Raises `ModelError` when Keras does not run on TensorFlow.
+    afterwards, and restarts the other (a layer's name has to be unique within its model only). It is not for
+    several threads at once. Raises `ModelError` when Keras does not run on TensorFlow.
     """
     import keras
     from keras.src.utils.naming import reset_uids  # the public clear_session() would drop a user's dtype policy as well

@@ -18,7 +18,7 @@ from autosync.errors import ModelError
 __all__ = ["task_from_function"]
 
 LEARNING_RATE = 1e-3
-"""Of the Adam that trains a model whose function names no optimizer."""
+"""The learning rate of the Adam that trains a model whose function names no optimizer."""
 
 
 def task_from_function(spec: str) -> TrainingTask:

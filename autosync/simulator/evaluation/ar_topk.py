@@ -61,7 +61,7 @@ PUBLISHED = tuple(
 
 
 def predicted_milliseconds(case: Case) -> tuple[float, float, float]:
-    """Of each of `COLLECTIVES`, on an idle cluster of the published rate and latency."""
+    """Milliseconds of each of `COLLECTIVES`, on an idle cluster of the published rate and latency."""
     spec = _cluster(case.gbit_per_s)
     workers, processes = [str(device) for device in spec.replica_devices], Processes.of_cluster(spec)
     sent = case.ratio * case.parameters * 4
@@ -79,7 +79,7 @@ def predicted_milliseconds(case: Case) -> tuple[float, float, float]:
 
 
 def winners_right(cases: Sequence[Case] = PUBLISHED) -> int:
-    """In how many cases the collective that was fastest is predicted to be."""
+    """The number of cases in which the collective that was fastest is predicted to be."""
     return sum(_fastest(predicted_milliseconds(case)) == _fastest(case.milliseconds) for case in cases)
 
 
@@ -104,7 +104,7 @@ def _cluster(gbit_per_s: float) -> ClusterSpec:
 
 
 def _recursive_doubling(workers: Sequence[str]) -> list[Stage]:
-    """In round k each exchanges with its partner at distance 2^k all that both have so far."""
+    """The stages: in round k each worker exchanges with its partner at distance 2^k all that both have so far."""
     return [
         Stage(tuple(Transfer(each, workers[place ^ far], payload=far) for place, each in enumerate(workers)))
         for far in (1, 2, 4)
@@ -112,7 +112,7 @@ def _recursive_doubling(workers: Sequence[str]) -> list[Stage]:
 
 
 def _binomial_broadcast(workers: Sequence[str]) -> list[Stage]:
-    """In round k the first 2^k each send to one that has nothing yet."""
+    """The stages: in round k each of the first 2^k workers sends to one that has nothing yet."""
     return [
         Stage(tuple(Transfer(workers[place], workers[place + far], payload=1.0) for place in range(far)))
         for far in (1, 2, 4)

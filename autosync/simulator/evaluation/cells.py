@@ -23,9 +23,9 @@ __all__ = ["Cell", "EvaluationError", "Measurement", "cells_of", "identity_of"]
 FloatArray = npt.NDArray[np.float64]
 
 LEAST_FIT, LEAST_TEST = 10, 5
-"""Strategies that a cell needs in these parts, to be worth a row."""
+"""Strategies that a cell needs for fitting and for testing, to be worth a row."""
 ENOUGH_REPEATS = 12
-"""Of a cell, to know its noise by itself."""
+"""The least repeats of a cell for its noise to be known by itself."""
 
 
 class EvaluationError(AutosyncError, RuntimeError):
@@ -54,7 +54,7 @@ class Measurement:
 
     @cached_property
     def log_seconds(self) -> tuple[float, ...]:
-        """Of each trial's median, less its drift."""
+        """Log seconds of each trial's median, less its drift."""
         return tuple(math.log(_median(trial)) - drift for trial, drift in zip(self.trials, self.drifts, strict=True))
 
 
@@ -118,7 +118,7 @@ def cells_of(
 
 
 def identity_of(record: RuntimeRecord) -> str:
-    """What tells a trial from all others."""
+    """A digest that tells a trial from all others."""
     about = (record.model.digest, record.cluster.digest, record.strategy.digest, record.run)
     text = f"{about} {record.started_at!r} {record.median_seconds!r}"
     return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -133,7 +133,7 @@ def _cell(model: str, cluster: str, records: Sequence[RuntimeRecord], part_of: C
     by_strategy: dict[str, list[RuntimeRecord]] = {}
     for record in sorted(records, key=lambda record: record.started_at):
         by_strategy.setdefault(record.strategy.digest, []).append(record)
-    # What is tested does not tell how far the machine drifted, so that no prediction is judged by itself.
+    # Trials that are tested do not tell how far the machine drifted, so that no prediction is judged by itself.
     tells = [part_of(record.strategy.digest) != "test" for record in records]
     drift_of = dict(zip(map(identity_of, records), drifts_in_cell(records, tells).tolist(), strict=True))
     measurements = [
@@ -154,7 +154,7 @@ def _too_small(cell: Cell) -> str:
 
 
 def _with_known_noise(cells: Sequence[Cell]) -> list[Cell]:
-    """Each by its own repeats; by all cells' where it has few; by the steps within trials where there are none."""
+    """The cells with their noise: by own repeats; by all cells' where few; by steps within trials where none."""
     ratios = {cell.name: np.subtract(*cell.repeats).tolist() for cell in cells}
     pooled = [ratio for own in ratios.values() for ratio in own]
     found = []
@@ -170,7 +170,7 @@ def _model_names(cells: Mapping[tuple[str, str], list[RuntimeRecord]]) -> dict[s
 
 
 def _cluster_names(cells: Mapping[tuple[str, str], list[RuntimeRecord]]) -> dict[str, str]:
-    """What the collection calls a cluster, else what it is made of."""
+    """The name by which the collection calls each cluster, else what it is made of."""
     called: dict[str, Counter[str]] = {}
     for (_, cluster), records in cells.items():
         names = called.setdefault(cluster, Counter())
@@ -186,6 +186,6 @@ def _made_of(cluster: ClusterSpec) -> str:
 
 
 def _different(names: Mapping[str, str]) -> dict[str, str]:
-    """By digest; a name that several share has the digest's beginning added."""
+    """The names by digest; a name that several share has the digest's beginning added."""
     counts = Counter(names.values())
     return {digest: name if counts[name] == 1 else f"{name}-{digest[:6]}" for digest, name in names.items()}

@@ -165,7 +165,7 @@ DETAILS: Sequence[Callable[[Findings], Table]] = (
     ar_topk_table,
     dataset_table,
 )
-"""In the order of the report."""
+"""The finer tables, in the order of the report."""
 
 
 def _off(point: Point) -> float:

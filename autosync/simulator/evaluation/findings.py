@@ -1,4 +1,4 @@
-"""What all results there are say: forecasts by experiment, size, simulator and ablation, and their scores."""
+"""The findings of all results there are: forecasts by experiment, size, simulator and ablation, and their scores."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FloatArray = npt.NDArray[np.float64]
 
 
 class Subject(NamedTuple):
-    """What forecasts are put together: all seeds and all tasks of these."""
+    """The key by which forecasts are put together, over all seeds and all tasks."""
 
     experiment: str
     simulator: str
@@ -45,7 +45,7 @@ class Point(NamedTuple):
 class Findings:
     """The results of `cells` that are in `results`, by the keys of their jobs: of each simulator, those of one version.
 
-    That is the latest of which there is any result.
+    That is the latest version of which there is any result.
     """
 
     cells: Sequence[Cell]
@@ -72,7 +72,7 @@ class Findings:
         return targets_of(self.cells, self.settings.most_targets)
 
     def sizes(self, experiment: str) -> list[int]:
-        """What the experiment varies, where there is any cell for it."""
+        """The sizes that the experiment varies, where there is any cell for it."""
         return sorted({each.size for each in self._jobs if each.experiment == experiment and each.size is not None})
 
     def done(self) -> tuple[int, int]:
@@ -81,7 +81,7 @@ class Findings:
         return sum(result is not None for result in found.values()), len(found)
 
     def scores(self, subject: Subject, targets_only: bool = False) -> Scores | None:
-        """Over all cells that are tested, or the target cells among them; None before all of one seed are done."""
+        """Scores over all tested cells, or the target cells among them; None before all of one seed are done."""
         asked = (subject, targets_only)
         if asked not in self._scores:
             by_seed = self.forecasts(subject)
@@ -96,7 +96,7 @@ class Findings:
         return min((len(each) for each in self.forecasts(subject).values()), default=0)
 
     def forecasts(self, subject: Subject) -> BySeed:
-        """Of the first seeds of which every task is done; empty when that is none."""
+        """Forecasts of the first seeds of which every task is done; empty when that is none."""
         by_seed: dict[int, list[Job]] = {}
         for job in self._jobs.get(subject, []):
             by_seed.setdefault(job.task.seed, []).append(job)
@@ -155,7 +155,7 @@ class Findings:
 
 
 def _forecasts(cell: Cell, result: Result) -> Forecasts:
-    """In the order of the cell's tested strategies, which the result's own order is, too."""
+    """Forecasts in the order of the cell's tested strategies, which the result's own order is, too."""
     tested, prediction = cell.tested, result.predictions[cell.name]
     assert prediction.strategies == tuple(each.digest for each in tested)  # the result's key is of these records
     return Forecasts(

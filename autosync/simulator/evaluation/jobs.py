@@ -27,11 +27,11 @@ SPEED = "speed/3"
 UNVERSIONED = 0
 """The version of results whose keys have none."""
 DIGITS = 6
-"""Of log seconds that are kept: a millionth of a step's time."""
+"""Digits of log seconds that are kept: a millionth of a step's time."""
 WARM_UP = 100
 """Candidates scored before the clock starts."""
 KEPT = 40
-"""As many simulators as one seed of an experiment fits before it adjusts them."""
+"""Fitted simulators that are kept: as many as one seed of an experiment fits before it adjusts them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +60,7 @@ class Job:
 
     @cached_property
     def fit_key(self) -> str:
-        """What jobs have in common whose simulators are the same until they are adjusted."""
+        """The key that jobs have in common whose simulators are the same until they are adjusted."""
         return digest([self.task.fit_digest, self.simulator, self.ablation, self.task.seed if self.random else None])
 
     @property
@@ -98,7 +98,7 @@ class Result:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Result:
-        """Raises `SpecError` when the document is no result."""
+        """The result in a JSON `document`. Raises `SpecError` when it is none."""
         try:
             predictions = {
                 name: Prediction(
@@ -128,7 +128,7 @@ def jobs_of(
 
 
 def _ablations(experiment: str, builder: Builder) -> tuple[str, ...]:
-    """Ablations are told from the simulator as it is, for which the accuracy's own result is taken."""
+    """The ablations to evaluate; they are told from the simulator as it is, whose accuracy results are taken."""
     if experiment != "ablations":
         return (AS_IT_IS,)
     known = tuple(each for each in ABLATIONS if each in builder.ablations)
@@ -176,7 +176,7 @@ def _predicted(simulator: Evaluated, cell: Cell) -> Prediction:
 def _log_seconds(
     simulator: Evaluated, records: Sequence[RuntimeRecord]
 ) -> tuple[Sequence[float], Sequence[float] | None]:
-    """In the records' order: one cell's clusters may differ a little in their figures, and in their addresses."""
+    """Log seconds and deviations, record by record; a cell's clusters may differ a little in figures and addresses."""
     found, spreads = np.empty(len(records)), np.full(len(records), np.nan)
     for (model, cluster), positions in positions_by_family(records).items():
         found[positions], spread = simulator.predict(model, cluster, [records[each].strategy for each in positions])
@@ -188,14 +188,14 @@ def _log_seconds(
 def _speed(
     simulator: Evaluated, cell: Cell, known: Collection[str], clock: Clock, settings: EvaluationSettings
 ) -> float:
-    """Strategies scored a second, in one batch of the cell's own, over and over, as new objects each time; not those
-    `known`, by their digests, which a search does not ask for either.
+    """Strategies scored a second: one batch of the cell's own, over and over, as new objects each time. None is of
+    those `known`, by their digests, which a search does not ask for either.
     """
     strange = [each.trials[0] for each in cell.measurements if each.digest not in known]
     record = strange[0]
     alike = [each for each in strange if each.cluster == record.cluster]
     strategies = [replace(alike[index % len(alike)].strategy) for index in range(settings.speed_candidates)]
-    # What is made once for a cell is not counted; of those who draft, by the one that drafts large batches, too.
+    # What is made once for a cell is not counted. These are enough for a simulator that drafts large batches to draft.
     simulator.predict(record.model, record.cluster, strategies[:WARM_UP])
     begin = clock()
     simulator.predict(record.model, record.cluster, strategies)

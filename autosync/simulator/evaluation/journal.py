@@ -20,7 +20,7 @@ class Journal:
     """The results in `path`, by their key. A last line that a crash has cut off is dropped, and written again."""
 
     def __init__(self, path: Path) -> None:
-        """Raises `EvaluationError` when the file cannot be read or written, or holds anything else."""
+        """Read the results. Raises `EvaluationError` when `path` is unreadable, unwritable or holds anything else."""
         self.path = path
         self.results: dict[str, Result] = {}
         try:
@@ -41,7 +41,7 @@ class Journal:
             self.results[result.key] = result
 
     def append(self, result: Result) -> None:
-        """On disk when this returns."""
+        """Write `result`; it is on disk when this returns."""
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(result.to_json()) + "\n")
             file.flush()

@@ -49,13 +49,13 @@ class Forecasts:
     spread: FloatArray | None = None
 
     def at(self, positions: npt.NDArray[np.intp]) -> Forecasts:
-        """Those at `positions` (..., m) of forecasts (n,), as (..., m)."""
+        """The forecasts at `positions` (..., m) of forecasts (n,), as (..., m)."""
         spread = None if self.spread is None else self.spread[positions]
         return Forecasts(self.predicted[positions], self.measured[positions], self.errors[positions], spread)
 
 
 def told_apart(forecasts: Forecasts) -> FloatArray:
-    """For every pair i, j, (..., n, n): 1 where i took longer than j beyond the noise, -1 where j took longer than i.
+    """The order of every pair i, j, (..., n, n): 1 where i took longer beyond the noise, -1 where j did.
 
     Beyond the noise is |y_i - y_j| > SURE sqrt(e_i^2 + e_j^2); 0 within it.
     """
@@ -84,7 +84,7 @@ def peak_at_5(forecasts: Forecasts) -> FloatArray:
 
 
 def regret_of_best(forecasts: Forecasts) -> FloatArray:
-    """By what share the one predicted fastest is slower than the fastest: 0 is best."""
+    """The share by which the one predicted fastest is slower than the fastest: 0 is best."""
     return np.asarray(1 / _peak(forecasts, 1) - 1)
 
 
@@ -112,7 +112,7 @@ def interval_width(forecasts: Forecasts) -> FloatArray:
 class Metric:
     """A metric, how it is headed in tables, and whether it is written as per cent.
 
-    One of pairs has `of_counts`, too: the same of resamples, given how often each of n strategies is in each, (b, n).
+    One of pairs also has `of_counts`: the same of resamples, given how often each of n strategies is in each, (b, n).
     """
 
     name: str
@@ -122,7 +122,7 @@ class Metric:
     in_percent: bool = False
 
     def resampled(self, forecasts: Forecasts, positions: npt.NDArray[np.intp]) -> FloatArray:
-        """Of forecasts (n,), for each resample at `positions` (b, n): (b,)."""
+        """The metric of forecasts (n,) on each resample at `positions` (b, n): (b,)."""
         if self.of_counts is None:
             return self.of(forecasts.at(positions))
         counts = np.zeros(positions.shape)
@@ -168,7 +168,7 @@ METRICS = {
 
 
 def _peak(forecasts: Forecasts, count: int) -> FloatArray:
-    """Of strategies predicted alike, those come first that were given first."""
+    """Peak at `count`; of strategies predicted alike, those come first that were given first."""
     chosen = np.argsort(forecasts.predicted, axis=-1, kind="stable")[..., :count]
     found = np.take_along_axis(forecasts.measured, chosen, axis=-1).min(axis=-1)
     return np.asarray(np.exp(forecasts.measured.min(axis=-1) - found))
@@ -180,7 +180,7 @@ def _differences(values: FloatArray) -> FloatArray:
 
 
 def _ratio(part: npt.ArrayLike, whole: npt.ArrayLike) -> FloatArray:
-    """NaN where `whole` is 0."""
+    """The ratio of part and whole; NaN where `whole` is 0."""
     part, whole = np.asarray(part, np.float64), np.asarray(whole, np.float64)
     return np.divide(part, whole, out=np.full(whole.shape, np.nan), where=whole > 0)
 

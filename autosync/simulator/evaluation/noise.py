@@ -24,8 +24,8 @@ LEAST_DEVIATION = 0.005
 def deviation_of_repeats(ratios: Sequence[float]) -> float:
     """Standard deviation of the log of one trial's median, from log-ratios of two trials each.
 
-    By the median of the absolute ratios, over sqrt(2) since both trials err, so that a few trials on a busy machine do
-    not make all others ties.
+    It follows from the median of the absolute ratios, over sqrt(2) since both trials err, so that a few trials on a
+    busy machine do not make all others ties.
     """
     typical = NORMAL_MEDIAN * statistics.median(abs(each) for each in ratios) / math.sqrt(2)
     return max(typical, LEAST_DEVIATION)

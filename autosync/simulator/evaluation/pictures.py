@@ -32,13 +32,13 @@ RC: Mapping[str, Any] = {
     "svg.hashsalt": "autosync",
     "figure.constrained_layout.use": True,
 }
-"""Matplotlib's settings for all of them."""
+"""Matplotlib's settings for all of the pictures."""
 
-# Okabe and Ito's colours, which people with any kind of colour vision tell apart; markers say the same again.
+# Colours of Okabe and Ito, which people with any kind of colour vision tell apart; markers say the same again.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7f7f7f")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 LEGEND_INCHES = 2.6
-"""For the widest of a legend's entries."""
+"""Width of the widest of a legend's entries, in inches."""
 SECOND_TRIAL = "a second trial as the prediction"
 
 
@@ -149,11 +149,11 @@ PICTURES: Mapping[str, Callable[[Findings], Figure | None]] = {
     "ablations": ablations_picture,
     "accuracy_by_architecture": scatter_picture,
 }
-"""By the name of the table that they belong to; None where there is nothing to draw."""
+"""The pictures by the name of the table that they belong to; each is None where there is nothing to draw."""
 
 
 def _plain_ticks(axis: Axes, limits: tuple[float, float]) -> None:
-    """Numbers such as 20 and 100 on logarithmic axes; 1, 2 and 5 times powers of ten, or powers alone if many."""
+    """Label logarithmic axes with numbers such as 20 and 100: 1, 2, 5 times powers of ten, or powers alone if many."""
     steps = (1.0, 2.0, 5.0) if limits[1] < 300 * limits[0] else (1.0,)
     for one in (axis.xaxis, axis.yaxis):
         one.set_major_locator(LogLocator(subs=steps))

@@ -67,7 +67,7 @@ def _page(findings: Findings, tables: Sequence[Table], pictures: Sequence[str], 
 
 
 def _versions(findings: Findings) -> str:
-    """Which version of each simulator the page shows."""
+    """The version of each simulator that the page shows."""
     of_version: dict[tuple[int, int], list[str]] = {}
     for name, builder in findings.builders.items():
         of_version.setdefault((findings.versions[name], builder.version), []).append(name)
@@ -80,7 +80,7 @@ def _versions(findings: Findings) -> str:
 
 
 def _figures(findings: Findings, passed_over: Sequence[str]) -> dict[str, Any]:
-    """Every score with its interval; what was not measured is left out."""
+    """Every score with its interval, as JSON; what was not measured is left out."""
     scores = []
     subjects = [Subject("accuracy", name) for name in findings.simulators]
     for experiment in ("unseen-cluster", "unseen-model", "unseen-both", "learning-curve"):

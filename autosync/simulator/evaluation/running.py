@@ -38,7 +38,7 @@ class Evaluation:
         return len(jobs)
 
     def findings(self) -> Findings:
-        """Of all experiments and simulators, whatever has a result."""
+        """Findings of all experiments and simulators that have a result."""
         return Findings(self.cells, self.settings, self.builders, self.journal.results)
 
     def _missing(self, experiments: Sequence[str], simulators: Sequence[str]) -> list[Job]:

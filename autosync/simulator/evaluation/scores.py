@@ -14,14 +14,14 @@ __all__ = ["BySeed", "Estimate", "Scores", "difference", "estimate_of", "scores_
 
 FloatArray = npt.NDArray[np.float64]
 BySeed = Mapping[str, Sequence[Forecasts]]
-"""For each cell, by name, the forecasts of each seed, all of the same strategies in the same order."""
+"""The forecasts of each seed for each cell, by name, all of the same strategies in the same order."""
 
 TAIL_PERCENT = 2.5
 
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """A figure, and the same of each resample (b,): the figure of the seeds' mean over cells, each counting alike."""
+    """A figure of the seeds' mean over cells, each counting alike, and the same of each resample (b,)."""
 
     value: float
     resampled: FloatArray
@@ -44,11 +44,11 @@ class Estimate:
 
 
 Scores = Mapping[str, Estimate]
-"""By the names of `METRICS`."""
+"""Estimates by the names of `METRICS`."""
 
 
 def scores_of(by_seed: BySeed, resamples: int, seed: int = 0) -> Scores:
-    """Each of `METRICS`.
+    """Score each of `METRICS`.
 
     A resample draws seeds, the same for all cells, and strategies within each cell, with replacement. Cells are not
     drawn: an interval speaks about these models and clusters. Forecasts of the same cells and seeds are resampled
@@ -74,12 +74,12 @@ def estimate_of(scores: Scores | None, name: str) -> Estimate | None:
 
 
 def difference(one: Estimate, other: Estimate) -> Estimate:
-    """What `one` has more than `other`, which was resampled alike."""
+    """The difference by which `one` is more than `other`, which was resampled alike."""
     return Estimate(one.value - other.value, one.resampled - other.resampled)
 
 
 def _mean(values: FloatArray) -> float:
-    """Of the cells that a metric says something about."""
+    """The mean of the cells that a metric says something about."""
     known = values[np.isfinite(values)]
     return float(known.mean()) if len(known) else float("nan")
 

@@ -14,7 +14,7 @@ ABLATIONS = ("shuffled order", "without replay", "without topology")
 
 @dataclass(frozen=True)
 class EvaluationSettings:
-    """How much is done.
+    """How much an evaluation does.
 
     `shots` are records of the unseen cell that a simulator is adjusted to; `curve` the records of a cell that are
     fitted alone; `most_records` bounds what is fitted elsewhere, None is all; `most_targets` the cells that shots and
@@ -32,7 +32,7 @@ class EvaluationSettings:
 
 
 def quick() -> EvaluationSettings:
-    """Minutes in place of hours, and intervals as wide as that makes them."""
+    """Settings that take minutes in place of hours, with intervals as wide as that makes them."""
     return EvaluationSettings(
         seeds=2, shots=(0, 10), curve=(10, 50), most_records=150, most_targets=2, speed_candidates=500, resamples=200
     )

@@ -138,7 +138,7 @@ def _learned(network: str) -> Builder:
 
 
 def _drafted(seed: int, _ablation: str) -> Evaluated:
-    """What a search has unless told otherwise."""
+    """The simulator that a search has unless told otherwise."""
     return ClosedForm(lambda: Drafted(AnalyticSimulator(), LearnedSimulator(Replay(), "linear", seed)))
 
 

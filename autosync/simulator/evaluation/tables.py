@@ -27,7 +27,7 @@ class Table:
     rows: Sequence[tuple[str, ...]]
 
     def markdown(self) -> str:
-        """Its title, what it is about, and the table; or that there is nothing yet."""
+        """The table's title, what it is about, and its rows; or that there is nothing yet."""
         lines = [f"## {self.title}", "", self.about, ""]
         if not self.rows:
             return "\n".join([*lines, "There are no results for this yet.", ""])

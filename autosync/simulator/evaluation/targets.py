@@ -1,4 +1,4 @@
-"""What the simulators should reach, and what they do."""
+"""The targets that simulators should reach, and what they do reach."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ AR_TOPK_ERROR = 0.03
 
 @dataclass(frozen=True)
 class Target:
-    """`met` is None while there is no result."""
+    """A target; `met` is None while there is no result."""
 
     what: str
     wanted: str
@@ -35,8 +35,8 @@ class Target:
 
 
 def targets(findings: Findings) -> Iterator[Target]:
-    """Each target, held against the first simulator, where it does not name another: to take whichever is best on the
-    tests would be to learn from them.
+    """Each target, held against the first simulator unless it names another: to take whichever is best on the tests
+    would be to learn from them.
     """
     judged, look = findings.simulators[0], findings.second_look()
     scores = findings.scores(Subject("accuracy", judged))

@@ -1,4 +1,4 @@
-"""What is fitted and what is tested, for each experiment: splits by strategy, cluster and model."""
+"""The records that each experiment fits on and tests: splits by strategy, cluster and model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ALIKE: dict[str, Callable[[Cell, Cell], bool]] = {
     "unseen-model": lambda cell, other: cell.model == other.model,
     "unseen-both": lambda cell, other: cell.cluster == other.cluster or cell.model == other.model,
 }
-"""For each experiment on the unseen, which cells tell of each other too much."""
+"""For each experiment on the unseen, the cells that tell too much of each other."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,13 +45,13 @@ class Task:
 
     @cached_property
     def data_digest(self) -> str:
-        """Of all records that the task's result follows from."""
+        """The digest of all records that the task's result follows from."""
         tested = tuple(trial for cell in self.test for each in cell.tested for trial in each.trials)
         return _digest_of(self.fit, self.validation, tested, *filter(None, [self.own]))
 
     @cached_property
     def fit_digest(self) -> str:
-        """Of the records that a simulator is fitted on before it is adjusted."""
+        """The digest of the records that a simulator is fitted on before it is adjusted."""
         return _digest_of(self.fit, self.validation)
 
 
@@ -115,7 +115,7 @@ class _Making:
         yield self._task(experiment, "all cells", self.cells, self.cells)
 
     def unseen(self, experiment: str) -> Iterator[Task]:
-        """Fitted on nothing of what is left out; then, for each target cell, adjusted to some records of it."""
+        """Tasks fitted on nothing of what is left out; then, for each target cell, some adjusted to records of it."""
         for name, own in self._left_out(experiment):
             if known := self._known(experiment, own):
                 yield self._task(experiment, name, known, own, 0)
@@ -127,7 +127,7 @@ class _Making:
                     yield replace(base, own=self._drawn(own_trials, shots, target.name))
 
     def learning_curve(self) -> Iterator[Task]:
-        """Of one cell alone, as many records as a search would have timed by then; the fewer are among the more."""
+        """Tasks of one cell alone, on as many records as a search has timed by then; larger ones hold the smaller."""
         for target in self._targets():
             own = target.trials("train", "validation")
             for size in self.settings.curve:
@@ -136,7 +136,7 @@ class _Making:
                     yield Task("learning-curve", target.name, self.seed, fit, (), (target,), size)
 
     def speed(self) -> Iterator[Task]:
-        """Fit so many records of all cells, and score strategies of the largest."""
+        """A task that fits so many records of all cells, and scores strategies of the largest."""
         largest = max(self.cells, key=_count)
         fit = self._evenly("train", self.cells, self.settings.speed_records)
         yield Task("speed", largest.name, self.seed, fit, (), (largest,), len(fit))
@@ -145,7 +145,7 @@ class _Making:
         return targets_of(self.cells, self.settings.most_targets)
 
     def _left_out(self, experiment: str) -> list[tuple[str, list[Cell]]]:
-        """Each cluster, each model, or each target cell, and its cells."""
+        """The name and the cells of each cluster, of each model, or of each target cell."""
         if experiment == "unseen-both":
             return [(target.name, [target]) for target in self._targets()]
         names = {cell: cell.cluster if experiment == "unseen-cluster" else cell.model for cell in self.cells}
@@ -157,7 +157,7 @@ class _Making:
     def _task(
         self, experiment: str, target: str, known: Sequence[Cell], test: Sequence[Cell], size: int | None = None
     ) -> Task:
-        """Fit and validate on the known cells' own parts."""
+        """A task that fits and validates on the known cells' own parts."""
         most = self.settings.most_records
         fit = self._evenly("train", known, most)
         validation = self._evenly("validation", known, None if most is None else most // 3)

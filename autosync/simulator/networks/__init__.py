@@ -27,7 +27,7 @@ NETWORKS: Mapping[str, Callable[[], Network]] = MappingProxyType(
 
 
 def network_called(name: str) -> Network:
-    """Raises `SpecError`, listing the networks there are."""
+    """The network called `name`. Raises `SpecError`, listing the networks there are."""
     if name not in NETWORKS:
         raise SpecError(f"Unknown network {name!r}. Known: {', '.join(NETWORKS)}.")
     return NETWORKS[name]()

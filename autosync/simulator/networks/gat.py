@@ -19,7 +19,7 @@ __all__ = ["GraphResidual", "gat"]
 
 WIDTH, HEADS, LAYERS = 24, 2, 2
 KINDS = 6
-"""Variables, servers, buckets, links, switches, the hub."""
+"""The number of kinds of nodes: variables, servers, buckets, links, switches, the hub."""
 
 
 @final
@@ -63,7 +63,7 @@ class GraphResidual(torch.nn.Module):
 
 
 def _joined_edges(edges: Sequence[torch.Tensor], sizes: torch.Tensor) -> torch.Tensor:
-    """Edges of all graphs; `sizes` (graphs, kinds). Together, nodes are numbered kind by kind, then graph by graph."""
+    """Edges of all graphs; `sizes` is (graphs, kinds). Nodes are then numbered kind by kind, then graph by graph."""
     of_kind = sizes.sum(dim=0).cumsum(0) - sizes.sum(dim=0)
     before = sizes.cumsum(0) - sizes
     own = sizes.cumsum(1) - sizes

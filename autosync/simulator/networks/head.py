@@ -25,7 +25,7 @@ class ResidualHead(torch.nn.Module):
         torch.nn.init.zeros_(self.out.weight)
 
     def forward(self, encoded: torch.Tensor, pooled: torch.Tensor) -> torch.Tensor:
-        """(n, size), (n, p) -> (n,)."""
+        """Residuals from encoded strategies and pooled inputs: (n, size), (n, p) -> (n,)."""
         hidden = torch.nn.functional.silu(self.hidden(torch.cat([encoded, pooled], dim=1)))
         return self.out(hidden)[:, 0]
 

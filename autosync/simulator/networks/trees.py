@@ -22,9 +22,9 @@ __all__ = ["TreesMember", "trees"]
 FloatArray = npt.NDArray[np.float64]
 
 FEWEST_IN_LEAF = 5
-"""With fewer than twice as many records nothing is learned: there is no prior that would hold trees back."""
+"""The fewest records in a leaf: under twice as many in all nothing is learned, since no prior holds trees back."""
 PATIENCE = 30
-"""So many trees without a gain on held-out records, and no more are grown."""
+"""Trees without a gain on held-out records after which no more are grown."""
 
 
 def lightgbm() -> Any:

@@ -32,4 +32,4 @@ ALL_REDUCE: Mapping[str, Algorithm] = MappingProxyType(
         "collective": collective_mean,
     }
 )
-"""By the name a strategy gives them."""
+"""The algorithms by the names that a strategy gives them."""

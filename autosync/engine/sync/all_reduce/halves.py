@@ -27,8 +27,9 @@ def halving_mean(
 ) -> list[list[Any]]:
     """The mean of one flat gradient a member, on every member.
 
-    Halved at `distances`, the powers of two below P in some order, among the P members that are not the first of a pair
-    of `late`. Those send their bucket to the second one of their pair before, and get the result from it at the end.
+    Gradients are halved at `distances`, the powers of two below P in some order, among the P members that are not the
+    first of a pair of `late`. Those send their bucket to the second one of their pair before, and get the result from
+    it at the end.
     """
     count, devices, sums = len(members), [member.device for member in members], list(gradients)
     if count == 1:
