@@ -16,12 +16,12 @@ from tests.contracts.tables import pytest_terminal_summary
 from trials.ray_settings import RAY_SETTINGS
 
 __all__ = ["pytest_terminal_summary"]
-"""Here, since the process that prints reads this file only when others run the tests."""
+"""It is here, since the process that prints reads this file only when others run the tests."""
 
 ROOT = Path(__file__).parent.parent
 
 LOGICAL_DEVICES = 8
-"""As many as the largest cluster any test plays in one process."""
+"""The number of devices of the largest cluster that any test plays in one process."""
 
 TOGETHER = {
     "local Ray": (
@@ -44,7 +44,7 @@ Both take about as long as all other tests together, so they are begun first.
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With several processes (`pytest -n 3`) a file's tests stay together, and all those of `TOGETHER` do."""
+    """With several processes (`pytest -n 3`) a file's tests stay together, and so do all those of `TOGETHER`."""
     from xdist.scheduler import LoadScopeScheduling
 
     class Together(LoadScopeScheduling):
@@ -76,7 +76,7 @@ def empty_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Path]
 
 @pytest.fixture(scope="session", autouse=True)
 def away_from_the_checkout(empty_folder: Callable[[], Path]) -> Iterator[None]:
-    """What fixtures of a module do happens in an empty folder too: a checkout may hold its user's `data` and `runs`."""
+    """An empty folder for what fixtures of a module do, too: a checkout may hold its user's `data` and `runs`."""
     started_in = Path.cwd()
     os.chdir(empty_folder())
     yield
@@ -91,7 +91,7 @@ def own_working_directory(empty_folder: Callable[[], Path]) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before pytest leaves out what `-m` does not ask for
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of a parametrized test that is marked `quick`, all cases but those it names are `thorough`."""
+    """Mark as `thorough` all cases of a `quick` parametrized test but those that the mark names."""
     for item in items:
         for mark in item.iter_markers("quick"):
             case = item.name.partition("[")[2].removesuffix("]")

@@ -17,7 +17,7 @@ def thorough(value: Any) -> Any:
 
 
 def crossed(*axes: Iterable[str]) -> list[Any]:
-    """All combinations for `pytest.mark.parametrize`, all but a few of them marked `thorough`.
+    """Combinations of all values for `pytest.mark.parametrize`, all but a few of them marked `thorough`.
 
     Those few go through all axes at once, each from its start again when it is over, until the longest is.
     """

@@ -13,10 +13,10 @@ UNIT_SECONDS = 2.0**-30
 
 
 class Clock(Protocol):
-    """Seconds that only grow."""
+    """A clock, whose seconds only grow."""
 
     def start_trial(self, strategy_digest: str) -> None:
-        """A trial of this strategy begins."""
+        """Note that a trial of this strategy begins."""
 
     def now(self) -> float:
         """Monotonic seconds, for differences."""
@@ -32,7 +32,7 @@ class WallClock:
     """The machine's clock."""
 
     def start_trial(self, strategy_digest: str) -> None:
-        """Nothing to do: real time needs no preparation."""
+        """Do nothing: real time needs no preparation."""
 
     def now(self) -> float:
         return time.perf_counter()

@@ -30,11 +30,11 @@ from trials.rates import parse_rate
 __all__ = ["ClusterFile", "NodeEntry", "RackEntry", "read_cluster_file"]
 
 LABEL = r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
-"""What Ray takes for the value of a node's label."""
+"""A pattern of what Ray takes for the value of a node's label."""
 
 
 def _rate(value: Any) -> float:
-    """Gbit/s."""
+    """The rate in Gbit/s."""
     try:
         return parse_rate(value if isinstance(value, str) else repr(value))
     except ClusterError as error:
@@ -42,7 +42,7 @@ def _rate(value: Any) -> float:
 
 
 def _latency(value: Any) -> float:
-    """Microseconds."""
+    """The latency in microseconds."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)(us|ms)", value) if isinstance(value, str) else None
     if not found or not float(found[1]) > 0:
         raise ValueError(f"a latency is written like 50us or 0.2ms and is above zero, not {quoted(value)}.")
@@ -123,7 +123,7 @@ class ClusterFile(BaseModel):
         return self
 
     def cluster(self) -> ClusterSpec:
-        """What is given is stated, what is left out assumed. Raises `SpecError`."""
+        """The cluster; what the file gives is stated, what it leaves out is assumed. Raises `SpecError`."""
         attached = [Attached(_node(entry, name), _uplink(entry, self.link), entry.rack) for name, entry in _named(self)]
         return joined(attached, {name: _uplink(rack, None) for name, rack in self.racks.items()})
 
@@ -170,7 +170,7 @@ def _check_one_name_a_node(file: ClusterFile) -> None:
 
 
 def _named(file: ClusterFile) -> Iterator[tuple[str, NodeEntry]]:
-    """Every node's name and entry."""
+    """The name and the entry of every node."""
     index = 0
     for entry in file.nodes:
         for number in range(entry.count or 1):

@@ -17,11 +17,11 @@ from trials.seats import machines_of, part_of, shared_cores_of
 __all__ = ["check_room_here", "cluster_from_ray_nodes", "local_cluster", "matched"]
 
 WORKERS_OF_A_SINGLE_NODE = 4
-"""How many worker processes a CPU machine that plays a cluster has by default."""
+"""The number of worker processes that a CPU machine which plays a cluster has by default."""
 
 MOST_WORKERS_A_CORE = 64
-"""Each is a process that loads TensorFlow, which takes hundreds of MB: so many would fill more memory than a machine
-has for a core, and Ray starts them all at once before anything can be said of it."""
+"""The most workers a core. Each is a process that loads TensorFlow, which takes hundreds of MB: more would fill more
+memory than a machine has for a core, and Ray starts them all at once before anything can be said of it."""
 
 
 def cluster_from_ray_nodes(ray_nodes: Sequence[Mapping[str, Any]], workers: int | None = None) -> ClusterSpec:
@@ -121,7 +121,7 @@ def _alive(ray_nodes: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def _head_first(node: Mapping[str, Any]) -> tuple[bool, list[int], str]:
-    """The head, then by address, of which 10.0.0.10 comes after 10.0.0.9."""
+    """The place of a node in order: the head first, then by address, of which 10.0.0.10 comes after 10.0.0.9."""
     numbers = [int(each) for each in re.findall(r"\d+", _address(node))]
     return "node:__internal_head__" not in node["Resources"], numbers, _address(node)
 
@@ -131,7 +131,7 @@ def _address(node: Mapping[str, Any]) -> str:
 
 
 def _rack(node: Mapping[str, Any]) -> str | None:
-    """Its rack's name; None for a node outside of racks, which hangs on the core switch itself."""
+    """The name of the node's rack; None for a node outside of racks, which hangs on the core switch itself."""
     label = node.get("Labels", {}).get(RACK_LABEL)
     return str(label) if label and label != CORE else None
 

@@ -1,4 +1,4 @@
-"""Where a trial ran: the host and the versions of what timed it."""
+"""The environment in which a trial ran: the host and the versions of what timed it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Environment:
 
     @classmethod
     def here(cls) -> Environment:
-        """Read from this process; a package that is not installed (a source checkout, say) is left out."""
+        """The environment of this process; a package that is not installed (a source checkout, say) is left out."""
         versions = {"python": platform.python_version()}
         for package in PACKAGES:
             try:

@@ -11,13 +11,13 @@ from typing import Any, final
 __all__ = ["Offer", "ReadAhead", "Reader", "Spec"]
 
 Reader = Callable[[int, int], Iterator[list[Any]]]
-"""(shard, shards) -> that shard's flat batches, each a list of arrays."""
+"""A function from (shard, shards) to that shard's flat batches, each a list of arrays."""
 
 Spec = tuple[tuple[int, ...], str]
-"""Shape without the first axis, and dtype, of one array of a batch."""
+"""The shape without the first axis, and the dtype, of one array of a batch."""
 
 LOOK_SECONDS = 0.5
-"""How often a reader that is ahead looks whether it is still wanted."""
+"""Seconds between a reader's looks at whether it is still wanted, when it is ahead."""
 
 
 @final

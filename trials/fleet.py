@@ -22,7 +22,7 @@ from trials.seats import Machine, addresses_of, alike, machines_of, seated_like
 __all__ = ["Fleet", "FleetSettings"]
 
 LOOK_SECONDS = 1.0
-"""How often nodes are looked after while lanes are asked for."""
+"""Seconds between looks at the nodes while lanes are asked for."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class FleetSettings:
 
 @dataclass
 class _Lane:
-    """`goal` is where it is or will be seated; `moving` is the answer to come while it moves there."""
+    """A lane. `goal` is where it is or will be seated; `moving` is the answer to come while it moves there."""
 
     backend: RayBackend
     goal: ClusterSpec
@@ -76,7 +76,7 @@ class Fleet:
         self.cluster: ClusterSpec = first.cluster
         self.notes = first.notes
         self.probing = first.probing
-        """Report of the first lane's probe, as JSON; None when it was not probed."""
+        """The report of the first lane's probe, as JSON; None when it was not probed."""
         self._lanes = {first.name: _Lane.of(first)}
         self._starting: tuple[ClusterSpec, Launch] | None = None
         self._waiting: list[ClusterSpec] = list(groups[1:])
@@ -93,12 +93,12 @@ class Fleet:
             raise
 
     def __len__(self) -> int:
-        """Lanes on which trials can run now."""
+        """The number of lanes on which trials can run now."""
         return sum(lane.whole for lane in self._lanes.values())
 
     @property
     def addresses(self) -> frozenset[str]:
-        """Of the nodes that trials run on, or will once lanes have moved."""
+        """Addresses of the nodes that trials run on, or will once lanes have moved."""
         return frozenset(address for lane in self._all for address in addresses_of(lane.goal))
 
     def take(self) -> str | None:
@@ -130,7 +130,7 @@ class Fleet:
         return RunByName(self.model.name)
 
     def run(self, request: TrialRequest) -> RuntimeRecord:
-        """One trial on the first lane that is free; while none is, this waits."""
+        """Run one trial on the first lane that is free, and wait for one while none is."""
         while True:
             while (lane := self.take()) is None:
                 time.sleep(LOOK_SECONDS)
@@ -153,7 +153,7 @@ class Fleet:
             lane.goal = lane.backend.cluster
 
     def close(self) -> None:
-        """End every process of every lane. Twice is fine."""
+        """End every process of every lane. A second call does no harm."""
         self._waiting.clear()
         if self._starting:
             self._starting[1].close()
@@ -246,7 +246,7 @@ class Fleet:
             self._starting = group, Launch(self._model_name, group, self._settings.trials, captured)
 
     def _welcome(self, launch: Launch) -> None:
-        """A new lane, if it is like the first. Raises `ClusterError`."""
+        """Take up a new lane, if it is like the first. Raises `ClusterError`."""
         backend = RayBackend(launch)
         try:
             if different := alike(self.cluster, backend.cluster):

@@ -25,15 +25,15 @@ MARKS = "AUTOSYNC_GUARDS"
 """The marks of all guards that a process is subject to, with spaces between."""
 
 LOOK_SECONDS = 1.0
-"""How often the guard looks whether its process lives."""
+"""Seconds between the guard's looks at whether its process lives."""
 
 AGAIN_SECONDS, QUIET_LOOKS, PATIENCE_SECONDS = 0.2, 3, 60.0
-"""What bears the mark is looked for so often, until it was missing so many times in a row or so long has gone by."""
+"""Seconds between looks for what bears the mark, how many in a row must miss it, and the most seconds of looking."""
 
 
 @final
 class Guard:
-    """Guards this process from now on, until `end` or its death. There is none where processes have no /proc."""
+    """Guards this process from now on, until `end` or its death. There is no guard where processes have no /proc."""
 
     def __init__(self, then: Sequence[str] = ()) -> None:
         """`then` is a command to run at last, from where this package lies and in this process's environment."""
@@ -57,7 +57,7 @@ class Guard:
 
     @contextmanager
     def marks(self) -> Iterator[None]:
-        """What is started in the block bears the mark."""
+        """In the block, what is started bears the mark."""
         before = {name: os.environ.get(name) for name in (MARKS, "SPT_NOENV")}
         os.environ[MARKS] = f"{before[MARKS] or ''} {self._mark}".strip()
         os.environ["SPT_NOENV"] = "1"  # else Ray's processes write their titles over their environment
@@ -71,7 +71,7 @@ class Guard:
                     os.environ[name] = value
 
     def end(self) -> None:
-        """Guard no more; nothing that bears the mark is touched. Twice is fine."""
+        """Guard no more; nothing that bears the mark is touched. A second call does no harm."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -79,7 +79,7 @@ class Guard:
 
 @contextmanager
 def guarded(then: Sequence[str] = ()) -> Iterator[None]:
-    """What is started in the block ends if this process is killed in it; then `then` is run."""
+    """In the block, what is started ends if this process is killed; then `then` is run."""
     guard = Guard(then)
     try:
         with guard.marks():
@@ -92,7 +92,7 @@ _guards: dict[int, Guard] = {}
 
 
 def guard_of_this_process() -> Guard:
-    """One that lives as long as this process; a fork gets its own."""
+    """A guard that lives as long as this process; a fork gets its own."""
     guard = _guards.get(os.getpid())
     if guard is None or not guard.runs():
         guard = _guards[os.getpid()] = Guard()
@@ -121,7 +121,7 @@ def _end_all(mark: bytes) -> None:
 
 
 def _environment(pid: str) -> bytes:
-    """What a process was started with, empty when it is gone or another user's."""
+    """The environment that a process was started with; empty when the process is gone or another user's."""
     try:
         return Path(f"/proc/{pid}/environ").read_bytes()
     except OSError:

@@ -28,7 +28,7 @@ def watch_head(
     patience_seconds: float = PATIENCE_SECONDS,
     look_seconds: float = LOOK_SECONDS,
 ) -> Callable[[], None]:
-    """Call `when_lost` in a thread once the head at `address` has not answered for so long; a function that ends it."""
+    """Call `when_lost` in a thread once the head at `address` has not answered for so long; return what ends that."""
     over = threading.Event()
 
     def watch() -> None:

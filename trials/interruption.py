@@ -1,4 +1,4 @@
-"""Ctrl-C at a better moment."""
+"""Ctrl-C, put off to a better moment."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["ctrl_c_is_ignored", "ctrl_c_waits"]
 
 @contextmanager
 def ctrl_c_is_ignored() -> Iterator[None]:
-    """No Ctrl-C in the block, and none ever for processes that are started in it.
+    """In the block no Ctrl-C takes effect, and none ever does in processes that are started in it.
 
     A terminal sends Ctrl-C to all of them alike. Ray's would die one by one before they can be ended in order, and
     some would stay.

@@ -5,13 +5,13 @@ from __future__ import annotations
 __all__ = ["CORES_LABEL", "CORES_RESOURCE", "MACHINE_CORES_LABEL", "MACHINE_LABEL", "RACK_LABEL"]
 
 CORES_LABEL = "autosync-cores"
-"""Cores a node really has, perhaps parts of one; its CPUs are slots for Ray and may be more."""
+"""The label with the cores that a node really has, perhaps parts of one; its CPUs are slots for Ray and may be more."""
 
 CORES_RESOURCE = "autosync_cores"
-"""The same in whole cores, for Ray's own eyes."""
+"""The resource with the same number in whole cores, which Ray itself can read."""
 
 RACK_LABEL = "rack"
-"""The rack a node is in: `ray start --labels=rack=left`."""
+"""The label with the rack that a node is in: `ray start --labels=rack=left`."""
 
 MACHINE_LABEL, MACHINE_CORES_LABEL = "autosync-machine", "autosync-machine-cores"
-"""Nodes that only play machines name the real one that they share, and say how many cores it has."""
+"""Labels by which nodes that only play machines name the real one that they share, and say how many cores it has."""

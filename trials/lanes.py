@@ -11,7 +11,7 @@ from trials.request import TrialRequest
 __all__ = ["Lanes", "RunOnLane"]
 
 RunOnLane = Callable[[str, TrialRequest], RuntimeRecord]
-"""Runs one trial on the lane of that name; it can be sent to another process."""
+"""A function that runs one trial on the lane of that name; it can be sent to another process."""
 
 
 class Lanes(Protocol):
@@ -31,12 +31,12 @@ class Lanes(Protocol):
         ...
 
     def give_back(self, lane: str, failure: str = "") -> None:
-        """The trial on `lane` is over. With a `failure` no trial can run there any more, and the lane is given up.
+        """Give back `lane`: its trial is over. With a `failure` no trial can run there any more, and it is given up.
 
         Raises `TrialError` when it was the last.
         """
         ...
 
     def runner(self) -> RunOnLane:
-        """What runs a trial on a lane that was taken."""
+        """A function that runs a trial on a lane that was taken."""
         ...

@@ -23,15 +23,15 @@ from trials.reasons import reason_of
 __all__ = ["RayStart", "check_workers", "cpus_per_worker", "start_ray"]
 
 NOT_SHIPPED = ["/.git", "/.venv", "/data", "/runs", "**/__pycache__"]
-"""What of a working directory stays here, as .gitignore would say it."""
+"""The parts of a working directory that stay here, as .gitignore would say it."""
 
 REACH_SECONDS = 10.0
-"""How long a cluster's head may take to accept a connection."""
+"""Seconds that a cluster's head may take to accept a connection."""
 
 
 @dataclass(frozen=True)
 class RayStart:
-    """`address` is that of a cluster to join; without it the one in RAY_ADDRESS, or else a new one here.
+    """How Ray is had. `address` is of a cluster to join; without it the one in RAY_ADDRESS, or else a new one here.
 
     Every node gets a copy of `working_dir`, and imports from there.
     """
@@ -52,7 +52,7 @@ def check_workers(workers: int | None, address: str | None) -> None:
 
 
 def start_ray(start: RayStart) -> str:
-    """Connect this process to Ray; what was done, in a sentence.
+    """Connect this process to Ray; return what was done, in a sentence.
 
     A Ray that is started here ends with this process, even if that is killed.
     Raises `ClusterError` when no cluster answers, or this machine has no room for so many workers.

@@ -1,4 +1,4 @@
-"""Mending: which lanes go where when nodes have left or joined. Pure: seats and machines in, a plan out."""
+"""Mending: deciding which lanes go where when nodes have left or joined, from seats and machines alone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Mending", "Seated", "mending"]
 
 @dataclass(frozen=True)
 class Seated:
-    """A lane where it is or will be seated. Only one that is `idle`, neither on trial nor on the move, can be moved."""
+    """A lane where it is or will be seated. Only an `idle` one, neither on trial nor on the move, can be moved."""
 
     lane: str
     cluster: ClusterSpec
@@ -44,7 +44,7 @@ def mending(
     incomplete = [each for each in lanes if each.idle and not _complete(each, machines)]
     while incomplete:
         lane = incomplete.pop(0)
-        # The living nodes of another lane that is incomplete too serve better here than idle there.
+        # The living nodes of another incomplete lane, too, serve better here than idle there.
         donors = {address: each for each in incomplete for address in addresses_of(each.cluster) if address in machines}
         goal = reseated(lane.cluster, machines, [*spare, *donors])
         if goal is None:

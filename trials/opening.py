@@ -26,7 +26,7 @@ KINDS = ("ray", "local")
 
 @dataclass(frozen=True)
 class Choice:
-    """Which model to time, and where. `workers` is None for as many as the cluster has by default.
+    """The model to time, and where. `workers` is None for as many as the cluster has by default.
 
     `capture_seconds` are what building and capturing the model may take.
     """
@@ -119,7 +119,7 @@ def _in_this_process(choice: Choice) -> Opened:
 
 
 def model_line(name: str, cluster: ClusterSpec) -> str:
-    """Which model `name` is on this cluster, and why."""
+    """A line that says which model `name` is on this cluster, and why."""
     gpus = sum(node.gpus for node in cluster.nodes)
     full_name = resolve_name(name, gpus)
     about = MODELS.get(full_name, "your own")
@@ -130,5 +130,5 @@ def model_line(name: str, cluster: ClusterSpec) -> str:
 
 
 def _source() -> str:
-    """Where this package was imported from, so that worker processes import the same."""
+    """The folder that this package was imported from, so that worker processes import the same."""
     return str(Path(__file__).resolve().parents[1])

@@ -25,7 +25,7 @@ class WorkerProcess:
     """One worker process: a TensorFlow server that waits for work."""
 
     def __init__(self, address: str, cores: float) -> None:
-        """`cores`: how many of its node's it has to count on."""
+        """`cores` is the number of its node's cores that it has to count on."""
         load_tensorflow()
         from autosync.engine.servers import start_server
 
@@ -33,11 +33,11 @@ class WorkerProcess:
         self._offers: dict[int, Offer] = {}
 
     def address(self) -> str:
-        """Where the server listens, as `host:port`."""
+        """The address at which the server listens, as `host:port`."""
         return self._address
 
     def offer(self, read: Reader, shard: int, shards: int) -> str:
-        """Read a shard's batches here and offer them to ops; the token to ask for them by.
+        """Read a shard's batches here and offer them to ops; return the token to ask for them by.
 
         A new pass over the shard ends the last one.
         """
@@ -50,7 +50,7 @@ class WorkerProcess:
         return os.getpid()
 
     def live(self) -> None:
-        """Answers nothing as long as the process lives; what waits for the answer learns at once when it has died."""
+        """Answer nothing as long as the process lives; what waits for the answer learns at once when it has died."""
         threading.Event().wait()
 
 
@@ -142,7 +142,7 @@ class ClientProcess:
         return getattr(self._training, what)(*arguments)
 
     def run(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Run one trial; the record as JSON."""
+        """Run one trial; return the record as JSON."""
         assert self._stage is not None, "open_session comes first"
         if not self._trials_left:
             self._connect_anew(self._stage)

@@ -1,4 +1,4 @@
-"""How a Ray that is started for trials is set, by environment variables; what the user has set goes first."""
+"""Settings of a Ray that is started for trials, by environment variables; what the user has set goes first."""
 
 from __future__ import annotations
 

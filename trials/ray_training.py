@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["RayTraining"]
 
 LOOK_SECONDS = 2.0
-"""How often, during a step, its nodes are looked after."""
+"""Seconds between looks at the nodes during a step."""
 
 
 @final

@@ -32,7 +32,7 @@ class Realizer(Protocol):
     """What turns a strategy into a running step; `autosync.engine.session.Session` is one."""
 
     def realize(self, strategy: Strategy) -> RunningStep:
-        """The step, which must be closed. Raises for a strategy that cannot be run."""
+        """The running step, which must be closed. Raises for a strategy that cannot be run."""
         ...
 
 

@@ -26,14 +26,14 @@ __all__ = [
 ]
 
 SAME_RATE_FACTOR = 1.5
-"""Links whose rates differ by less count as equal: two probes of one link come this close."""
+"""Rates of links that differ by a smaller factor count as equal: two probes of one link come this close."""
 
 Machine = tuple[float, int]
-"""Cores and GPUs."""
+"""The cores and GPUs of a machine."""
 
 
 def machines_of(ray_nodes: Sequence[Mapping[str, Any]]) -> dict[str, Machine]:
-    """The living nodes that `ray.nodes()` lists: address to machine, in its order."""
+    """The living nodes that `ray.nodes()` lists: machines by address, in its order."""
     return {
         str(node["NodeManagerAddress"]): (
             cores_of(node),
@@ -45,14 +45,14 @@ def machines_of(ray_nodes: Sequence[Mapping[str, Any]]) -> dict[str, Machine]:
 
 
 def cores_of(ray_node: Mapping[str, Any]) -> float:
-    """Cores a node really has."""
+    """The number of cores that a node really has."""
     resources = ray_node["Resources"]
     stated = ray_node.get("Labels", {}).get(CORES_LABEL) or resources.get(CORES_RESOURCE)
     return float(stated or resources.get("CPU", 1.0))
 
 
 def shared_cores_of(ray_node: Mapping[str, Any]) -> SharedCores | None:
-    """The processors it shares with other nodes, if its labels say that it does."""
+    """The processors that a node shares with others, if its labels say that it does."""
     labels = ray_node.get("Labels", {})
     if MACHINE_LABEL not in labels or MACHINE_CORES_LABEL not in labels:
         return None
@@ -135,12 +135,12 @@ def alike(one: ClusterSpec, other: ClusterSpec) -> str:
 
 
 def _slowest(cluster: ClusterSpec, source: Node, target: Node) -> float:
-    """Gbit/s of the slowest link between two nodes."""
+    """The rate in Gbit/s of the slowest link between two nodes."""
     return min(link.gbit_per_s.value for link in cluster.route(source.name, target.name))
 
 
 def seated_like(cluster: ClusterSpec, addresses: Sequence[str]) -> ClusterSpec:
-    """`cluster`, its nodes at `addresses`, in order."""
+    """`cluster` with its nodes at `addresses`, in order."""
     nodes = tuple(replace(node, address=there) for node, there in zip(cluster.nodes, addresses, strict=True))
     return replace(cluster, nodes=nodes)
 

@@ -24,10 +24,10 @@ FAILURES_IN_A_ROW = 3
 """Failed trials without a cause outside them, after which a new set of workers is started to be sure."""
 
 ATTEMPTS = 3
-"""How often in a row a new set of workers is tried before trials are given up."""
+"""Times in a row that a new set of workers is tried before trials are given up."""
 
 LOOK_SECONDS = 2.0
-"""How often, during a trial, its nodes are looked after."""
+"""Seconds between looks at the nodes during a trial."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class Supervisor:
             self._set.open_session(self._cluster, self._settings.clock)
 
     def move(self, addresses: list[str]) -> str:
-        """Run on the nodes at `addresses` from now on; why they will not do, in words, or nothing when all is well."""
+        """Run on the nodes at `addresses` from now on; return why they will not do, in words, or nothing if they do."""
         before = self._cluster
         self.close()
         self._cluster = seated_like(before, addresses)
@@ -119,7 +119,7 @@ class Supervisor:
         return ""
 
     def run(self, request: dict[str, Any]) -> dict[str, Any]:
-        """One trial, whatever becomes of it, as a record in JSON."""
+        """Run one trial, whatever becomes of it; return a record in JSON."""
         wanted = TrialRequest.from_json(request)
         clock = self._settings.clock
         started_at, begin = clock.timestamp(), clock.now()
@@ -186,7 +186,7 @@ class Supervisor:
         return f"Node{'s' * (len(left) > 1)} {', '.join(left)} {'have' if len(left) > 1 else 'has'} left the cluster."
 
     def _blame(self, workers: WorkerSet, outcome: str, reason: str) -> dict[str, str]:
-        """*lost* when a trial failed because a process is gone, and a new set next; else as it was."""
+        """What a trial's failure is: *lost*, with a new set next, when a process is gone; else `outcome` as it was."""
         missing = workers.missing()
         if missing is None:
             if self._failures >= FAILURES_IN_A_ROW:  # perhaps it is the client that is broken, not the strategies

@@ -23,11 +23,11 @@ class Runner(Protocol):
     """What runs a trainer's steps, wherever the workers are."""
 
     def on(self, batches: Sequence[Sequence[Any]], counted: Sequence[int]) -> float:
-        """One step on flat batches, one a replica, of which `counted` examples count; the mean loss before it."""
+        """Take one step on flat batches, one a replica, of which `counted` examples count; the mean loss before it."""
         ...
 
     def own(self) -> float:
-        """One step on the model's own synthetic batches; the mean loss before it."""
+        """Take one step on the model's own synthetic batches; the mean loss before it."""
         ...
 
     def open_feed(self, read: Reader, specs: Sequence[Spec]) -> None:
@@ -39,7 +39,7 @@ class Runner(Protocol):
         ...
 
     def on_read(self) -> float:
-        """One step on what was read last; the mean loss before it."""
+        """Take one step on what was read last; the mean loss before it."""
         ...
 
     def take_metrics(self) -> tuple[Array, ...]:
@@ -59,7 +59,7 @@ class Runner(Protocol):
         ...
 
     def close(self) -> None:
-        """End every process. Twice is fine."""
+        """End every process. A second call does no harm."""
 
 
 @final
@@ -80,7 +80,7 @@ class Training:
         return self._step()
 
     def open_feed(self, read: Reader, specs: Sequence[Spec]) -> None:
-        """All shards are read in this process."""
+        """Begin a pass over data of which all shards are read in this process."""
         self._end_offers()
         shards = len(self._devices)
         self._offers = [Offer(read, shard, shards) for shard in range(shards)]

@@ -26,13 +26,13 @@ __all__ = ["ProcessDiedError", "SetSettings", "WorkerDiedError", "WorkerSet"]
 T = TypeVar("T")
 
 LOOK_SECONDS = 2.0
-"""How often nodes are looked after while a place is waited for."""
+"""Seconds between looks at the nodes while a place is waited for."""
 
 TELLING_SECONDS = 5.0
-"""How long the client may take to say itself that a worker has died, which it mostly does, with what it was doing."""
+"""Seconds in which the client may say itself that a worker has died: mostly it does, with what it was doing."""
 
 NODE_SHARE, ANY_SHARE = 0.6, 0.001
-"""Of a node's resource `node:ADDRESS`, which Ray sets to 1: more than half can be had once, a little by everyone."""
+"""Shares of a node's resource `node:ADDRESS`, which is 1 in Ray: over half can be had once, a little by everyone."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class SetSettings:
 
 
 NOTICE_SECONDS = 2.0
-"""How long after a call has failed the death that it may have come of is waited for."""
+"""Seconds after a failed call in which the death that it may have come of is waited for."""
 
 
 class WorkerDiedError(Exception):
@@ -132,7 +132,7 @@ class WorkerSet:
         self._get(self.client.open_session.remote(cluster.to_json(), clock), "placing the model")
 
     def begin(self, request: dict[str, Any]) -> Any:
-        """Begin one trial in the client; a reference to its record in JSON."""
+        """Begin one trial in the client; return a reference to its record in JSON."""
         return self.client.run.remote(request)
 
     def answer(self, reference: Any, seconds: float) -> Any:
@@ -168,7 +168,7 @@ class WorkerSet:
         return dict(zip(actors, ray.get([each.pid.remote() for each in actors.values()]), strict=True))
 
     def close(self) -> None:
-        """End every process of the set and give its place back. Twice is fine."""
+        """End every process of the set and give its place back. A second call does no harm."""
         for actor in [self.client, *self.workers]:
             ray.kill(actor, no_restart=True)
         remove_placement_group(self._group)
@@ -191,7 +191,7 @@ class WorkerSet:
         return group
 
     def _is_placed(self, group: Any) -> bool:
-        """Wait for the group's place, no longer than there is hope: a node that has left gives none."""
+        """Whether the group gets its place, waited for while there is hope: a node that has left gives none."""
         deadline = time.monotonic() + self.settings.place_timeout_seconds
         wanted = set(addresses_of(self.cluster))
         while not group.wait(timeout_seconds=LOOK_SECONDS):
@@ -226,13 +226,13 @@ class WorkerSet:
 
 
 def _sentence(parts: Iterable[str]) -> str:
-    """The parts with commas between, or nothing when there are none."""
+    """The parts with commas between them, or nothing when there are none."""
     whole = ", ".join(parts)
     return f"{whole[0].upper()}{whole[1:]}." if whole else ""
 
 
 def _no_place(cluster: ClusterSpec, settings: SetSettings) -> str:
-    """Why workers cannot be placed, as far as what is free tells."""
+    """The reason why workers cannot be placed, as far as what is free tells."""
     have = ray.available_resources()
     taken = [node.address for node in cluster.nodes if have.get(f"node:{node.address}", 0.0) < NODE_SHARE]
     if settings.exclusive and taken:

@@ -28,7 +28,7 @@ SETTINGS = {"show_default": True, "max_content_width": 110}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; its exit status. What was asked wrongly is one sentence on stderr."""
+    """Run the command, and return its exit status. What was asked wrongly is told in one sentence on stderr."""
     try:
         return int(command.main(arguments, prog_name="python -m autosync.bench", standalone_mode=False) or 0)
     except click.ClickException as error:

@@ -35,7 +35,7 @@ SEARCHES = (
     ResultColumn("code", "text", "none", "digest of autosync's source"),
     VERSION,
 )
-"""A row is one replayed search."""
+"""The columns of replayed searches; a row is one search."""
 
 CELLS = (
     ResultColumn("cell", "text", "none", "model and cluster"),
@@ -59,7 +59,7 @@ CELLS = (
     ResultColumn("effective_dimension", "number", "variables", "equally free, that would make as large a space"),
     VERSION,
 )
-"""A row says what the pool of a cell is like."""
+"""The columns of cells; a row says what the pool of a cell is like."""
 
 LIVE = (
     ResultColumn("cell", "text", "none", "model and emulated cluster"),
@@ -95,4 +95,4 @@ LIVE = (
     ResultColumn("code", "text", "none", "digest of autosync's source"),
     VERSION,
 )
-"""A row is one live search."""
+"""The columns of live searches; a row is one search."""

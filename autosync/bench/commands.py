@@ -26,17 +26,17 @@ __all__ = ["ReplayOrder", "live", "merge", "replay"]
 Say = Callable[[str], None]
 
 ALL_MEMBERS = 5
-"""Of the ensemble, as a search has it."""
+"""Members of the ensemble, as a search has it."""
 
 SOURCE = Path(__file__).parents[1]
-"""Of autosync: a digest of it goes with each result."""
+"""The folder of autosync's source, a digest of which goes with each result."""
 
 
 @final
 @dataclass(frozen=True)
 class ReplayOrder:
-    """What to replay: `searchers` on `cells` (all when empty), seeds 0 to `seeds`, in `processes`; cells as they were
-    recorded, or `drawn` for each seed."""
+    """What to replay: `searchers` on `cells` (all when empty), with `seeds` seeds from 0 on, in so many `processes`; on
+    cells as they were recorded, or `drawn` for each seed."""
 
     data: Path
     out: Path
@@ -74,7 +74,7 @@ def replay(order: ReplayOrder, say: Say) -> None:
 def live(
     jobs: Sequence[LiveJob], data: Path, out: Path, say: Say, run: Callable[[Sequence[str]], int] = run_command
 ) -> bool:
-    """Run the live searches that have no result yet, one after the other; whether all went well.
+    """Run the live searches that have no result yet, one after the other; return whether all went well.
 
     The simulator of a guided search is first taught on the cells in `data` that share neither its model nor cluster.
     Raises `KeyboardInterrupt` when one was interrupted.
@@ -116,13 +116,13 @@ def _write_facts(cells: Sequence[Cell], out: Path, say: Say) -> None:
 
 
 def _taught_on(order: ReplayOrder) -> dict[str, str]:
-    """For each cell the digest of all others, which are those that a search on it may have learned from before."""
+    """For each cell the digest of all others, on which the simulator of a search of it may have been taught."""
     cells, _ = read_cells(order.data)
     return {cell.name: digest([each.digest for each in cells if each is not cell]) for cell in cells}
 
 
 def _jobs(order: ReplayOrder, cells: Sequence[Cell], taught_on: Mapping[str, str]) -> list[SearchJob]:
-    """Seeds first, so that what is there when it is interrupted is balanced."""
+    """The jobs in order of their seeds, so that an interrupted replay leaves as much of each cell and searcher."""
     return [
         SearchJob(
             cell.name,

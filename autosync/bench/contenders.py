@@ -1,4 +1,4 @@
-"""Who takes part in a replay: every searcher that `autosync.tune` has, and guided search with something changed."""
+"""The contenders of a replay: every searcher that `autosync.tune` has, and guided search with something changed."""
 
 from __future__ import annotations
 
@@ -45,21 +45,21 @@ NETWORK = "linear"
 """The network over the replay, except where a contender's name says another: graph networks take ten seconds a fit."""
 
 MEMBERS = 3
-"""Of its ensemble, in place of five: how sure it is nobody asks here."""
+"""Members of its ensemble, in place of five: nobody asks here how sure it is."""
 
 ALL = 1000
-"""More seeds than there are."""
+"""A number of seeds that is more than there are."""
 
 OURS = "guided"
 IDEAL = "ideal"
-"""No rival, but a reference: it knows what each strategy takes without noise, as far as the records tell."""
+"""The name of a reference that is no rival: it knows what each strategy takes without noise, as far as records tell."""
 
 
 @final
 @dataclass(frozen=True)
 class Known:
-    """`checkpoint` is of a simulator that was taught on other cells, for those who transfer; `memory`, one a cell, is
-    that of `PooledSimulator`, and `cell` is what was measured, for the one who may know it: `IDEAL`."""
+    """What a contender may know. `checkpoint` is of a simulator that was taught on other cells, for those that
+    transfer; `memory`, one a cell, is that of `PooledSimulator`; `cell` is what was measured, for `IDEAL` alone."""
 
     checkpoint: Path | None = None
     cell: Cell | None = None
@@ -92,7 +92,7 @@ class Constant:
         return np.zeros(len(strategies))
 
     def fit(self, records: Sequence[RuntimeRecord], weights: Sequence[float] | None = None) -> None:
-        """There is nothing that it could learn."""
+        """Do nothing: there is nothing that it could learn."""
 
 
 def _random(start: Start) -> Searcher:
@@ -100,7 +100,7 @@ def _random(start: Start) -> Searcher:
 
 
 def _ideal(start: Start) -> Searcher:
-    """Each time the one of the least time without noise, hand-written or not."""
+    """A search that always proposes the strategy with the least time without noise, be it a baseline or not."""
     if start.known.cell is None:
         raise BenchError("What a search could do that knew everything is worked out from the cell that it searches.")
     return RandomSearch(start.space, [(IDEAL, each) for each in foreseen(start.known.cell, start.seed)], start.seed)
@@ -141,7 +141,7 @@ def _learned(start: Start, network: str, base: str = "replay") -> Simulator:
 
 
 def untaught(base: Simulator, network: str = NETWORK, members: int = MEMBERS) -> LearnedSimulator:
-    """A simulator with `network` over `base`, which has learned nothing; `members` is of an ensemble of `NETWORK`."""
+    """A simulator with `network` over `base` that has learned nothing; an ensemble of `NETWORK` has `members`."""
     from autosync.simulator import LearnedSimulator, TrainingSettings
 
     return LearnedSimulator(base, network, settings=TrainingSettings(members=members) if network == NETWORK else None)
@@ -176,7 +176,7 @@ CONTENDERS: Mapping[str, Contender] = {
     "guided-not-retimed": partial(_guided, simulator=_transferred, retime_every=0),
     IDEAL: _ideal,
 }
-"""All of them by name; in a replay trials run one by one, so each is told of all trials before it proposes.
+"""All contenders by name; in a replay trials run one by one, so each is told of all trials before it proposes.
 
 `guided` has the replay, corrected by `NETWORK`, both taught on other cells first. `original` has what its authors had:
 a network that reads what a closed form says of links and servers, taught in the search; *transferred*, it has ours.
@@ -190,7 +190,7 @@ TRANSFERRING = frozenset(
 @final
 @dataclass(frozen=True)
 class Ablation:
-    """`less` is the contender `whole` without what `left_out` names."""
+    """A contender `less`, which is the contender `whole` without what `left_out` names."""
 
     left_out: str
     whole: str

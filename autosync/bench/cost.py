@@ -19,7 +19,7 @@ __all__ = ["EPOCHS", "Cost", "cost_table", "live_costs", "replay_costs"]
 
 EPOCHS = 90
 TRIALS = 40
-"""Of a replayed search, for which it is charged."""
+"""Trials of a replayed search for which it is charged."""
 
 LARGE = 10
 """Epochs from which on tenths of them are not said."""
@@ -48,7 +48,7 @@ TRAINED_ON: Mapping[str, tuple[str, int]] = {
 @final
 @dataclass(frozen=True)
 class Cost:
-    """A search that took `search_seconds` and `trials`, what a step took before, and how many times faster it is."""
+    """A search that took `search_seconds` and `trials`, seconds a step before it, and how many times faster it is."""
 
     cell: str
     model: str
@@ -65,12 +65,12 @@ class Cost:
 
     @property
     def training_seconds(self) -> float:
-        """Of `EPOCHS` epochs with the best baseline."""
+        """Seconds of `EPOCHS` epochs with the best baseline."""
         return EPOCHS * self.steps_an_epoch * self.baseline_seconds
 
     @property
     def epochs_to_break_even(self) -> Estimate:
-        """By the interval of the speed-up; infinite where nothing is gained."""
+        """Epochs that win back the search, with the interval of the speed-up; infinite where nothing is gained."""
         return Estimate(*map(self._epochs, (self.speedup.value, self.speedup.high, self.speedup.low)))
 
     def _epochs(self, speedup: float) -> float:
@@ -79,7 +79,7 @@ class Cost:
 
 
 def live_costs(rows: Sequence[Mapping[str, Any]], searcher: str = "guided") -> list[Cost]:
-    """Of each cell that was searched live, over its seeds."""
+    """Costs of the searches of each cell that was searched live, over its seeds."""
     wanted = [row for row in rows if row["searcher"] == searcher and not row["control"] and not row["without_rule"]]
     return [
         Cost(
@@ -98,7 +98,7 @@ def live_costs(rows: Sequence[Mapping[str, Any]], searcher: str = "guided") -> l
 
 
 def replay_costs(standings: Standings, facts: Sequence[Mapping[str, Any]], searcher: str = "guided") -> list[Cost]:
-    """Of each recorded cell, at the median over seeds, after `TRIALS` trials."""
+    """Costs of the searches of each recorded cell, at the median over seeds, after `TRIALS` trials."""
     costs = []
     for row in facts:
         curves = standings.own(searcher).get(row["cell"])
@@ -122,7 +122,7 @@ def replay_costs(standings: Standings, facts: Sequence[Mapping[str, Any]], searc
 
 
 def cost_table(costs: Sequence[Cost]) -> Table:
-    """Seconds and trials, and how soon they are worth it."""
+    """A table of seconds and trials, and of how soon they are worth it."""
     data = sorted({f"{each.model}: {TRAINED_ON[each.model][0]}" for each in costs})
     rows = [
         (
@@ -153,7 +153,7 @@ def cost_table(costs: Sequence[Cost]) -> Table:
 
 
 def _between(estimate: Estimate, write: Callable[[float], str]) -> str:
-    """With its interval, where one is told."""
+    """The estimate as `write` writes it, with its interval where one is told."""
     value, low, high = map(write, (estimate.value, estimate.low, estimate.high))
     return value if low == value == high else f"{value} [{low}, {high}]"
 

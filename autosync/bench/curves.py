@@ -21,14 +21,14 @@ __all__ = ["MOST_REGRET", "ROUND", "Contest", "Curves", "curves_of"]
 Floats = npt.NDArray[np.float64]
 
 ROUND = 5
-"""Trials of a round, for the hit-rate."""
+"""Trials of a round, by which the hit-rate is told."""
 
 MOST_REGRET = 1.0
-"""Regret over 100 % counts as that in the area, so that one bad start does not outweigh all else."""
+"""The most that a regret counts in the area (100 %), so that one bad start does not outweigh all else."""
 
 
 class Contest(NamedTuple):
-    """Who searched, on what, and whether baselines were given."""
+    """One contest: who searched on which cell, and whether baselines were given."""
 
     cell: str
     searcher: str
@@ -59,22 +59,22 @@ class Curves:
 
     @property
     def regret(self) -> Floats:
-        """By what share the best so far is slower than the pool's best."""
+        """The share by which the best so far is slower than the pool's best."""
         return np.asarray(self.best / self.best_seconds[:, None] - 1)
 
     @property
     def improvement(self) -> Floats:
-        """Step time of the best baseline over that of the best so far."""
+        """The step time of the best baseline over that of the best so far."""
         return np.asarray(self.baseline_seconds[:, None] / self.best)
 
     @property
     def area(self) -> Floats:
-        """Mean regret over all trials, (s,)."""
+        """The mean regret over all trials, (s,)."""
         return np.asarray(np.minimum(self.regret, MOST_REGRET).mean(axis=1))
 
     @property
     def returned_regret(self) -> Floats:
-        """Regret of the strategy that was measured fastest, which noise may have made so, (s, t)."""
+        """The regret of the strategy that was measured fastest, which noise may have made so, (s, t)."""
         rows = np.arange(len(self.measured))[:, None]
         lowest = np.minimum.accumulate(self.measured, axis=1)
         is_new = np.concatenate([np.ones((len(lowest), 1), bool), np.diff(lowest, axis=1) < 0], axis=1)
@@ -90,7 +90,7 @@ class Curves:
         return self._first(share, self.clock)
 
     def hit_rates(self) -> list[tuple[int, Estimate]]:
-        """For each round its last trial, and the share of hits among its trials, of all seeds together."""
+        """The last trial of each round, and the share of hits among its trials, of all seeds together."""
         rates = []
         for begin in range(0, self.hits.shape[1], ROUND):
             own = self.hits[:, begin : begin + ROUND]
@@ -106,8 +106,8 @@ class Curves:
 
 
 def curves_of(rows: Iterable[Mapping[str, Any]]) -> dict[Contest, Curves]:
-    """The curves of all contests in `rows`, in the rows' order; each with the largest budget that was run, and taught
-    on the same cells: where there are searches taught on several, by those of which there are most."""
+    """The curves of all contests in `rows`, in the rows' order: of the searches with the largest budget that was run,
+    those taught on the same cells, and where these differ, those of which there are most."""
     by_contest: dict[Contest, dict[tuple[int, str], list[Mapping[str, Any]]]] = {}
     for row in rows:
         contest = Contest(row["cell"], row["searcher"], row["baselines"])

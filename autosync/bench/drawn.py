@@ -19,8 +19,8 @@ from autosync.tune.recorded.cells import Cell
 __all__ = ["TRIALS", "drawn_cell"]
 
 TRIALS = 16
-"""Of each strategy, at as many quantiles of the noise, so that their median is what it takes without; a search meets
-them in an order that its seed draws."""
+"""Trials of each strategy, at as many quantiles of the noise, so that their median is what it takes without noise; a
+search meets them in an order that its seed draws."""
 
 
 def drawn_cell(cell: Cell, seed: int) -> Cell:
@@ -34,7 +34,7 @@ def drawn_cell(cell: Cell, seed: int) -> Cell:
 
 
 def _taking(record: RuntimeRecord, seconds: float) -> RuntimeRecord:
-    """The record with steps of another median."""
+    """The record with its steps scaled to a median of `seconds`."""
     assert record.median_seconds is not None
     scale = seconds / record.median_seconds
     return replace(record, step_seconds=tuple(scale * each for each in record.step_seconds))

@@ -15,11 +15,11 @@ WITHIN = 1.05
 
 
 def facts_of(cell: Cell) -> dict[str, Any]:
-    """One row of `CELLS`."""
+    """The row of `CELLS` for this cell."""
     label, _ = cell.best_baseline
     best = min(cell.trials, key=lambda each: cell.seconds[each])
     seconds = np.array(list(cell.seconds.values()))
-    # By strategy, not by purpose: baselines were timed again too.
+    # Known by strategy, not by purpose: baselines were timed again too.
     baselines = {strategy for _, strategy in cell.baselines}
     hits = [cell.is_hit(each) for strategy, own in cell.trials.items() if strategy not in baselines for each in own]
     return {

@@ -1,4 +1,4 @@
-"""What a search could do that knew everything but the noise: the reference beside what searchers do.
+"""What a search could do that knew everything but the noise: a reference for what searchers do.
 
 What a pool's strategies take without noise is not known, only how likely each value is. How such times are spread over
 a pool is the likeliest distribution given what was measured, of no assumed shape (Kiefer, Wolfowitz: "Consistency of
@@ -42,8 +42,8 @@ def drawn_times(cell: Cell, seed: int) -> dict[Strategy, float]:
 
 
 def noise_free(measured: Floats, deviations: Floats) -> tuple[Floats, Floats]:
-    """Points (p,), and the chance of each that a value measured, float64 (n,), with noise of such a standard deviation
-    (n,), is it without noise: (n, p), whose rows add up to one."""
+    """Points (p,), and the chance (n, p) that a value measured, float64 (n,), with noise of such a standard deviation
+    (n,), is each of these without noise; rows add up to one."""
     least, most = float(measured.min()), float(measured.max())
     count = math.ceil(POINTS_A_DEVIATION * (most - least) / float(deviations.min())) + 1
     points = np.linspace(least, most, min(max(count, 2), MOST_POINTS))
@@ -59,7 +59,7 @@ def noise_free(measured: Floats, deviations: Floats) -> tuple[Floats, Floats]:
 
 @lru_cache(maxsize=1)
 def _posterior(cell: Cell) -> tuple[Floats, Floats]:
-    """Of log seconds of the strategies that were timed; kept for the cell asked for last."""
+    """What `noise_free` says of the log seconds of the strategies timed; kept for the cell that was asked for last."""
     trials = [each for strategy, each in cell.trials.items() if math.isfinite(cell.seconds[strategy])]
     measured = np.log([seconds for seconds in cell.seconds.values() if math.isfinite(seconds)])
     timings = np.array([sum(record.timed for record in each) for each in trials])
@@ -67,7 +67,7 @@ def _posterior(cell: Cell) -> tuple[Floats, Floats]:
 
 
 def _drawn(points: Floats, chances: Floats, rng: np.random.Generator) -> Floats:
-    """A point of each row's chances (n,), and in what order equal ones stand by chance too: less than a step apart."""
+    """A point by each row's chances (n,), and by chance less than a step more, which also decides between equals."""
     places = (np.cumsum(chances, axis=1) < rng.random((len(chances), 1))).sum(axis=1)
     step = points[1] - points[0]
     return np.asarray(points[np.minimum(places, len(points) - 1)] + 0.5 * step * rng.random(len(chances)))

@@ -43,14 +43,14 @@ def median_of(values: Sequence[float] | Floats) -> Estimate:
 
 
 def share_of(count: int, total: int) -> Estimate:
-    """`count` of `total`, with Wilson's interval."""
+    """The share of `count` in `total`, with Wilson's interval."""
     if total == 0:
         return Estimate(math.nan, 0.0, 1.0)
     return Estimate(count / total, *wilson_interval(count, total))
 
 
 def geometric_mean(values: Sequence[float]) -> Estimate:
-    """Of speed-ups, say, with Student's interval over their logarithms; infinitely wide for a single one."""
+    """The geometric mean, as of speed-ups, with Student's interval over logarithms; infinitely wide for one value."""
     logs = [math.log(each) for each in values]
     centre = statistics.fmean(logs)
     if len(logs) < 2:

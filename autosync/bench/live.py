@@ -27,7 +27,7 @@ __all__ = ["INTERRUPTED", "LiveCell", "LiveJob", "command_of", "parse_cell", "ro
 
 FORMAT = "autosync.bench.live/4"
 INTERRUPTED = 130
-"""What `autosync.tune` exits with after Ctrl-C."""
+"""The exit status of `autosync.tune` after Ctrl-C."""
 
 Row = dict[str, Any]
 
@@ -49,7 +49,7 @@ class LiveCell:
 
 
 def parse_cell(text: str) -> LiveCell:
-    """The cell written MODEL@CLUSTER. Raises `BenchError`."""
+    """The cell that is written MODEL@CLUSTER. Raises `BenchError`."""
     model, between, cluster = text.partition("@")
     if not (model and between and cluster):
         raise BenchError(
@@ -87,7 +87,7 @@ class LiveJob:
         return self.searcher == OURS and not {"--simulator", "--warm-start"}.intersection(self.more)
 
     def directory(self, out: Path) -> Path:
-        """Of the run; told from others by the key, and readable."""
+        """The directory of the run, readable, and told from others by the key."""
         without = f"-without-{self.without_rule}" if self.without_rule else ""
         return out / "runs" / str(self.cell) / f"{self.searcher}{without}-seed-{self.seed}-{self.key[:6]}"
 
@@ -133,7 +133,7 @@ def run_live(job: LiveJob, out: Path, checkpoint: Path | None, run: Callable[[Se
 
 
 def run_command(command: Sequence[str]) -> int:
-    """The command's exit status. Ctrl-C reaches it by itself, and it is waited for while it tidies up."""
+    """Run the command; its exit status. Ctrl-C reaches it by itself, and it is waited for while it tidies up."""
     with guarded():
         process = subprocess.Popen(command)
         try:
@@ -196,6 +196,6 @@ def _row(job: LiveJob, found: Findings) -> Row:
 
 
 def _median_baseline(strategies: Sequence[Row]) -> float:
-    """Those that failed count as the slowest."""
+    """Median step seconds of the baselines, of which those that failed count as the slowest."""
     seconds = [each["median_seconds"] for each in strategies if each["purpose"] == "baseline"]
     return statistics.median_high([math.inf if each is None else each for each in seconds])

@@ -36,7 +36,7 @@ class Kind(NamedTuple):
 
     @property
     def asked(self) -> str:
-        """Of an emulation that is no longer made, also what its network was like."""
+        """The budget and further options; for an emulation that is no longer made, also what its network was like."""
         other = "" if self.packet_bytes == FRAME_BYTES else f", packets of {self.packet_bytes} bytes"
         return f"{self.budget} {self.more}".strip() + other
 
@@ -50,12 +50,12 @@ def kinds_of(rows: Iterable[Mapping[str, Any]]) -> dict[Kind, list[Mapping[str, 
 
 
 def over_seeds(rows: Rows) -> Estimate:
-    """The geometric mean of speed-ups with Student's interval; of a single one with the interval of its rounds."""
+    """The geometric mean of speed-ups with Student's interval; for a single one with the interval of its rounds."""
     return geometric_mean([row["speedup"] for row in rows]) if len(rows) > 1 else _own(rows[0])
 
 
 def live_table(rows: Rows) -> Table:
-    """Best found against best baseline, cell by cell."""
+    """The table of the best found against the best baseline, cell by cell."""
     return Table(
         "live",
         "Live searches",
@@ -102,7 +102,7 @@ def live_table(rows: Rows) -> Table:
 
 
 def rules_table(rows: Rows) -> Table:
-    """What each rule of the space is worth: searches with all rules, beside those without one."""
+    """The table of what each rule of the space is worth: searches with all rules, beside those without one."""
     kinds = kinds_of(row for row in rows if not row["control"])
     pairs = [
         (kind, kinds[kind._replace(without_rule="")], own)
@@ -145,7 +145,7 @@ def rules_table(rows: Rows) -> Table:
 
 
 def controls_table(rows: Rows) -> Table:
-    """Cells where no gain is possible, and whether the searches say so."""
+    """The table of cells where no gain is possible, and of whether the searches say so."""
     return Table(
         "controls",
         "Negative controls",
@@ -168,7 +168,7 @@ def controls_table(rows: Rows) -> Table:
 
 
 def live_targets_table(rows: Rows, ours: str = OURS) -> Table:
-    """What guided search was built to reach on live clusters."""
+    """The table of what guided search was built to reach on live clusters."""
     own = [row for row in rows if not row["control"] and not row["without_rule"] and row["searcher"] == ours]
     lossless = [row for row in own if not row["changes_statistics"]]
     cells = _by_cell(lossless)
@@ -209,7 +209,7 @@ def _kind(row: Mapping[str, Any]) -> Kind:
 
 
 def _by_cell(rows: Rows) -> dict[str, list[Mapping[str, Any]]]:
-    """Of each cell the searches of the kind that has most of them; of kinds on today's network, where there are any."""
+    """Searches of each cell, of the kind that has most of them; of kinds on today's network, where there are any."""
     kinds = kinds_of(rows)
     rising = sorted(kinds, key=lambda kind: (kind.packet_bytes == FRAME_BYTES, len(kinds[kind])))
     return {kind.cell: kinds[kind] for kind in rising}
@@ -227,7 +227,7 @@ def _middle(rows: Rows) -> Estimate:
 
 
 def _over_baseline(row: Mapping[str, Any]) -> list[float]:
-    """Of each strategy searched, its trial's step time over the best baseline's, by its trial and the finals."""
+    """The step time of each strategy searched, by its trial, over the best baseline's, by its trial and the finals."""
     seconds = [math.inf if each is None else each for each in row["measured_seconds"]]
     timed = list(zip(seconds, row["purposes"], strict=True))
     fastest = min(each for each, purpose in timed if purpose == "baseline")
@@ -236,7 +236,7 @@ def _over_baseline(row: Mapping[str, Any]) -> list[float]:
 
 
 def _sure_gain(rows: Rows) -> float:
-    """The speed-up over seeds; 1 where its interval reaches to that."""
+    """The speed-up over seeds; 1 where its interval reaches down to 1."""
     speedup = over_seeds(rows)
     return speedup.value if speedup.low > 1 else 1.0
 

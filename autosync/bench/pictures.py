@@ -31,7 +31,7 @@ COLUMNS = 4
 
 
 def cell_picture(standings: Standings, cell: str) -> Figure:
-    """For each searcher its regret over trials, every seed thin and the median thick; under it the hit-rate a round."""
+    """Regrets over trials for each searcher, every seed thin and the median thick; under them the hit-rate a round."""
     searchers = [each for each in standings.searchers if each != IDEAL]
     blocks = math.ceil(len(searchers) / COLUMNS)
     columns = min(COLUMNS, len(searchers))
@@ -78,7 +78,7 @@ def cell_picture(standings: Standings, cell: str) -> Figure:
 
 
 def summary_picture(standings: Standings, title: str) -> Figure | None:
-    """Trials to within 5 % of the pool's best, of every search; and times fewer trials than random search."""
+    """Trials to within 5 % of the pool's best, of every search; and how many times fewer trials than random search."""
     searchers = standings.searchers
     if not searchers:
         return None
@@ -163,14 +163,14 @@ def _hit_rates(axis: Axes, curves: Curves, color: str) -> None:
 
 
 def _hit_axis(axis: Axes, most: float) -> None:
-    """From 0 to what the highest interval reaches: where there is little to hit, the whole share would show a line."""
+    """Let the axis reach from 0 to the highest interval: on the whole share, few hits would show a flat line."""
     axis.set_ylim(-0.03 * most, 1.06 * most)
     axis.yaxis.set_major_locator(MaxNLocator(3, steps=[1, 2, 5, 10]))
     axis.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:g} %"))
 
 
 def _dot(axis: Axes, estimate: Estimate, row: float, color: str, most: float) -> None:
-    """A mark with its interval, the ends of which are drawn no further than just beyond `most`."""
+    """Draw a mark with its interval, the ends of which are drawn no further than just beyond `most`."""
     value, low, high = (min(each, most + 1) for each in (estimate.value, estimate.low, estimate.high))
     if not all(map(math.isfinite, (value, low, high))):
         return
@@ -179,7 +179,7 @@ def _dot(axis: Axes, estimate: Estimate, row: float, color: str, most: float) ->
 
 
 def _color(standings: Standings, searcher: str) -> str:
-    """The same whatever the order in which searchers stand."""
+    """The searcher's colour, the same whatever the order in which searchers stand."""
     known = {"guided": OURS, YARDSTICK: YARDSTICKS, IDEAL: BOUNDS}
     if searcher in known:
         return known[searcher]

@@ -1,4 +1,4 @@
-"""A simulator over a pool: what it foretells of all members is worked out once a fit, and fits are few."""
+"""A simulator over a pool: it predicts all members at once after each fit, and fits are few."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ __all__ = ["GROWTH", "Memory", "PooledSimulator"]
 Floats = npt.NDArray[np.float64]
 
 Foretold: TypeAlias = tuple[Floats, Floats | None]
-"""Log step seconds of all members, and how sure the simulator is of each, where it says."""
+"""Predicted log step seconds of all members, and how sure the simulator is of each, where it says."""
 
 Memory: TypeAlias = MutableMapping[str, Foretold]
-"""What was foretold of the members, by the name of the simulator and the records that it was fitted to."""
+"""Predictions for the members, by the name of the simulator and the records that it was fitted to."""
 
 GROWTH, NEW = 2, 8
-"""There is another fit once there are so many times the records of the last one, and so many more. A search learns from
-every record all the same: by what strategies alike have missed their forecasts."""
+"""Another fit takes so many times the records of the last one, and so many more. A search learns from every record all
+the same: by how far the predictions for strategies alike were off."""
 
 
 @final
 class PooledSimulator:
-    """Foretells `members`, and nothing else, as the simulator of `make` does, which goes by `named` in `memory`.
+    """Predicts `members`, and nothing else, as the simulator of `make` does, which goes by `named` in `memory`.
 
-    Many searches on a pool come to the same records, as after the first seeds; who shares the memory shares the fit.
+    Many searches on a pool come to the same records, as after the first seeds; sharing the memory shares the fit.
     """
 
     def __init__(self, named: str, make: Callable[[], Simulator], members: Sequence[Strategy], memory: Memory) -> None:
@@ -48,7 +48,7 @@ class PooledSimulator:
         return self.predict_with_spread(model, cluster, strategies)[0]
 
     def predict_with_spread(self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy]) -> Foretold:
-        """The same, and standard deviations (n,) where the simulator says how sure it is."""
+        """What `predict` gives, and standard deviations (n,) where the simulator says how sure it is."""
         if self._foretold is None:
             key = digest([self._named, [_key(each) for each in self._learned]])
             if key not in self._memory:
@@ -59,7 +59,7 @@ class PooledSimulator:
         return mean[places], None if spread is None else spread[places]
 
     def fit(self, records: Sequence[RuntimeRecord], weights: Sequence[float] | None = None) -> None:
-        """Take note of `records`, if there are enough new ones; in whatever order they come."""
+        """Take note of `records`, in whatever order they come, if there are enough new ones."""
         assert weights is None, "all records of a replayed search count alike"
         timed = sorted((each for each in records if each.timed), key=_key)
         if len(timed) >= GROWTH * len(self._learned) + NEW:

@@ -31,7 +31,7 @@ NEVER_LESS = "Searches that were not so close by their last trial count as never
 
 
 def cells_table(facts: Sequence[Mapping[str, Any]]) -> Table:
-    """What there is to find in each cell."""
+    """The table of what there is to find in each cell."""
     rows = [
         (
             row["cell"],
@@ -80,7 +80,7 @@ def cells_table(facts: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def summary_table(standings: Standings, name: str, title: str) -> Table:
-    """Every searcher over all cells."""
+    """The table of every searcher over all cells."""
     rows = []
     for searcher in standings.searchers:
         own = standings.own(searcher).values()
@@ -133,7 +133,7 @@ def summary_table(standings: Standings, name: str, title: str) -> Table:
 
 
 def close_table(standings: Standings, share: float, name: str, title: str) -> Table:
-    """Trials to within `share`, cell by cell."""
+    """The table of trials to within `share`, cell by cell."""
     searchers = standings.searchers
     rows = []
     for cell in standings.cells:
@@ -150,7 +150,7 @@ def close_table(standings: Standings, share: float, name: str, title: str) -> Ta
 
 
 def improvement_table(standings: Standings, name: str, title: str) -> Table:
-    """What was found in the end, cell by cell."""
+    """The table of what was found in the end, cell by cell."""
     searchers = standings.searchers
     rows = []
     for cell in standings.cells:
@@ -173,7 +173,7 @@ def improvement_table(standings: Standings, name: str, title: str) -> Table:
 
 
 def hits_table(standings: Standings, facts: Sequence[Mapping[str, Any]], name: str, title: str) -> Table:
-    """How often a trial that a searcher chose is better than the best baseline."""
+    """The table of how often a trial that a searcher chose is better than the best baseline."""
     shares = [row["hit_share"] for row in facts if row["cell"] in standings.cells]
     rows = []
     for searcher in standings.searchers:
@@ -193,7 +193,7 @@ def hits_table(standings: Standings, facts: Sequence[Mapping[str, Any]], name: s
 
 
 def ablations_table(standings: Standings, name: str, title: str) -> Table:
-    """What guided search loses without a part."""
+    """The table of what guided search loses without a part."""
     there, rows = standings.searchers, []
     for each in ABLATIONS:
         if each.whole in there and each.less in there:
@@ -222,7 +222,7 @@ def ablations_table(standings: Standings, name: str, title: str) -> Table:
 
 
 def targets_table(standings: Standings, name: str, title: str) -> Table:
-    """What guided search was built to reach: on all cells, and on those where the baselines are not close already."""
+    """What guided search was built to reach, on all cells and on those where the baselines are not close already."""
     rows = _targets(standings, "")
     undecided = standings.undecided()
     if undecided.cells and len(undecided.cells) < len(standings.cells):

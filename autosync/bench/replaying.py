@@ -31,7 +31,7 @@ __all__ = ["FORMAT", "SEEDS_A_JOB", "Replaying", "SearchJob", "searched"]
 
 FORMAT = "autosync.bench.search/3"
 SEEDS_A_JOB = 5
-"""An interrupted command loses at most so many searches a process."""
+"""Seeds of one job, and so the most searches that an interrupted command loses in each process."""
 
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -75,7 +75,7 @@ class SearchJob:
 @final
 @dataclass(frozen=True)
 class Replaying:
-    """Where jobs find their records, and where what was learned of other cells is kept."""
+    """Runs jobs: `data` has their records, and `checkpoints` are kept of what was learned of other cells."""
 
     data: Path
     checkpoints: Path
@@ -113,7 +113,7 @@ class Replaying:
 
 @dataclass(frozen=True)
 class _Records:
-    """The cells by name, and what simulators foretold of each."""
+    """The cells by name, and what simulators predicted for each."""
 
     cells: Mapping[str, Cell]
     memories: dict[str, Memory]
@@ -125,16 +125,16 @@ class _Records:
 
 @lru_cache(maxsize=1)
 def _read_once(data: Path) -> _Records:
-    """For processes that live for one command."""
+    """The records, read once by a process that lives for one command."""
     return _Records.read(data)
 
 
 def searched(
     cell: Cell, job: SearchJob, seed: int, known: Known, clock: Callable[[], float] = time.process_time
 ) -> Row:
-    """One search, as a row of results; `clock` tells how long the searcher thought."""
+    """One search as a row of results; `clock` tells how long the searcher thought."""
     table = RecordedTable(cell, seed)
-    # Searchers say SearchSpace, of which there is one; what they use of it a pool has too.
+    # Searchers ask for the one class SearchSpace; a pool has all of it that they use.
     space = cast(SearchSpace, PoolSpace(cell.space, tuple(cell.trials), table.is_open))
     seeds = cell.baselines if job.baselines else ()
     clocks: list[float] = []
@@ -169,7 +169,7 @@ def searched(
 
 @contextmanager
 def _one_thread_each() -> Iterator[None]:
-    """Processes begun here have one thread for arrays: they are as many as there are cores."""
+    """Begin processes here with one thread for arrays: there are as many processes as cores."""
     before = {name: os.environ.get(name) for name in ONE_THREAD}
     os.environ.update(dict.fromkeys(ONE_THREAD, "1"))
     try:

@@ -42,10 +42,10 @@ PAGE = "benchmarks.md"
 DOTS_PER_INCH = 150
 
 CELL = "cell_"
-"""What the names of pictures of a cell begin with: each has hundreds of curves, too many for SVG."""
+"""The beginning of the names of a cell's pictures, each of which has hundreds of curves, too many for SVG."""
 
 COLORS = 64
-"""Of a PNG, which is a third as large as with all colors."""
+"""Colors of a PNG, which is a third as large as with all colors."""
 
 Rows = list[dict[str, Any]]
 
@@ -77,12 +77,12 @@ class Material:
         return cls(facts, searches, drawn, latest(ResultStore(out / "live", LIVE).read(), of_live))
 
     def standings(self, baselines: bool, drawn: bool = False) -> Standings:
-        """Of searches that began with the baselines, or of those that had to find them; with noise as it was recorded,
-        or `drawn`."""
+        """The standings of searches that began with the baselines, or of those that had to find them; with noise as it
+        was recorded, or `drawn`."""
         return Standings.of(curves_of(self._replayed(drawn)), baselines)
 
     def variants(self, baselines: bool, drawn: bool = False) -> Standings:
-        """Guided search, the yardstick and all variants there are, by the seeds that each of them was run with."""
+        """The standings of guided search, the yardstick and all variants, by the seeds that all were run with."""
         rows = [row for row in self._replayed(drawn) if row["baselines"] == baselines and _is_variant(row["searcher"])]
         seeds: dict[str, set[int]] = {}
         for row in rows:
@@ -98,7 +98,7 @@ class Material:
 
 
 def write_report(out: Path) -> Path:
-    """The page's path; beside it lie its tables as CSV, and its pictures as PNG, those not of a cell as SVG too.
+    """Write the page; its path. Beside it lie its tables as CSV, its pictures as PNG, and those not of a cell as SVG.
 
     Raises `BenchError`.
     """
@@ -187,12 +187,12 @@ def _standings_parts(standings: Standings, suffix: str, title: str) -> Iterator[
 
 
 def _is_searcher(name: str) -> bool:
-    """Whether it is one that autosync.tune has, or what they are all held against, and no variant."""
+    """Whether the name is of a searcher that autosync.tune has, or of the reference for all, and not of a variant."""
     return name in (*SEARCHERS, IDEAL)
 
 
 def _is_variant(name: str) -> bool:
-    """Whether it is one, or what variants are held against."""
+    """Whether the name is of a variant, or of what variants are held against."""
     return name in (OURS, YARDSTICK) or not _is_searcher(name)
 
 

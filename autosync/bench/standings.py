@@ -22,16 +22,16 @@ CLOSE = (0.05, 0.01)
 """Regrets that count as close to the best."""
 
 LEAST_AREA = 0.005
-"""Areas under this count as this: no ratio of what is noise."""
+"""The least area that is counted, so that no ratio is one of noise."""
 
 LEAST_SPEEDUP = 1e-3
-"""Of a search that has timed nothing yet."""
+"""The speed-up of a search that has timed nothing yet."""
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Standings:
-    """Contests with, or without, baselines given; `curves` has those only."""
+    """Contests with, or without, baselines given; `curves` has those alone."""
 
     curves: Mapping[Contest, Curves]
 
@@ -40,12 +40,12 @@ class Standings:
         return cls({contest: each for contest, each in curves.items() if contest.baselines == baselines})
 
     def only(self, wanted: Callable[[str], bool]) -> Standings:
-        """Those of searchers whose name is `wanted`."""
+        """The standings of searchers whose name is `wanted`."""
         return Standings({contest: each for contest, each in self.curves.items() if wanted(contest.searcher)})
 
     def undecided(self) -> Standings:
-        """Those of cells where no baseline is close to the best, by most seeds: in all others baselines alone come
-        close."""
+        """The standings on cells where no baseline is close to the best, by most seeds: in all others baselines alone
+        come close."""
         far = 1 + CLOSE[0]
         return Standings(
             {
@@ -61,7 +61,7 @@ class Standings:
 
     @property
     def searchers(self) -> list[str]:
-        """Those that searched on all cells on which any did, fewest trials first."""
+        """The searchers that searched on all cells on which any did, fewest trials first."""
         there: dict[str, set[str]] = {}
         for contest in self.curves:
             there.setdefault(contest.searcher, set()).add(contest.cell)
@@ -70,24 +70,24 @@ class Standings:
         return sorted(names, key=lambda name: (self.trials(name).value, areas[name]))
 
     def own(self, searcher: str) -> dict[str, Curves]:
-        """By cell."""
+        """The searcher's curves by cell."""
         return {contest.cell: each for contest, each in self.curves.items() if contest.searcher == searcher}
 
     def trials(self, searcher: str, share: float = CLOSE[0]) -> Estimate:
-        """Median trials to within `share`, over all cells and seeds."""
+        """The median of trials to within `share`, over all cells and seeds."""
         return median_of(np.concatenate([each.trials_to(share) for each in self.own(searcher).values()]))
 
     def area(self, searcher: str) -> Estimate:
-        """Mean over cells of the seeds' mean area under the regret curve."""
+        """The mean over cells of the seeds' mean area under the regret curve."""
         return estimate_of(resampled([each.area for each in self.own(searcher).values()], np.mean).mean(axis=1))
 
     def reached(self, searcher: str, share: float, trials: int) -> Estimate:
-        """Share of searches that were within `share` after `trials`."""
+        """The share of searches that were within `share` after `trials`."""
         found = np.concatenate([each.trials_to(share) for each in self.own(searcher).values()])
         return share_of(int((found <= trials).sum()), len(found))
 
     def fewer_trials(self, searcher: str, than: str, share: float = CLOSE[0]) -> Estimate:
-        """How many times the trials of `searcher` `than` needs: geometric mean over cells of the ratio of medians.
+        """The trials that `than` needs over those of `searcher`: geometric mean over cells of the ratio of medians.
 
         Searches that did not come so close count as having done it with the trial after their last, so that where
         `than` often did not, this says too little.
@@ -99,25 +99,25 @@ class Standings:
         return self._times(searcher, than, counted, np.median)
 
     def less_area(self, searcher: str, than: str) -> Estimate:
-        """How many times the area of `searcher` `than` has: geometric mean over cells of the ratio of means."""
+        """The area of `than` over that of `searcher`: geometric mean over cells of the ratio of means."""
         return self._times(searcher, than, lambda curves: np.maximum(curves.area, LEAST_AREA), np.mean)
 
     def cells_with_less_area(self, searcher: str, than: str) -> tuple[int, int, float]:
-        """In how many cells `searcher` has less area than `than`, of how many where they differ; and how likely at
-        least so uneven a count is when neither is better (sign test, two-sided)."""
+        """Number of cells in which `searcher` has less area than `than`, of those in which they differ, and how likely
+        at least so uneven a count is when neither is better (sign test, two-sided)."""
         own, others = self.own(searcher), self.own(than)
         gains = [others[cell].area.mean() - each.area.mean() for cell, each in own.items() if cell in others]
         better, differ = sum(gain > 0 for gain in gains), sum(gain != 0 for gain in gains)
         return better, differ, float(binomtest(better, differ).pvalue) if differ else 1.0
 
     def improvement(self, searcher: str, trials: int) -> Estimate:
-        """Geometric mean over cells and seeds of the speed-up over the best baseline after `trials`."""
+        """The geometric mean over cells and seeds of the speed-up over the best baseline after `trials`."""
         own = self.own(searcher).values()
         logs = [np.log(np.maximum(each.improvement[:, :trials][:, -1], LEAST_SPEEDUP)) for each in own]
         return estimate_of(np.exp(resampled(logs, np.mean).mean(axis=1)))
 
     def returned(self, searcher: str, trials: int) -> Estimate:
-        """Median regret, after `trials`, of the strategy that was measured fastest, over all cells and seeds."""
+        """The median regret, after `trials`, of the strategy that was measured fastest, over all cells and seeds."""
         own = self.own(searcher).values()
         return median_of(np.concatenate([each.returned_regret[:, :trials][:, -1] for each in own]))
 

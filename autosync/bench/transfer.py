@@ -17,14 +17,14 @@ from autosync.tune.recorded.cells import Cell
 __all__ = ["checkpoint_of", "strange_to"]
 
 MOST_RECORDS = 400
-"""Of a replay; evenly taken from all cells when there are more."""
+"""The most records that a simulator is taught on for a replay; evenly taken from all cells when there are more."""
 
 
 def checkpoint_of(
     cells: Sequence[Cell], folder: Path, members: int = MEMBERS, most_records: int | None = MOST_RECORDS
 ) -> Path:
-    """A checkpoint of `NETWORK`, an ensemble of `members` taught on `most_records` of `cells`, all when None; made once
-    and kept in `folder`.
+    """A checkpoint of `NETWORK`, an ensemble of `members`, taught on `most_records` of `cells`, or all when None; made
+    once and kept in `folder`.
     """
     path = folder / digest([NETWORK, members, most_records, sorted(cell.digest for cell in cells), f"version {TAUGHT}"])
     if not path.exists():
@@ -40,7 +40,7 @@ def checkpoint_of(
 
 
 def strange_to(cells: Sequence[Cell], model: str, cluster: str) -> list[Cell]:
-    """Those that share neither the model nor the cluster, by name."""
+    """The cells that share neither the model nor the cluster, by name."""
     return [cell for cell in cells if not {model, cluster}.intersection(cell.name.split("@"))]
 
 

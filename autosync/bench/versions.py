@@ -13,19 +13,19 @@ from typing import Any
 __all__ = ["FACTS", "TAUGHT", "latest", "of_live", "of_replay", "versions_in_words"]
 
 REPLAY = 1
-"""Of recorded trials as a searcher meets them: cells, pools, their clock, drawn noise."""
+"""Version of recorded trials as a searcher meets them: cells, pools, their clock, drawn noise."""
 
 ENGINE = 1
-"""Of how steps are carried out and timed: the engine and trials."""
+"""Version of how steps are carried out and timed: the engine and trials."""
 
 FACTS = "1"
-"""Of a cell's own figures."""
+"""Version of a cell's own figures."""
 
 TAUGHT = 1
-"""Of the simulators that other cells teach before a search, which are kept too."""
+"""Version of the simulators that other cells teach before a search, which are kept too."""
 
 SEARCHERS: Mapping[str, int] = {}
-"""By name, where it is not 1. A searcher is what proposes and all that it asks: spaces, baselines, simulators."""
+"""Versions other than 1, by searcher. A searcher is what proposes and all it asks: spaces, baselines, simulators."""
 
 Row = Mapping[str, Any]
 
@@ -39,7 +39,7 @@ def of_live(searcher: str) -> str:
 
 
 def latest(rows: Sequence[dict[str, Any]], version_of: Callable[[str], str]) -> list[dict[str, Any]]:
-    """The rows of one version of each searcher: its present one by `version_of`, else that of which there are most."""
+    """The rows of one version of each searcher: its present one by `version_of`, else the one with most rows."""
     counts: dict[str, Counter[str | None]] = {}
     for row in rows:
         counts.setdefault(row["searcher"], Counter())[row["version"]] += 1
@@ -51,7 +51,7 @@ def latest(rows: Sequence[dict[str, Any]], version_of: Callable[[str], str]) -> 
 
 
 def versions_in_words(rows: Sequence[Row], version_of: Callable[[str], str]) -> str:
-    """Of which version the `rows` of each searcher are, and whether it has another by now."""
+    """Words for the version that the `rows` of each searcher are of, and whether it has another by now."""
     names: dict[tuple[str | None, bool], dict[str, None]] = {}
     for row in rows:
         outdated = row["version"] != version_of(row["searcher"])

@@ -13,29 +13,29 @@ NOTHING = "-"
 
 
 def in_trials(estimate: Estimate, most: int) -> str:
-    """Such as `17 [12, 25]`; what was not reached within `most` trials is `>100`."""
+    """An estimate such as `17 [12, 25]`; what was not reached within `most` trials is `>100`."""
     return _with_interval(estimate, lambda value: f"{value:.3g}" if math.isfinite(value) else f">{most}")
 
 
 def in_times(estimate: Estimate) -> str:
-    """Such as `1.34 [1.29, 1.38]`, for ratios."""
+    """An estimate of a ratio, such as `1.34 [1.29, 1.38]`."""
     return _with_interval(estimate, lambda value: f"{value:.2f}" if math.isfinite(value) else "inf")
 
 
 def in_bound(baseline_seconds: float, bound_seconds: float) -> str:
-    """Such as `1.43`: the speed-up over the baseline that no strategy reaches; `-` where nothing bounds it."""
+    """The speed-up over the baseline that no strategy reaches, such as `1.43`; `-` where nothing bounds it."""
     return f"{baseline_seconds / bound_seconds:.2f}" if bound_seconds > 0 else NOTHING
 
 
 def in_percent(estimate: Estimate) -> str:
-    """Such as `12.1 % [10.3, 14.2]`, for shares."""
+    """An estimate of a share, such as `12.1 % [10.3, 14.2]`."""
     if math.isnan(estimate.value):
         return NOTHING
     return f"{_tenths(estimate.value)} % [{_tenths(estimate.low)}, {_tenths(estimate.high)}]"
 
 
 def in_seconds(estimate: Estimate) -> str:
-    """Such as `120 s [90, 140]`."""
+    """An estimate of seconds, such as `120 s [90, 140]`."""
     if math.isnan(estimate.value):
         return NOTHING
     value, low, high = (f"{each:.3g}" if math.isfinite(each) else "never" for each in _ends(estimate))

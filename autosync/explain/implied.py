@@ -13,7 +13,7 @@ ASSUMED_CORES = 4.0
 
 
 def implied_cluster(strategy: Strategy) -> ClusterSpec:
-    """As few nodes, workers and GPUs as hold every replica and server. Raises `SpecError` for no device's name."""
+    """The cluster of the fewest nodes, workers and GPUs for all devices. Raises `SpecError` for no device's name."""
     names = [*strategy.replicas, *_servers(strategy)]
     devices = [Device.parse(name) for name in names]
     nodes = dict.fromkeys(device.node for device in devices)

@@ -20,7 +20,7 @@ NAMED = 3
 
 
 def explained(subject: Subject) -> Iterator[str]:
-    """Every line for a terminal, without colours."""
+    """Every line of the explanation for a terminal, without colours."""
     yield f"Strategy {subject.strategy.digest} on {len(subject.strategy.replicas)} replicas"
     yield from subject.notes
     yield model_in_words(subject.model)

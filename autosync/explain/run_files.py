@@ -30,7 +30,7 @@ class Run:
         return ClusterSpec.from_json(self._document["cluster"]) if self._document else None
 
     def records(self) -> list[RuntimeRecord]:
-        """Those of the run's model, or all there are without a run. Raises `DatasetError`."""
+        """The records of the run's model, or all there are without a run. Raises `DatasetError`."""
         if self.data is None:
             return []
         from autosync.dataset import RecordStore  # pyarrow

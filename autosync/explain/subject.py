@@ -19,7 +19,7 @@ __all__ = ["Sources", "Subject", "find_subject"]
 
 @dataclass(frozen=True)
 class Sources:
-    """Where to look, as given on the command line: only the strategy's file must be.
+    """The files and the model to look in, as given on the command line; only the strategy's file must be.
 
     `capture_seconds` are what capturing `model` may take, where it is the user's own.
     """
@@ -48,7 +48,7 @@ class Subject:
 
 
 def find_subject(sources: Sources) -> Subject:
-    """Raises `AutosyncError` with one sentence when something is missing or does not fit."""
+    """The subject that `sources` name. Raises `AutosyncError` with one sentence when something is missing or unfit."""
     strategy = _read_strategy(sources.strategy)
     stated = read_cluster_file(sources.cluster) if sources.cluster is not None else None  # capturing takes far longer
     run = find_run(sources.result, sources.strategy.parent)

@@ -43,7 +43,7 @@ class Points:
 
 @dataclass(frozen=True)
 class Note:
-    """Why a section has nothing to show."""
+    """A note on why a section has nothing to show."""
 
     text: str
     kind: str = "note"
@@ -59,7 +59,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Row:
-    """One cell a column; `strong` for the one that matters, `colour` (a name of `COLOURS`) for a mark in front."""
+    """One cell a column; `strong` is for the row that matters, `colour` (a name of `COLOURS`) for a mark in front."""
 
     cells: tuple[str, ...]
     strong: bool = False
@@ -68,7 +68,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """`caption` says how to read it, and what its intervals are; with `folded`, it is shown on a click on that text."""
+    """`caption` says how to read it, and what its intervals are; `folded`, if given, is a text to click to show it."""
 
     columns: tuple[Column, ...]
     rows: Sequence[Row]
@@ -87,7 +87,7 @@ class Drawing:
 
 @dataclass(frozen=True)
 class Picture:
-    """`name` is its file's, `alt` what those hear who do not see it; `caption` as a table's. Drawn once a width."""
+    """A picture, drawn once a width: `name` is its file's, `alt` for who does not see it, `caption` as a table's."""
 
     name: str
     alt: str
@@ -98,7 +98,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Facts:
-    """Names, each with what there is to say."""
+    """Names, each with what there is to say of it."""
 
     pairs: Sequence[tuple[str, str]]
     kind: str = "facts"
@@ -134,7 +134,7 @@ class Headline:
 
 @dataclass(frozen=True)
 class Section:
-    """`key` is its address in the page, and `short` its name where there is little room."""
+    """A section of a page: `key` is its address there, and `short` its name where there is little room."""
 
     key: str
     title: str

@@ -1,4 +1,4 @@
-"""Several runs beside each other: what each found, and their curves; over one another where they can be compared."""
+"""Several runs beside each other: what each found, and their curves, over one another where they can be compared."""
 
 from __future__ import annotations
 
@@ -42,24 +42,24 @@ class Standing:
 
     @property
     def is_gain(self) -> bool:
-        """Whether what was found is returned; else the best baseline is."""
+        """Whether a strategy that was found is returned, and not the best baseline."""
         return bool(self.run.verdict and self.run.verdict["beyond_noise"])
 
     @property
     def speedup(self) -> float | None:
-        """1 where the baseline is returned."""
+        """The speed-up of what is returned, which is 1 for the baseline; None without a verdict."""
         if not self.run.verdict:
             return None
         return float(self.run.verdict["speedup"]) if self.is_gain else 1.0
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """None where the baseline is returned: it was not measured against itself."""
+        """The interval of the speed-up; None where the baseline is returned, which was not measured against itself."""
         return self.found[1] if self.found and self.is_gain else None
 
     @property
     def found(self) -> tuple[float, tuple[float, float]] | None:
-        """With its 95 % interval; None where nothing that was found was in the finals."""
+        """Speed-up of the best that was found, with its 95 % interval; None where nothing of that was in the finals."""
         verdict = self.run.verdict
         if not verdict or verdict["candidate"] is None:
             return None
@@ -72,7 +72,7 @@ class Standing:
         return (self.winner.median_seconds if self.winner else None) or math.inf
 
     def _contender(self, digest: str | None) -> Contender | None:
-        """By the finals; before there were any, by its first complete trial."""
+        """The contender by the finals, or by its first complete trial where there were none."""
         known = next((each for each in self.findings.contenders if each.digest == digest), None)
         first = next(
             (each for each in self.run.trials if each.strategy.digest == digest and each.outcome == "ok"), None
@@ -82,18 +82,18 @@ class Standing:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Runs as they were named; each has a title of its own."""
+    """Runs as they were named, each with a title of its own."""
 
     standings: Sequence[Standing]
 
     @property
     def is_of_one_cell(self) -> bool:
-        """Whether all have one model and one cluster, so that their step times can be compared."""
+        """Whether all runs have one model and one cluster, so that their step times can be compared."""
         return not self.differ_in
 
     @property
     def differ_in(self) -> str:
-        """Why step times do not compare, such as `models`; empty where they do."""
+        """What keeps step times from being compared, such as `models`; empty where nothing does."""
         runs = [each.run for each in self.standings]
         kinds = ["models"] if len({each.model_digest for each in runs}) > 1 else []
         if len({each.cluster.digest for each in runs}) > 1:
@@ -103,7 +103,7 @@ class Comparison:
 
 
 def standings_of(runs: Sequence[Run]) -> Comparison:
-    """Runs in directories that are called the same are told apart by the folders above them."""
+    """The runs to compare. Directories that are called the same are told apart by the folders above them."""
     paths = [run.directory.resolve() for run in runs]
     are_apart = len({path.name for path in paths}) == len(paths)
     titles = [path.name if are_apart else f"{path.parent.name}/{path.name}" for path in paths]
@@ -111,7 +111,7 @@ def standings_of(runs: Sequence[Run]) -> Comparison:
 
 
 def write_comparison(comparison: Comparison, out: Path) -> Path:
-    """Write the page that compares them. Raises `AutosyncError` when it cannot be written."""
+    """Write the page that compares the runs. Raises `AutosyncError` when it cannot be written."""
     page = Page(
         _headline(comparison),
         [_winners(comparison), _curves(comparison)],

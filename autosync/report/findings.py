@@ -29,7 +29,7 @@ from autosync.spec import RuntimeRecord, Strategy, strategy_faults
 __all__ = ["Findings", "Point"]
 
 SEED = 0
-"""Of every bootstrap: the same run gives the same report."""
+"""The seed of every bootstrap, so that the same run gives the same report."""
 
 
 @dataclass(frozen=True)
@@ -48,20 +48,20 @@ class Point:
 
     @property
     def is_searched(self) -> bool:
-        """Whether a searcher chose it: no baseline, and nothing that was only timed again."""
+        """Whether a searcher chose it: it is no baseline, and was not only timed again."""
         return self.record.purpose == "search"
 
 
 @final
 @dataclass(frozen=True)
 class Findings:
-    """All is worked out when it is first asked for, and is None or empty where the run does not say."""
+    """What follows from a run, worked out when it is first asked for; None or empty where the run does not say."""
 
     run: Run
 
     @cached_property
     def noise(self) -> Noise:
-        """By all timings of strategies that were timed several times, in the search and in the finals."""
+        """The noise, by all timings of strategies that were timed several times, in the search and in the finals."""
         return noise_of(self.run.trials, [*self.run.trials, *self.run.finals])
 
     @cached_property
@@ -100,7 +100,7 @@ class Findings:
 
     @cached_property
     def nearest(self) -> Nearest | None:
-        """The hand-written strategy that is nearest to the winner."""
+        """The baseline that is nearest to the winner."""
         if self.winner is None or self.run.model is None:
             return None
         return nearest_baseline(self.winner, self.run.model, self.run.cluster)
@@ -119,7 +119,7 @@ class Findings:
 
     @cached_property
     def qualities(self) -> dict[str, Quality]:
-        """How good predictions were: of all that was searched, of each architecture's, and of the baselines."""
+        """The quality of predictions for all that was searched, for each architecture in it, and for the baselines."""
         searched = [each for each in self.points if each.is_searched]
         groups = {"all that was searched": searched}
         for each in searched:
@@ -131,7 +131,7 @@ class Findings:
 
     @cached_property
     def importances(self) -> list[Importance]:
-        """Of every strategy that was timed, by its trial."""
+        """The importance of factors among all strategies that were timed, by their trials."""
         timed = [each.record for each in self.points if each.record.median_seconds is not None]
         if not timed:
             return []

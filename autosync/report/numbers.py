@@ -18,13 +18,13 @@ __all__ = [
 ]
 
 NOTHING = "\N{EN DASH}"
-"""Where there is no number."""
+"""What stands where there is no number."""
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 
 
 def interval_ms(interval: tuple[float, float] | None) -> str:
-    """Two ends in milliseconds, given in seconds."""
+    """The two ends of an interval in milliseconds, which is given in seconds."""
     return f"{interval[0] * 1e3:.1f} to {milliseconds(interval[1])}" if interval else NOTHING
 
 
@@ -47,5 +47,5 @@ def percent_interval(low: float, high: float, digits: int = 0) -> str:
 
 
 def rate(gbit_per_s: float) -> str:
-    """Three digits, without an exponent: 0.189, 9.2, 23.6, 1240."""
+    """A rate in three digits, without an exponent: 0.189, 9.2, 23.6, 1240."""
     return f"{float(f'{gbit_per_s:.3g}'):g}"

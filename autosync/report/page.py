@@ -23,12 +23,12 @@ __all__ = ["Page", "write_page"]
 DOTS_PER_INCH = 160
 UNITS = r"(?:%|ms|s|min|h|B|kB|MB|GB|\N{MULTIPLICATION SIGN})"
 TOGETHER = re.compile(rf"(?<=\d) (?={UNITS}(?:\W|$))|(?<=\bn) (?==)|(?<=\bn =) ")
-"""The spaces at which no line may end: before a unit, and in n = 12."""
+"""The spaces at which no line may end: those before a unit, and in n = 12."""
 
 
 @dataclass(frozen=True)
 class Page:
-    """`kicker` stands under the title, `footer` at the end."""
+    """A page: `kicker` stands under the title, `footer` at the end."""
 
     headline: Headline
     sections: Sequence[Section]
@@ -93,17 +93,17 @@ def _rendered(page: Page, drawn: dict[str, Markup]) -> str:
 
 
 def _unbroken(text: str) -> str:
-    """Text whose numbers stay on a line with their units, and whose speed-ups stay whole."""
+    """The text, with numbers kept on a line with their units, and speed-ups kept whole."""
     return TOGETHER.sub("\N{NO-BREAK SPACE}", text).replace("speed-up", "speed\N{NON-BREAKING HYPHEN}up")
 
 
 def _breakable(text: str) -> Markup:
-    """Text that may be broken behind slashes and underscores, of which names of variables have many."""
+    """The text, which may be broken behind slashes and underscores: names of variables have many of them."""
     return Markup(re.sub("([/_])", r"\1<wbr>", str(escape(text))))
 
 
 def _colours() -> str:
-    """Variables of the style sheet: paper and light screens have the light ones."""
+    """Variables of the style sheet; paper and light screens have the light ones."""
     light = " ".join(f"--{each.name}: {each.light};" for each in COLOURS)
     dark = " ".join(f"--{each.name}: {each.dark};" for each in COLOURS)
     return f":root {{ {light} }}\n@media screen and (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}"

@@ -54,14 +54,14 @@ SERIES = (
     Colour("grey", "#6a737d", "#a3adb8"),
 )
 RUN_COLOURS = (INK, SERIES[4], SERIES[5])
-"""Of runs beside each other: none is that of an architecture."""
+"""Colours of runs beside each other, none of which is that of an architecture."""
 
 COLOURS = (INK, MUTED, FAINT, GRID, PAPER, *SERIES)
 
 
 @dataclass(frozen=True)
 class Look:
-    """What tells a kind from the others: colour and marker say the same twice."""
+    """What tells one kind from the others: a colour and a marker, which say the same."""
 
     colour: Colour
     marker: str
@@ -78,13 +78,13 @@ ARCHITECTURE_LOOKS: Mapping[str, Look] = MappingProxyType(
 
 
 def look_of(architecture: str | None) -> Look:
-    """That of an architecture; a neutral one where it is not known."""
+    """The look of an architecture; a neutral one where it is not known."""
     return ARCHITECTURE_LOOKS.get(architecture or "", Look(MUTED, "o"))
 
 
 @dataclass(frozen=True)
 class Width:
-    """A picture is drawn once for screens and paper, and once for phones, in `inches`."""
+    """A width in `inches`: a picture is drawn once for screens and paper, and once for phones."""
 
     name: str
     inches: float

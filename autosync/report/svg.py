@@ -52,7 +52,7 @@ def _add_tooltips(root: ET.Element, tooltips: Mapping[str, Sequence[str]]) -> No
 
 
 def _make_its_own(element: ET.Element, name: str) -> None:
-    """Identities that no other picture has, plain links, short numbers, and colours and fonts that the page decides."""
+    """Give it identities that no other picture has, plain links, short numbers, and colours and fonts from the page."""
     given = dict(element.attrib)
     if LINK in given:
         given["href"] = given.pop(LINK)

@@ -22,7 +22,7 @@ Point: TypeAlias = tuple[int, ...]
 @final
 @dataclass(frozen=True)
 class Dimension:
-    """Something to decide: `choices` of them, numbered from 0. With `ordered`, near numbers are near decisions."""
+    """One decision with `choices`, numbered from 0. If it is `ordered`, near numbers are near decisions."""
 
     name: str
     choices: int
@@ -34,12 +34,12 @@ class Encoding(Protocol):
 
     @property
     def suffix(self) -> str:
-        """What the name of a searcher on it ends in."""
+        """The ending of the names of searchers that use this encoding."""
         ...
 
     @property
     def dimensions(self) -> tuple[Dimension, ...]:
-        """Those with more than one choice."""
+        """The dimensions with more than one choice."""
         ...
 
     def point(self, strategy: Strategy) -> Point:
@@ -56,7 +56,7 @@ class Encoding(Protocol):
 
 
 def drawn_point(dimensions: Sequence[Dimension], rng: random.Random) -> Point:
-    """Uniform in each dimension."""
+    """A point drawn uniformly in each dimension."""
     return tuple(rng.randrange(each.choices) for each in dimensions)
 
 
@@ -69,7 +69,7 @@ def neighbour(dimensions: Sequence[Dimension], point: Point, rng: random.Random)
 
 
 def as_columns(dimensions: Sequence[Dimension], points: Sequence[Point]) -> npt.NDArray[np.float64]:
-    """float64 (n, columns): an ordered dimension is a column from 0 to 1, another one a column a choice.
+    """The points as float64 (n, columns): one column from 0 to 1 for an ordered dimension, else one for each choice.
 
     Two choices of an unordered dimension are a distance of 1 apart, as the ends of an ordered one are.
     """

@@ -30,7 +30,7 @@ Floats = npt.NDArray[np.float64]
 
 MOST_CANDIDATES = 1000
 KEPT_POINTS = 1000
-"""Of strategies met last, since those of a small space are met at each choice."""
+"""The most strategies whose points are kept, those met last: those of a small space are met at each choice."""
 
 LEAST_DEVIATION = 1e-6
 GROWTH = 1.2
@@ -67,7 +67,7 @@ class GaussianProcessChooser:
         return candidates[int(np.lexsort((means, -gains))[0])]
 
     def _likeliest(self, points: Floats, log_seconds: Floats) -> Any:
-        """The kernel with the hyperparameters that go with the first of so many observations."""
+        """The kernel with the likeliest hyperparameters given the first `_settled` observations."""
         count = _settled(len(log_seconds))
         known = points[:count].tobytes() + log_seconds[:count].tobytes()
         if self._kernel[0] != known:
@@ -75,7 +75,7 @@ class GaussianProcessChooser:
         return self._kernel[1]
 
     def _candidates(self, known: Known, rng: random.Random) -> list[Strategy]:
-        """New strategies, in random order, so that no order decides between points alike."""
+        """New strategies in random order, so that no order decides between equal points."""
         left = known.ledger.left()
         if left is None:
             timed = sorted(known.observations, key=lambda each: each.median_seconds)

@@ -23,7 +23,7 @@ MOST_SHARDS = 40
 
 
 def independent_sample(space: SearchSpace, rng: random.Random) -> Strategy:
-    """A strategy drawn so, and then brought into the space with as little change as it takes."""
+    """A strategy drawn by that sampler, and then brought into the space with as little change as it takes."""
     domains = space.domains.each
     cuts = [_drawn_cut(domain, rng) for domain in domains]
     shards_of = [range(cut.shards if cut else 1) for cut in cuts]
@@ -58,10 +58,10 @@ def _is_reduced(domain: Domain, rng: random.Random) -> bool:
 
 
 def _placed(space: SearchSpace, reduced: Sequence[Sequence[bool]], rng: random.Random) -> dict[tuple[int, int], str]:
-    """A server for each shard on one, by variable and shard: "sorted_christy".
+    """The server of each shard that has one, by variable and shard, chosen as "sorted_christy" does.
 
-    The largest first, each drawn from the softmax of how many bytes a server lacks of its share; since these are
-    bytes, that is nearly always the one that lacks most.
+    The largest shards come first. Each server is drawn from the softmax of how many bytes it lacks of its share;
+    since these are bytes, that is nearly always the one that lacks most.
     """
     devices = space.domains.devices
     parts = [
@@ -83,7 +83,7 @@ def _placed(space: SearchSpace, reduced: Sequence[Sequence[bool]], rng: random.R
 
 
 def _shares(space: SearchSpace, devices: Sequence[str], total_bytes: float) -> dict[str, float]:
-    """What each server should hold: in proportion to the rate of its node's slowest link."""
+    """Bytes that each server should hold: in proportion to the rate of its node's slowest link."""
     rates = {}
     for device in devices:
         node = device.rpartition("/")[0]
@@ -96,9 +96,9 @@ def _shares(space: SearchSpace, devices: Sequence[str], total_bytes: float) -> d
 def _grouped(
     domains: Sequence[Domain], reduced: Sequence[Sequence[bool]], rng: random.Random
 ) -> dict[tuple[int, int], int]:
-    """A bucket for each all-reduced shard: "ordered_balanced".
+    """The bucket of each all-reduced shard, chosen as "ordered_balanced" does.
 
-    In graph order, a new one whenever the last has reached its share of the bytes.
+    In graph order, a new bucket begins whenever the last has reached its share of the bytes.
     """
     parts = [
         (domain.gradient_bytes / len(own), index, shard)

@@ -27,7 +27,7 @@ ALL_SERVED, ALL_REDUCED, BIG_SERVED, BIG_REDUCED, SPARSE_SERVED = KINDS = (
 @final
 @dataclass(frozen=True)
 class Setting:
-    """`kind` says which variables go on servers, those of `big_bytes` being big.
+    """A value for each knob. `kind` says which variables go on servers; those of `big_bytes` or more are big.
 
     Buckets close at `bucket_bytes`, in the order in which gradients are ready; a variable of `cut_bytes` or more is cut
     into a shard a server; `servers` devices are used, balanced by bytes.
@@ -137,7 +137,7 @@ def _kind(served: Sequence[Domain], reduced: Sequence[Domain]) -> str:
 
 
 def _boundary(served: Sequence[Domain], reduced: Sequence[Domain]) -> float:
-    """Bytes between the two kinds' means, on a logarithmic scale."""
+    """Bytes halfway between the means of both kinds, on a logarithmic scale."""
     if not served or not reduced:
         return math.inf
     return math.sqrt(_mean_bytes(served) * _mean_bytes(reduced))

@@ -36,7 +36,7 @@ class _Knob:
     ordered: bool
 
     def number_of(self, value: object) -> int:
-        """The number of `value`; of the nearest on a logarithmic scale where it is a size, else the first."""
+        """The number of `value`; for a size that has none, of the nearest on a logarithmic scale; else the first."""
         if value in self.values:
             return self.values.index(value)
         if not self.ordered or not isinstance(value, int | float):
@@ -49,7 +49,7 @@ class _Knob:
 
 @final
 class Knobs:
-    """Seven knobs; those with one choice in a space are no dimensions."""
+    """Seven knobs; a knob with one choice in a space is no dimension."""
 
     suffix = "-knobs"
 
@@ -83,7 +83,7 @@ class Knobs:
 
     @cached_property
     def _fixed(self) -> dict[str, object]:
-        """What is no choice here."""
+        """The values of the knobs that have no choice here."""
         return {each.name: each.values[0] for each in self._all if len(each.values) == 1}
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Rivals by their name. The libraries they need are an extra, imported only for the rival that was asked for."""
+"""Rivals by their name. The libraries that a rival needs are an extra, imported only when that rival is asked for."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ RIVALS = ("original", "tpe", "tpe-knobs", "gp", "gp-knobs")
 """The original's sampler; TPE and Bayesian optimization, each on every variable's decision or on a few knobs."""
 
 NEEDED = {"tpe": ("optuna", "Optuna"), "gp": ("sklearn", "scikit-learn")}
-"""By the beginning of a rival's name: the module it imports, and what that is called."""
+"""The module that a rival imports, and what its library is called, by the beginning of the rival's name."""
 
 
 def check_installed(name: str) -> None:
-    """Raises `AutosyncError` when the rival called `name` needs what is not installed."""
+    """Raise `AutosyncError` when the rival called `name` needs what is not installed."""
     module, library = NEEDED.get(name.partition("-")[0], ("", ""))
     if module and find_spec(module) is None:
         raise AutosyncError(
@@ -51,7 +51,7 @@ def make_rival(
 
 
 def make_chooser(name: str, space: SearchSpace) -> Chooser:
-    """What chooses for the rival called `name`, which is one that goes on one by one.
+    """The chooser of the rival called `name`, which is one that chooses its strategies one by one.
 
     Raises `AutosyncError` when the library that it needs is not installed.
     """

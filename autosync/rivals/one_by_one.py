@@ -1,4 +1,4 @@
-"""A searcher that asks a chooser for each strategy by itself, with all that is known by then."""
+"""A searcher that asks a chooser for one strategy at a time, with all that is known by then."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TRIES = 4
 @final
 @dataclass(frozen=True)
 class Known:
-    """What a choice may go by: the answers to the first proposals, and that the others `under_way` were made."""
+    """What a choice may depend on: the answers to the first proposals, and that the others `under_way` were made."""
 
     ledger: Ledger
     observations: Sequence[Observation]
@@ -36,7 +36,7 @@ class Known:
 
 
 class Chooser(Protocol):
-    """What a general tuner is here: it depends on what is known and on `rng`, and on nothing it has seen before."""
+    """A general tuner as it is here: it depends on what is known and on `rng`, and on nothing it has seen before."""
 
     name: str
 
@@ -91,7 +91,7 @@ class OneByOneSearch:
         return self._ledger.claim(Proposal(strategy, label))
 
     def _suggestion(self, known: Known, rng: random.Random) -> Strategy | None:
-        """What the chooser wants, if it is new."""
+        """The strategy that the chooser wants, if it is new."""
         if len(known.observations) < STARTUP or self._ledger.left() == []:
             return None
         for _ in range(TRIES):

@@ -41,13 +41,13 @@ Expression = tuple[object, ...]
 """How a variable is cut, and for each shard who adds up and how it is sent, but not where."""
 
 MOST_DRAWS = 11
-"""Times as many samples as survivors are wanted, after which a round makes do with those it has."""
+"""Samples, over the survivors that are wanted, after which a round makes do with those it has."""
 
 
 @final
 @dataclass(frozen=True)
 class OriginalOptions:
-    """The least that its data's folder names tell of: 20 of 100, with a weight of 0.3."""
+    """The least that the folder names of the original's data tell of: 20 of 100, with a weight of 0.3."""
 
     explored: int = 100
     picked: int = 20
@@ -145,7 +145,7 @@ class OriginalSearch:
         return chosen, np.array([kept[each] for each in chosen])
 
     def _drawn(self, count: int, rng: random.Random) -> list[Strategy]:
-        """Those of `count` samples that are new, each once."""
+        """The new ones among `count` samples, each once."""
         samples = dict.fromkeys(independent_sample(self._ledger.space, rng) for _ in range(count))
         return [each for each in samples if self._ledger.is_new(each)]
 
@@ -156,7 +156,7 @@ class OriginalSearch:
 
 
 def _diverse(candidates: Sequence[Strategy], scores: Floats, options: OriginalOptions) -> list[int]:
-    """Indices picked greedily: low scores, and decisions that none picked before has."""
+    """Indices picked greedily: low scores, and decisions that no strategy picked before has."""
     standard = scores / max(float(scores.std()), 1e-9)
     expressions = [_expressions(each) for each in candidates]
     met: list[set[Expression]] = [set() for _ in expressions[0]]

@@ -16,7 +16,7 @@ __all__ = ["PerVariable"]
 LEADERS = 5
 
 Looks = tuple[int, int, int]
-"""Of one variable: the number of its synchronizer, of its cut, and whether (1) it begins a bucket."""
+"""One variable's choices: the number of its synchronizer, that of its cut, and 1 if it begins a bucket, else 0."""
 
 
 @final
@@ -66,7 +66,7 @@ class PerVariable:
         return [*near, *(self._space.sample(rng) for _ in range(self._count - len(near)))]
 
     def _all_dimensions(self) -> Iterator[Dimension]:
-        """Three a variable, in the order of `Looks`."""
+        """Three dimensions a variable, in the order of `Looks`."""
         for domain, options in zip(self._domains, self._options, strict=True):
             name = domain.variable.name
             yield Dimension(f"{name} by", len(options), ordered=False)
@@ -77,7 +77,7 @@ class PerVariable:
         return self._domains[index].variable
 
     def _looks(self, strategy: Strategy) -> list[Looks]:
-        """What each variable looks like in `strategy`, in the domains' order."""
+        """The choices that describe each variable in `strategy` best, in the domains' order."""
         looks: dict[int, Looks] = {}
         last: dict[Synchronizer, int] = {}
         for index in self._ready:
@@ -91,7 +91,7 @@ class PerVariable:
         return [looks[index] for index in range(len(self._domains))]
 
     def _number_of(self, index: int, shard: Synchronizer) -> int:
-        """The option that `shard` is, or the first that is most like it."""
+        """The number of the option that `shard` is, or of the first that is most like it."""
 
         def unlike(number: int) -> tuple[bool, ...]:
             option = self._options[index][number]

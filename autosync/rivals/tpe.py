@@ -26,7 +26,7 @@ __all__ = ["TpeChooser"]
 
 @final
 class TpeChooser:
-    """A study holds what was timed, as points, with log seconds; it is kept while that only grows."""
+    """Chooses by a study, which holds what was timed as points with log seconds, and is kept while that only grows."""
 
     def __init__(self, encoding: Encoding) -> None:
         self.name = f"tpe{encoding.suffix}"
@@ -49,14 +49,14 @@ class TpeChooser:
             sampler = optuna.samplers.TPESampler(
                 n_startup_trials=STARTUP, multivariate=True, constant_liar=True, seed=rng.randrange(2**32)
             )
-        # The sampler is asked itself: a study works out what its trials have in common before each of its own.
+        # The sampler is asked directly: a study would work out what its trials have in common before each of its own.
         trial = study.ask()
         params = sampler.sample_relative(study, study.get_trials(deepcopy=False)[trial.number], self._distributions)
         study.tell(trial, state=TrialState.FAIL)  # what comes of it is added as the point that was timed in the end
         return self._encoding.strategy(tuple(params[name] for name in self._distributions))
 
     def _study_of(self, observations: Sequence[Observation], under_way: Sequence[Strategy]) -> optuna.Study:
-        """A study of these; with some under way a new one, since a study cannot forget them."""
+        """A study of these observations; with strategies under way a new one, since a study cannot forget them."""
         wanted = [(each.strategy.digest, each.median_seconds) for each in observations]
         if self._study is None or wanted[: len(self._known)] != self._known:
             self._study, self._known = _new_study(), []

@@ -25,11 +25,11 @@ __all__ = ["command", "main"]
 
 REFUSED = 2
 PLAIN_WIDTH = 130
-"""Columns where output does not go to a terminal."""
+"""Columns of output that does not go to a terminal."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; its exit status. What was asked wrongly is one sentence on stderr."""
+    """Run the command, and return its exit status. What was asked wrongly is told in one sentence on stderr."""
     try:
         return int(command.main(arguments, prog_name="python -m autosync.runs", standalone_mode=False) or 0)
     except click.ClickException as error:

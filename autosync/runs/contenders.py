@@ -42,7 +42,7 @@ class Contender:
 
 
 def strategy_name(label: str, digest: str, purpose: str, changes_statistics: bool = False) -> str:
-    """A baseline by its label; one that was found, which shares its label, with the beginning of its digest."""
+    """The name of a strategy: a baseline's label; for one that was found, its label and the start of its digest."""
     found = "" if purpose == "baseline" else f" {digest[:8]}"
     return marked(label + found, changes_statistics)
 
@@ -69,7 +69,7 @@ def contender_of(trial: RuntimeRecord) -> Contender:
 
 
 def contenders_of(run: Run) -> list[Contender]:
-    """Those of a run: by its records, or, where these are gone, by its result."""
+    """The contenders of a run: by its records, or, where these are gone, by its result."""
     if run.trials:
         return contenders(run.trials, run.finals)
     return [_from_json(each) for each in (run.result or {}).get("strategies", ())]

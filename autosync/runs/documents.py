@@ -1,4 +1,4 @@
-"""The small files of a run, each refused in one sentence that names it when it is not what a run leaves."""
+"""The small files of a run. Each is refused in one sentence that names it when it is not what a run leaves."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ MAY_BE_THERE: dict[str, type] = {"options": dict, "asked": dict}
 ASKED: dict[str, type] = {"command": str, "trials": int, "time_budget_seconds": float, "rounds": int, "space": dict}
 SPACE: dict[str, type] = {"name": str, "log10_size": float, "decided_variables": int, "effective_dimension": float}
 LONGEST_TEXT = 4000
-"""Of a run's name and its options, which are names and paths."""
+"""The most characters of a run's name and of its options, which are names and paths."""
 
 CALLED = {str: "a text", dict: "an object", list: "a list", float: "a number", int: "a whole number"}
 
 
 def run_document(directory: Path) -> dict[str, Any]:
-    """What was asked, by run.json. Raises `AutosyncError`."""
+    """What was asked, from run.json. Raises `AutosyncError`."""
     file = directory / "run.json"
     document = _read(file)
     for field in NEEDED:
@@ -50,7 +50,7 @@ def run_document(directory: Path) -> dict[str, Any]:
 
 
 def result_of(directory: Path) -> dict[str, Any] | None:
-    """What came out, by result.json; None before it did. Raises `AutosyncError`."""
+    """What came out, from result.json; None before it did. Raises `AutosyncError`."""
     file = directory / "result.json"
     document = document_in(file)
     if document is not None and (fault := result_fault(document)):
@@ -62,7 +62,7 @@ def result_of(directory: Path) -> dict[str, Any] | None:
 
 
 def state_of(directory: Path) -> dict[str, Any] | None:
-    """Where the search stands, by search.json; None before its first trial. Raises `AutosyncError`."""
+    """The state of the search, from search.json; None before its first trial. Raises `AutosyncError`."""
     file = directory / "search.json"
     document = document_in(file, STATE)
     if document is not None:
@@ -72,7 +72,7 @@ def state_of(directory: Path) -> dict[str, Any] | None:
 
 
 def strategy_of(directory: Path) -> Strategy | None:
-    """What is returned, by strategy.json; None before it is known. Raises `AutosyncError`."""
+    """The strategy that is returned, from strategy.json; None before it is known. Raises `AutosyncError`."""
     file = directory / "strategy.json"
     document = document_in(file)
     try:

@@ -1,4 +1,4 @@
-"""The runs in a folder, each in a line, from its small files alone."""
+"""The runs in a folder, each in a line, read from its small files alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from autosync.runs.run import is_run
 __all__ = ["RUNS", "Listed", "listed_runs", "run_called"]
 
 RUNS = Path("runs")
-"""Where the tuner keeps runs by default."""
+"""The folder in which the tuner keeps runs by default."""
 
 FINISHED, UNPROVEN, UNFINISHED, UNREADABLE = "finished", "no verdict", "unfinished", "unreadable"
 

@@ -14,13 +14,13 @@ LONGEST_FAULT = 120
 
 
 def result_schema() -> dict[str, Any]:
-    """JSON Schema, draft 2020-12; every field is described."""
+    """The JSON Schema, draft 2020-12; every field is described."""
     document: dict[str, Any] = json.loads((files("autosync.runs") / "result.schema.json").read_text(encoding="utf-8"))
     return document
 
 
 def result_fault(document: dict[str, Any]) -> str:
-    """What of `document` is not as the schema says; empty when all is."""
+    """What in `document` is not as the schema says; empty when all is."""
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import best_match
 

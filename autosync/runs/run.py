@@ -16,10 +16,10 @@ from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
 __all__ = ["REVERTED", "Run", "is_run", "read_run", "records_of"]
 
 REVERTED = "reverted: "
-"""How the label of a record begins that times the winner with one decision reverted, or with none beside those."""
+"""The beginning of labels of records that time the winner with one decision reverted, or with none beside those."""
 
 DATA = "data"
-"""Where the tuner keeps its records by default."""
+"""The folder in which the tuner keeps its records by default."""
 
 
 @dataclass(frozen=True)
@@ -40,12 +40,12 @@ class Run:
 
     @property
     def name(self) -> str:
-        """What its records call it."""
+        """The name that the run's records call it."""
         return str(self.document["name"])
 
     @property
     def title(self) -> str:
-        """What a person calls it: its directory."""
+        """The title by which a person knows it: its directory."""
         return self.directory.resolve().name
 
     @property
@@ -54,7 +54,7 @@ class Run:
 
     @property
     def asked(self) -> Mapping[str, Any]:
-        """What else was asked, and the space's size; empty for runs of before that was written down."""
+        """What else was asked, and the space's size; empty for runs from before that was written down."""
         return dict(self.document.get("asked", {}))
 
     @cached_property
@@ -76,12 +76,12 @@ class Run:
 
     @cached_property
     def here(self) -> tuple[RuntimeRecord, ...]:
-        """Records on the run's cluster; a run that went on with fewer nodes has others, too."""
+        """Records on the run's cluster; a run that went on with fewer nodes has others as well."""
         return tuple(each for each in self.records if each.cluster.digest == self.cluster.digest)
 
     @cached_property
     def trials(self) -> tuple[RuntimeRecord, ...]:
-        """The search proper, timings again within it too; a trial that was lost ran again, and does not count."""
+        """Trials of the search proper, timings again included; a trial that was lost ran again, and does not count."""
         return tuple(each for each in self.here if each.of_search and each.outcome != "lost")
 
     @cached_property
@@ -105,17 +105,17 @@ class Run:
 
     @cached_property
     def median_seconds(self) -> Mapping[str, float]:
-        """Of a step, by strategy's digest: the median over the medians of its complete trials of the search."""
+        """Median step seconds by strategy's digest: over the medians of its complete trials of the search."""
         return strategy_medians(self.trials)
 
     @property
     def trial_count(self) -> int:
-        """Trials of the search proper; as the result counts them where the records are gone."""
+        """The number of trials of the search proper, from the result where the records are gone."""
         return len(self.trials) or int((self.result or {}).get("trials", 0))
 
     @property
     def wall_seconds(self) -> float | None:
-        """What the run took, or has taken so far; None before its first trial."""
+        """Seconds that the run took, or has taken so far; None before its first trial."""
         return (self.result or {}).get("wall_seconds") or self.seconds_gone
 
     @property
@@ -124,7 +124,7 @@ class Run:
 
     @property
     def best_baseline_digest(self) -> str | None:
-        """Of the baseline that was compared, or, before the finals, of the one with the shortest step."""
+        """Digest of the baseline that was compared, or, before the finals, of the one with the shortest step."""
         if self.verdict:
             return str(self.verdict["baseline"])
         baselines = {each.strategy.digest for each in self.trials if each.purpose == "baseline"}
@@ -132,7 +132,7 @@ class Run:
 
     @property
     def winner_digest(self) -> str | None:
-        """Of the strategy that is returned, or, before the verdict, of the one with the shortest step."""
+        """Digest of the strategy that is returned, or, before the verdict, of the one with the shortest step."""
         if self.verdict:
             return str(self.verdict["winner"])
         return self._fastest(self.median_seconds)
@@ -143,7 +143,7 @@ class Run:
         return next(known, self.strategy if self.strategy and self.strategy.digest == digest else None)
 
     def _fastest(self, digests: Container[str]) -> str | None:
-        """The one of these with the least median over all its complete trials: a single one may have been lucky."""
+        """The digest with the least median over all complete trials: a single trial may have been lucky."""
         medians = {digest: seconds for digest, seconds in self.median_seconds.items() if digest in digests}
         return min(medians, key=medians.__getitem__, default=None)
 
@@ -177,9 +177,9 @@ def read_run(directory: Path, data: Path | None = None) -> Run:
 
 
 def records_of(directory: Path | None, document: Mapping[str, Any]) -> Path | None:
-    """Where the records of the run in `directory` are: where it kept them, or, for one that was moved, beside it.
+    """The folder with the records of the run in `directory`: where it kept them, or, if it was moved, beside it.
 
-    Else, or without a run, those that lie here; None if they are nowhere.
+    Else, or without a run, the folder of those that lie here; None if they are nowhere.
     """
     kept = Path(str(document.get("options", {}).get("data", DATA)))
     beside = [directory / DATA, directory.resolve().parent.parent / DATA] if directory else []

@@ -1,10 +1,10 @@
-"""Which candidates are worth timing: the simulator's forecast, corrected by what strategies alike really took.
+"""Choosing candidates worth timing by the simulator's predictions, corrected by what strategies alike really took.
 
-Notation: x is a strategy, f(x) the forecast of log step seconds, y(x) what was measured, t(x) how often. The residual
+Notation: x is a strategy, f(x) the predicted log step seconds, y(x) what was measured, t(x) how often. The residual
 y - f is a Gaussian process with mean m and covariance s^2 (r(x) r(x') k(x, x') + v / t(x) [x = x']), k as in
 `DecisionCoder.kernel` with length l. r is how sure the simulator says it is, relative to what it says of the measured
 strategies; 1 for one that does not say. l and v are the likeliest of a small grid, m and s^2 the likeliest given them:
-what a learned simulator misses is mostly noise, v large, and then its forecasts stand. With posterior mean mu and
+what a learned simulator misses is mostly noise, v large, and then its predictions stand. With posterior mean mu and
 standard deviation sd, a candidate is worth its expected improvement,
 
     E[max(0, b - z(x))] = (b - mu) Phi(u) + sd phi(u),   u = (b - mu) / sd,   b = the least mu of a measured strategy
@@ -12,7 +12,7 @@ standard deviation sd, a candidate is worth its expected improvement,
 for z what it takes but for noise (Jones, Schonlau, Welch: "Efficient Global Optimization", 1998, eq. 15). b is no
 measured time, of which the least is a lucky one (Picheny, Wagner, Ginsbourger: "A benchmark of kriging-based infill
 criteria for noisy optimization", 2013, section 3.1). A diverse batch is picked one by one: each pick lowers the
-uncertainty around it as if its forecast had come true (the "kriging believer" of Ginsbourger, Le Riche, Carraro, 2010).
+uncertainty around it as if it had proved true (the "kriging believer" of Ginsbourger, Le Riche, Carraro, 2010).
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ Floats = npt.NDArray[np.float64]
 
 LENGTHS = (0.1, 0.3, 1.0)
 NOISES = (0.02, 0.1, 0.5, 2.0, 8.0)
-"""Of a trial, over s^2."""
+"""Candidates for the variance of one trial's noise, over s^2: v in the module's head."""
 
 NOISES_OF_LEARNED = (2.0, 8.0)
-"""The same for a simulator that says how sure it is: it learned what it could from the same trials, and from a few of
-them noise is easily taken for more. Its spread holds that noise too: it tells who is surer, but not how sure."""
+"""The same for a simulator that says how sure it is: it has learned what it could from the same trials, and in a few of
+them noise is easily taken for more. Its spread holds that noise too: it tells of what it is surer, but not how sure."""
 
 PRIOR_SCALE = 0.2
 """Standard deviation of a residual, in log seconds, before enough is measured to estimate it."""
@@ -59,9 +59,9 @@ class Pick(NamedTuple):
 @final
 @dataclass(frozen=True)
 class Pool:
-    """Strategies with their forecast log step seconds, float64 (n,).
+    """Strategies with their predicted log step seconds, float64 (n,).
 
-    `spread`, where the simulator says, is the standard deviation of each forecast, in log seconds, float64 (n,).
+    `spread`, where the simulator says, is the standard deviation of each prediction, in log seconds, float64 (n,).
     """
 
     decisions: Decisions
@@ -70,7 +70,7 @@ class Pool:
 
     @classmethod
     def joined(cls, pools: Sequence[Pool]) -> Pool:
-        """All strategies of the pools, of which an empty one does not say whether it knows a spread."""
+        """The strategies of all pools. An empty pool has no say in whether spreads are known."""
         pools = [each for each in pools if len(each.forecast)] or pools
         decisions = Decisions.joined([each.decisions for each in pools])
         spreads = [each.spread for each in pools if each.spread is not None]
@@ -83,7 +83,7 @@ class Pool:
 
 @final
 class Residuals:
-    """What measured strategies tell of the simulator's errors elsewhere.
+    """What measured strategies tell of the simulator's errors on others.
 
     `log_seconds` is float64 (measured,), each the median of so many `timings`, 1 unless given.
     """
@@ -113,7 +113,7 @@ class Residuals:
             self.scale = max(self.scale, LEAST_SCALE)
 
     def _condition(self, residuals: Floats, length: float, noise: float) -> float:
-        """Take these settings; returns their log likelihood, maximal over mean and scale, up to a constant."""
+        """Take these settings; return their log likelihood, maximal over mean and scale, up to a constant."""
         count = len(residuals)
         self.length, self.noise = length, noise
         self._lower = cholesky(self._kernels[length] + np.diag(noise * self._shares_of_noise), lower=True)
@@ -130,7 +130,7 @@ class Residuals:
         return self._expected(pool, self._explained(pool))
 
     def promise(self, pool: Pool) -> Floats:
-        """Log seconds that each strategy may well reach: a standard deviation under the mean, float64 (n,)."""
+        """Log seconds that each strategy may well reach: one standard deviation below the mean, float64 (n,)."""
         explained = self._explained(pool)
         variances = np.maximum(self._relative(pool) ** 2 - (explained**2).sum(0), 0.0)
         optimistic: Floats = self._expected(pool, explained) - self.scale * np.sqrt(variances)
@@ -205,7 +205,7 @@ def best_batch(residuals: Residuals, pool: Pool, best: float | None, count: int,
 
 
 def expected_improvement(means: Floats, deviations: Floats, best: float) -> Floats:
-    """By how much each candidate is expected to lie under `best`, all in log seconds, float64 (n,)."""
+    """The gain expected of each candidate, which is how far it lies under `best`, all in log seconds, float64 (n,)."""
     z = (best - means) / deviations
     density = np.exp(-0.5 * z**2) / math.sqrt(2 * math.pi)
     gains: Floats = (best - means) * ndtr(z) + deviations * density

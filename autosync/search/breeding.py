@@ -35,7 +35,7 @@ class BreedingOptions:
 
     @property
     def most(self) -> int:
-        """Candidates of a round, at the most."""
+        """The most candidates that a round may have."""
         return self.founders + self.generations * self.children
 
 
@@ -90,5 +90,5 @@ def _child(space: SearchSpace, parents: Sequence[Strategy], rng: random.Random, 
 
 
 def _drawn(parents: Sequence[Strategy], rng: random.Random) -> Strategy:
-    """A parent, the better the likelier: the best of two draws. `parents` are best first."""
+    """A parent, drawn so that better ones are likelier: the best of two draws. `parents` are best first."""
     return parents[min(rng.randrange(len(parents)), rng.randrange(len(parents)))]

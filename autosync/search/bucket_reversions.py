@@ -1,4 +1,4 @@
-"""Reverting what is decided for buckets: by which algorithm, and which gradients share one."""
+"""Reverting what is decided for buckets: the algorithm of each, and which gradients share one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _Member:
 
 
 def bucket_reversions(contrast: Contrast) -> Iterator[tuple[str, dict[str, VariableStrategy]]]:
-    """What is decided instead, in words, with the decisions by variable."""
+    """Each reversion in words, with the decisions it makes, by variable."""
     members = list(_members(contrast))
     ours = _by(members, lambda member: member.ours.group)
     for bucket in ours.values():
@@ -48,7 +48,7 @@ def _members(contrast: Contrast) -> Iterator[_Member]:
 
 
 def _algorithm(contrast: Contrast, bucket: list[_Member]) -> Iterator[tuple[str, dict[str, VariableStrategy]]]:
-    """The bucket by the algorithm that most of its bytes have there; by a ring if they are not all-reduced there."""
+    """The bucket with the algorithm that the baseline has for most of its bytes; a ring if it all-reduces none."""
     here = bucket[0].ours.algorithm
     by_algorithm = _by([member for member in bucket if member.theirs], lambda m: m.theirs.algorithm if m.theirs else "")
     there = max(by_algorithm, key=lambda name: _bytes(by_algorithm[name]), default="ring")
@@ -59,7 +59,7 @@ def _algorithm(contrast: Contrast, bucket: list[_Member]) -> Iterator[tuple[str,
 
 
 def _taken_apart(contrast: Contrast, bucket: list[_Member]) -> Iterator[tuple[str, dict[str, VariableStrategy]]]:
-    """The bucket as the several that it is there; the largest part, and what is not all-reduced there, stays."""
+    """The bucket split as in the baseline; the largest part, and what the baseline does not all-reduce, stays."""
     parts = list(_by([m for m in bucket if m.theirs], lambda m: m.theirs.group if m.theirs else 0).values())
     if len(parts) < 2:
         return
@@ -74,7 +74,7 @@ def _taken_apart(contrast: Contrast, bucket: list[_Member]) -> Iterator[tuple[st
 
 
 def _put_together(contrast: Contrast, bucket: list[_Member]) -> Iterator[tuple[str, dict[str, VariableStrategy]]]:
-    """What is one bucket there and several here, in the largest of these; those it cannot share with stay."""
+    """Members of one bucket there and several here, all in the largest of these; those of another kind stay."""
     every = sorted(_by(bucket, lambda member: member.ours.group).values(), key=_bytes, reverse=True)
     parts = [part for part in every if _kind(contrast, part[0]) == _kind(contrast, every[0][0])]
     if len(parts) < 2:

@@ -1,4 +1,4 @@
-"""A winner beside a baseline: what its decisions on one variable are, here and there."""
+"""A winner beside a baseline: what each of them decides on one variable."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from autosync.spec import AllReduce, ModelSpec, Strategy, Synchronizer
 __all__ = ["Contrast", "named"]
 
 LARGE_SHARE = 0.1
-"""Of the bytes of all gradients: a variable with so many is a decision of its own."""
+"""Share of the bytes of all gradients from which on a variable is a decision of its own."""
 
 
 @final
@@ -25,7 +25,7 @@ class Contrast:
     baseline: Strategy
 
     def bytes(self, name: str) -> float:
-        """Bytes of one replica's gradient."""
+        """The bytes of one replica's gradient of the variable."""
         return self.model.by_name[name].gradient_bytes
 
     def is_large(self, name: str) -> bool:
@@ -46,13 +46,13 @@ class Contrast:
         return self.moved_up + 1 + max(theirs, default=0)
 
     def their_shard(self, name: str, index: int) -> Synchronizer:
-        """The baseline's shard of that index, or its first where it cuts the variable otherwise."""
+        """The baseline's shard of that index, or its first shard where the baseline cuts the variable otherwise."""
         shards = self.baseline.by_name[name].shards
         return shards[index] if len(shards) == len(self.winner.by_name[name].shards) else shards[0]
 
     @cached_property
     def hosts(self) -> dict[int, AllReduce]:
-        """For buckets of the baseline: the winner's bucket in which most bytes of its variables are."""
+        """The winner's bucket that holds most bytes of a baseline's bucket, by the group of the latter."""
         held: dict[int, dict[AllReduce, float]] = {}
         for each, index, ours in self.winner.shards():
             theirs = self.their_shard(each.variable, index)

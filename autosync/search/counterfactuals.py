@@ -1,6 +1,6 @@
 """Counterfactuals: a winner with one of its decisions reverted, to find out what that decision is worth.
 
-The decisions are those in which the winner differs from a hand-written strategy, grouped as a person would tell them
+The decisions are those in which the winner differs from a baseline, grouped as a person would tell them
 (`autosync.search.reversions`). Each is reverted alone; timed in turns with the winner, the ratio of the two times is
 what it is worth (`autosync.search.remeasure.speedup_interval`). Worths of several decisions do not multiply to the
 whole difference: decisions depend on each other.
@@ -31,7 +31,7 @@ __all__ = ["Counterfactual", "counterfactuals"]
 @final
 @dataclass(frozen=True)
 class Counterfactual:
-    """`strategy` is the winner but for one decision; `label` says what is decided instead, and what was.
+    """`strategy` is the winner with one decision reverted; `label` says what is decided instead, and what was.
 
     `gradient_bytes` are those of the variables it concerns; `predicted_worth` is its step time over the winner's, as
     the closed form has it before anything is fitted.
@@ -67,7 +67,7 @@ def counterfactuals(
 
 
 def _reverted(model: ModelSpec, winner: Strategy, baseline: Strategy) -> Iterator[tuple[Reversion, Strategy]]:
-    """Each decision with the strategy that reverts it, those left out that change nothing or repeat another."""
+    """Each decision with the strategy that reverts it, but for those that change nothing or repeat another."""
     met = {winner.digest}
     for reversion in reversions(model, winner, baseline):
         strategy = _applied(reversion, model, winner)
@@ -77,7 +77,7 @@ def _reverted(model: ModelSpec, winner: Strategy, baseline: Strategy) -> Iterato
 
 
 def _applied(reversion: Reversion, model: ModelSpec, winner: Strategy) -> Strategy:
-    """`winner` with the decisions of `reversion`; a bucket that would mix kinds falls apart into one of each."""
+    """`winner` with the decisions of `reversion`; a bucket that would mix kinds is split into one of each kind."""
     numbers: dict[tuple[object, ...], int] = {}
 
     def numbered(name: str, shard: Synchronizer) -> Synchronizer:

@@ -1,4 +1,4 @@
-"""What a search knows at the start of a round: who was timed, what that says of the simulator's errors, who leads."""
+"""What a search knows at the start of a round: what was timed, how far the simulator errs on it, and who leads."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Evidence"]
 @final
 @dataclass(frozen=True)
 class Evidence:
-    """Timed strategies, and the log step seconds, float64 (n,), that they are expected to take but for noise."""
+    """Timed strategies, and the log step seconds, float64 (n,), that they are expected to take without noise."""
 
     observations: Sequence[Observation]
     residuals: Residuals
@@ -41,5 +41,5 @@ class Evidence:
         return float(self.expected.min()) if len(self.expected) else None
 
     def leaders(self, count: int) -> list[Observation]:
-        """The strategies expected to be fastest, fastest first. A lucky timing alone makes none of them."""
+        """The strategies expected to be fastest, fastest first. A lucky timing alone makes no strategy a leader."""
         return [self.observations[place] for place in np.argsort(self.expected, kind="stable")[:count]]

@@ -37,7 +37,7 @@ class EvolutionOptions:
 
 @final
 class EvolutionSearch:
-    """Strategies that failed have no part in the population; stopped ones have their partial median.
+    """Strategies that failed have no part in the population; those that were stopped have their partial median.
 
     The i-th proposal depends on the seed, on i, and on the answers to all proposals before it but the last few.
     """

@@ -15,7 +15,7 @@ TRIES = 200
 
 
 def fresh_strategy(ledger: Ledger, draw: Callable[[], Strategy], rng: random.Random) -> Strategy | None:
-    """The first new strategy that `draw` gives; in a small space, else one of those left; None when none is."""
+    """The first new strategy that `draw` gives; else, in a small space, one of those left; None when there is none."""
     left = ledger.left()
     if left is not None and not left:
         return None

@@ -1,4 +1,4 @@
-"""Guided search: breed hundreds a round on a simulator, time the few that promise most, learn from what came back."""
+"""Guided search: breed hundreds a round on a simulator, time the few that promise most, learn from the records."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ Floats = npt.NDArray[np.float64]
 @final
 @dataclass(frozen=True)
 class GuidedOptions:
-    """After the `first_seeds` seeds of the least forecast, a round breeds candidates from the `leaders` best timed
-    strategies, and from seeds that are left while fewer were timed, and proposes `round_size` to time, of these and of
-    the seeds left.
+    """After the `first_seeds` seeds with the shortest predicted step, a round breeds candidates from the `leaders` best
+    timed strategies, and from seeds that are left while fewer were timed. It proposes `round_size` to time, of these
+    and the seeds left.
 
     Each pick is instead, with chance `explore_share`, a strategy sampled without regard to the simulator. Unless
     `diverse`, a round's picks are those of the largest expected improvement, however alike. Every `retime_every` rounds
@@ -60,8 +60,8 @@ class GuidedSearch:
     never: whoever wants all of them timed calls `ask_seeds` in time.
 
     The searcher owns `simulator` and fits it to all records at the start of a round. Before that it is asked about the
-    seeds alone, and what it said of them is kept. What it says may depend on the records of its last two fits, as that
-    of one that lags a fit behind; no state of it is kept, but who is restored repeats the last fit. One with a
+    seeds alone, and what it said of them is kept. What it says may depend on the records of its last two fits, where it
+    lags a fit behind; none of its state is kept, but a restored search repeats the last fit. A simulator with a
     `predict_with_spread` also says how sure it is.
     """
 
@@ -84,9 +84,9 @@ class GuidedSearch:
         self._queue: deque[Proposal] = deque()
         self._outlook = Outlook()
         self._foretold: dict[str, float] = {}
-        """Log step seconds of the seeds that were left when the round began, by digest."""
+        """Predicted log step seconds of the seeds that were left when the round began, by digest."""
         self._fitted = 0
-        """Proposals whose records the simulator was fitted to."""
+        """Number of proposals whose records the simulator was fitted to."""
 
     def ask(self, count: int) -> list[Proposal]:
         return self._asked(count, self._next)
@@ -133,7 +133,7 @@ class GuidedSearch:
             self._fit()
 
     def _seed_proposal(self) -> Proposal | None:
-        """The seed of the least forecast that is left."""
+        """The seed with the shortest predicted step among those left."""
         left = self._ledger.seeds_left()
         if not left:
             return None
@@ -142,12 +142,12 @@ class GuidedSearch:
         return self._ledger.claim(replace(seed, predicted_seconds=math.exp(forecast) if forecast < math.inf else None))
 
     def _forecast_of(self, seed: Proposal) -> float:
-        """Log step seconds; infinite for one that a later version of the program gave a search that it resumed."""
+        """Predicted log step seconds; infinite for a seed that only a later version of the program gave the search."""
         return self._foretold.get(seed.strategy.digest, math.inf)
 
     def _next(self) -> Proposal | None:
-        """The next of the first seeds, of this round, or of a new one; None while one is under way, or with the space
-        used up.
+        """The next of the first seeds, of this round, or of a new one; None while a proposal is under way, or with the
+        space used up.
         """
         if self._ledger.proposals < self._options.first_seeds and (seed := self._seed_proposal()):
             return seed
@@ -180,7 +180,7 @@ class GuidedSearch:
         return again + [self._perhaps_explored(each, rng) for each in proposals]
 
     def _proposal(self, strategy: Strategy, label: str, forecast: float) -> Proposal:
-        """Of `strategy`, under its own name if it is a seed."""
+        """A proposal of `strategy`, under its own name if it is a seed."""
         proposal = self._ledger.seed_like(strategy) or Proposal(strategy, label)
         return replace(proposal, predicted_seconds=math.exp(forecast))
 
@@ -195,7 +195,7 @@ class GuidedSearch:
             self._relief.fit(records)
 
     def _timed_again(self, evidence: Evidence) -> list[Proposal]:
-        """The leader, when it is its turn and it was timed once: it may have been lucky."""
+        """The leader, when its turn has come and it was timed once: it may have been lucky."""
         every = self._options.retime_every
         leaders = evidence.leaders(1)
         if not every or (self._outlook.round + 1) % every or not leaders or leaders[0].timings > 1:
@@ -226,7 +226,7 @@ class GuidedSearch:
         return bred + seeds, Pool.joined([Pool.joined(pools).where(np.array(new, np.bool_)), pool])
 
     def _foretell_seeds(self) -> tuple[list[Strategy], Pool]:
-        """Seeds that were not proposed, and what is foretold of them; that of the least forecast first."""
+        """Seeds that were not proposed, with what is predicted of them, that with the shortest step first."""
         seeds = [each.strategy for each in self._ledger.seeds_left()]
         pool = self._pool(seeds)
         order = np.argsort(pool.forecast, kind="stable")

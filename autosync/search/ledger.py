@@ -23,7 +23,7 @@ FORMAT = "autosync.searcher/5"
 @final
 @dataclass(frozen=True)
 class Observation:
-    """A strategy that was timed, `timings` times: the median over its records' medians, in seconds a step."""
+    """A strategy that was timed `timings` times, and the median over its records' medians, in seconds a step."""
 
     strategy: Strategy
     median_seconds: float
@@ -55,11 +55,11 @@ class Ledger:
 
     @property
     def proposals(self) -> int:
-        """How many were made."""
+        """How many proposals were made."""
         return len(self._answers)
 
     def seeds_left(self) -> list[Proposal]:
-        """The seeds that are new, in the order given, to be claimed; of those that decide the same, the first."""
+        """The seeds that are new, in the order given, each to be claimed; of those that decide the same, the first."""
         return [self._seed(place) for standard, place in self._standards.items() if standard not in self._seen]
 
     def seed_like(self, strategy: Strategy) -> Proposal | None:
@@ -117,7 +117,7 @@ class Ledger:
         self._keep(_plain(record))
 
     def records(self, before: int | None = None) -> list[RuntimeRecord]:
-        """Those told unasked, as they came, then those that answer proposals, of the first `before` or of all."""
+        """Records told unasked, as they came, then those that answer the first `before` proposals, or all proposals."""
         answers = [told for told in self._answers[:before] if told is not None]
         return [self._told[told] for told in (*self._unasked, *answers)]
 
@@ -205,14 +205,14 @@ class Ledger:
 
     @cached_property
     def _standards(self) -> dict[Strategy, int]:
-        """What stands for each seed, and the place of the first such."""
+        """The place of the first seed that decides the same, by the strategy that stands for such seeds."""
         places: dict[Strategy, int] = {}
         for place, (_, strategy) in enumerate(self._seeds):
             places.setdefault(self._standard(strategy), place)
         return places
 
     def _standard(self, strategy: Strategy) -> Strategy:
-        """The strategy that stands for all that decide the same, but for names: equal ones are one proposal."""
+        """The strategy that stands for all that decide the same, whatever their names: equal ones are one proposal."""
         space = self.space
         names = [variable.name for variable in space.model.variables]
         if [each.variable for each in strategy.variables] != names and set(names) == set(strategy.by_name):

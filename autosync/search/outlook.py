@@ -12,7 +12,7 @@ from autosync.spec import quoted
 __all__ = ["Outlook"]
 
 ROUNDS = 10
-"""How far back expectations are compared with what came of them."""
+"""Number of past rounds in which expected gains are compared with what came of them."""
 
 GOOD_FAITH = 0.02
 """A gain, in log seconds, that is taken as both expected and come true before there is anything to compare."""
@@ -22,7 +22,7 @@ _Round: TypeAlias = tuple[float | None, float, float]
 
 @final
 class Outlook:
-    """Kept round by round. All gains are in log seconds, as is what the leader takes at the start of a round."""
+    """The gains expected of each round, in log seconds, as is what the leader takes at the start of a round."""
 
     def __init__(self, rounds: Sequence[_Round] = ()) -> None:
         """`rounds` are what `rounds()` gave: what the leader takes, the gain of all picks together, and of the best."""
@@ -30,7 +30,7 @@ class Outlook:
 
     @classmethod
     def restored(cls, rounds: Sequence[Any]) -> Outlook:
-        """Of rounds that were JSON in between. Raises `SpecError`."""
+        """The outlook on rounds that were JSON in between. Raises `SpecError`."""
         for each in rounds:
             known = isinstance(each, list | tuple) and len(each) == 3 and None not in each[1:]
             if not known or not all(type(number) in (int, float) for number in each if number is not None):
@@ -43,11 +43,11 @@ class Outlook:
         return len(self._rounds)
 
     def begin(self, leader: float | None, gains: Sequence[float]) -> None:
-        """A round begins whose picks promise so much, the second given the first and so on; None: nobody leads yet."""
+        """Begin a round in which picks promise `gains`, each given those before it; `leader` is None with none yet."""
         self._rounds.append((leader, sum(gains), max(gains, default=0.0)))
 
     def rounds(self) -> list[_Round]:
-        """All that has been kept, for `Outlook(...)`."""
+        """The rounds that were kept, as `Outlook(...)` takes them."""
         return list(self._rounds)
 
     def expected_gain(self) -> float | None:

@@ -14,7 +14,7 @@ __all__ = ["Foresight", "Proposal", "Searcher", "Weighing", "ask_within"]
 
 @dataclass(frozen=True)
 class Proposal:
-    """A strategy to time. `label` says in a word where it comes from; `predicted_seconds` is a step's, if foretold.
+    """A strategy to time. `label` says in a word where it comes from; `predicted_seconds` is a step's, if predicted.
 
     `purpose` is that of the record to come: *baseline* for the seeds a searcher was given, *search* for its own, and
     *remeasure* for a strategy that is timed again.
@@ -46,7 +46,7 @@ class Proposal:
 
 
 class Searcher(Protocol):
-    """Chooses strategies of one space. Same arguments, same answers: same proposals, in any process.
+    """Chooses strategies of one space. The same arguments and answers give the same proposals, in any process.
 
     What is proposed depends on the answers to earlier proposals, in the order *proposed*, and never on how many are
     asked for at once or in which order answers arrive.
@@ -61,22 +61,22 @@ class Searcher(Protocol):
         ...
 
     def tell(self, record: RuntimeRecord) -> None:
-        """Learn from `record`, asked for or not, whatever its outcome; in any order, and twice counts once.
+        """Learn from `record`, asked for or not, whatever its outcome and in any order; told twice, it counts once.
 
         Records of another model or cluster are passed over. A record answers the pending proposal of its strategy.
         """
         ...
 
     def pending(self) -> list[Proposal]:
-        """What was asked and has not been told, in the order asked; after a crash, what to time again."""
+        """Proposals that were asked for and not told, in the order asked; after a crash, they are to be timed again."""
         ...
 
     def state(self) -> dict[str, Any]:
-        """All that `restore` needs, as plain JSON values."""
+        """The searcher's state, which `restore` takes, as plain JSON values."""
         ...
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Continue from `state`, which a searcher made with the same arguments gave. Raises `SpecError`."""
+        """Continue from `state`, which a searcher made with the same arguments has given. Raises `SpecError`."""
         ...
 
 
@@ -85,13 +85,13 @@ class Foresight(Protocol):
     """A searcher that says what going on is worth."""
 
     def expected_gain(self) -> float | None:
-        """By which share of the best step so far the best proposal of late is expected to be faster; None at first."""
+        """The share of the best step so far that the best recent proposal is expected to save; None at first."""
         ...
 
 
 @runtime_checkable
 class Weighing(Protocol):
-    """A searcher that weighs seeds against its own strategies, and may leave some of them for late.
+    """A searcher that weighs seeds against its own strategies, and may put some of them off until late.
 
     When seeds are asked for is one more thing that its later proposals depend on.
     """
@@ -101,12 +101,12 @@ class Weighing(Protocol):
         ...
 
     def ask_seeds(self, count: int) -> list[Proposal]:
-        """Up to `count` of these, whether or not answers are in."""
+        """Up to `count` of the seeds left, whether or not answers are in."""
         ...
 
 
 def ask_within(searcher: Searcher, trials: int) -> list[Proposal]:
-    """The next proposal, at most one, where `trials` more will be timed: of the last ones every other is a seed.
+    """The next proposal, at most one, where `trials` more will be timed. Of the last ones every other is a seed.
 
     Seeds were left because little was expected of them; where that is wrong, the searcher is to learn of it while it
     can still go on from there. With no room for others, all are seeds.

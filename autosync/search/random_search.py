@@ -1,4 +1,4 @@
-"""Random search: the seeds, then samples of the space. The yardstick of the other searchers."""
+"""Random search, the yardstick of the other searchers: it proposes the seeds, then samples of the space."""
 
 from __future__ import annotations
 

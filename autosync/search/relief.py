@@ -16,7 +16,7 @@ __all__ = ["Relief"]
 
 @final
 class Relief:
-    """Knows bottlenecks by the closed form: `simulator` itself if it is that, else one fitted beside it."""
+    """Finds bottlenecks by the closed form: by `simulator` itself if it is that, else by one fitted beside it."""
 
     def __init__(self, space: SearchSpace, simulator: Simulator) -> None:
         self._space = space

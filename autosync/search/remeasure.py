@@ -67,12 +67,12 @@ class Verdict:
 
     @property
     def is_promising(self) -> bool:
-        """Whether the candidate was faster, and that may be noise: more rounds may tell."""
+        """Whether the candidate was faster by what may be noise, so that more rounds may tell."""
         return self.candidate is not None and self.speedup > 1 and not self.beyond_noise
 
 
 def interleaved(contenders: Sequence[T], rounds: int) -> Iterator[tuple[int, T]]:
-    """(round, contender) in the order to run: A/B/C/D/A/B/..."""
+    """Pairs (round, contender) in the order to run: A/B/C/D/A/B/..."""
     return ((turn, contender) for turn in range(rounds) for contender in contenders)
 
 
@@ -120,8 +120,8 @@ def judge(
 def speedup_interval(
     baseline: Steps, candidate: Steps, generator: np.random.Generator, compared: int = 1
 ) -> tuple[float, float]:
-    """95 % interval of the speedup of `candidate` over `baseline`, that of one comparison among `compared`; see the
-    module's head."""
+    """95 % interval of the speedup of `candidate` over `baseline`, as one of `compared` comparisons; see the module's
+    head."""
     tail = 1 - (1 - CONFIDENCE) / (2 * compared)
     rounds = len(baseline)
     turns = generator.integers(0, rounds, (RESAMPLES, rounds))
@@ -151,7 +151,7 @@ def speedup(baseline: Steps, candidate: Steps) -> float:
 
 
 def _by_strategy(rounds: Sequence[Sequence[RuntimeRecord]]) -> dict[str, dict[int, RuntimeRecord]]:
-    """Records that are ok, by strategy's digest and round; the first if a round has several of a strategy."""
+    """Records that are ok, by strategy's digest and round; where a round has several of a strategy, the first."""
     runs: dict[str, dict[int, RuntimeRecord]] = {}
     for turn, records in enumerate(rounds):
         for record in records:

@@ -33,7 +33,7 @@ class Reversion:
 
 
 def reversions(model: ModelSpec, winner: Strategy, baseline: Strategy) -> Iterator[Reversion]:
-    """Towards `baseline`, one decision at a time. Not every one need be valid, or change what is done."""
+    """Reversions towards `baseline`, one decision each. Not every one need be valid, or change what is done."""
     contrast = Contrast(model, winner, baseline)
     for part in PARTS:
         yield from _grouped(contrast, part)
@@ -46,7 +46,7 @@ def reversions(model: ModelSpec, winner: Strategy, baseline: Strategy) -> Iterat
 
 
 def _grouped(contrast: Contrast, part: Part) -> Iterator[Reversion]:
-    """Variables that are reverted alike together; large ones alone, except for their encoding, which buckets share."""
+    """One reversion for variables reverted alike; large ones alone, except for their encoding, which buckets share."""
     groups: dict[tuple[str, str], dict[str, VariableStrategy]] = {}
     for name in contrast.winner.by_name:
         found = part(contrast, name)
@@ -67,7 +67,7 @@ def _synchronizer(contrast: Contrast, name: str) -> tuple[str, VariableStrategy]
 
 
 def _hosted(contrast: Contrast, name: str, shard: Synchronizer) -> Synchronizer:
-    """The baseline's shard; in the winner's bucket where its neighbours there are, with what was decided for that."""
+    """The baseline's shard; where its neighbours there have a bucket of the winner's, what was decided for that."""
     if not isinstance(shard, AllReduce):
         return shard
     host = contrast.hosts.get(shard.group) if contrast.is_summed(name, shard) else None
@@ -80,7 +80,7 @@ def _cut(contrast: Contrast, name: str) -> tuple[str, VariableStrategy] | None:
         return None
     words = f"{_cut_in_words(theirs.partition)}, not {_cut_in_words(ours.partition)}"
     if _kinds(ours) != _kinds(theirs):
-        # The baseline says nothing of where this winner's shards would be, but one is somewhere.
+        # The baseline does not say where this winner's shards would be, but one whole shard is somewhere.
         return None if theirs.partition else (words, VariableStrategy(name, ours.shards[:1]))
     shards = tuple(_at(ours.shards[index % len(ours.shards)], their) for index, their in enumerate(theirs.shards))
     return words, VariableStrategy(name, shards, theirs.partition)
@@ -125,7 +125,7 @@ PARTS: tuple[Part, ...] = (_synchronizer, _cut, _device, _copies, _encoding)
 
 
 def _staleness(contrast: Contrast) -> Reversion:
-    """All shards have one staleness, so it is one decision."""
+    """Reverts the staleness of all shards, which share one, so that it is one decision."""
     here, there = contrast.winner.staleness, contrast.baseline.staleness
     decisions = {
         each.variable: replace(
@@ -152,7 +152,7 @@ def _who(each: VariableStrategy) -> str:
 
 
 def _at(mine: Synchronizer, their: Synchronizer) -> Synchronizer:
-    """My shard on their device; all-reduced ones stay in their bucket."""
+    """The winner's shard on the baseline's device; an all-reduced one stays in its bucket."""
     if isinstance(mine, ParameterServer) and isinstance(their, ParameterServer):
         return replace(mine, device=their.device)
     return mine

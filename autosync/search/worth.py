@@ -36,7 +36,7 @@ def worth_of(
     rounds: Sequence[Sequence[RuntimeRecord]],
     generator: np.random.Generator,
 ) -> Worth:
-    """From the records of each round in which both took a turn; see `autosync.search.remeasure` for the interval."""
+    """The worth by the rounds in which both took a turn; see `autosync.search.remeasure` for the interval."""
     mine, others = _steps(rounds, winner), _steps(rounds, counterfactual.strategy)
     shared = sorted(set(mine) & set(others))
     if not shared:
@@ -54,7 +54,7 @@ def worth_of(
 
 
 def _steps(rounds: Sequence[Sequence[RuntimeRecord]], strategy: Strategy) -> dict[int, tuple[float, ...]]:
-    """Step seconds of the strategy by round, where it came to its end."""
+    """Step seconds of the strategy by round, for the rounds in which it came to its end."""
     return {
         turn: record.step_seconds
         for turn, records in enumerate(rounds)

@@ -25,7 +25,7 @@ next, which begins before Ray has missed the node."""
 
 
 def restore(searcher: Searcher, state: dict[str, Any]) -> None:
-    """Set `searcher` to where it stood by `state`, which was on disk and may say anything. Raises `SpecError`."""
+    """Set `searcher` to where it stood, by `state`, which was on disk and may say anything. Raises `SpecError`."""
     try:
         searcher.restore(state)
     except SpecError:
@@ -37,7 +37,7 @@ def restore(searcher: Searcher, state: dict[str, Any]) -> None:
 
 
 class Keeper(Protocol):
-    """Where records are kept for good, and where the searcher stands."""
+    """Keeps records for good, and where the searcher stands."""
 
     def append(self, record: RuntimeRecord) -> None: ...
 
@@ -46,8 +46,8 @@ class Keeper(Protocol):
 
 @dataclass(frozen=True)
 class Limits:
-    """When a search ends: after `trials` in all, out of `patience`, or as soon as it is `out_of_time`, which says
-    whether there is no time for so many trials more.
+    """Limits of a search, which ends after `trials` in all, out of `patience`, or once `out_of_time` says that there is
+    no time for so many trials more.
     """
 
     trials: int
@@ -69,7 +69,7 @@ class Campaign:
         limits: Limits,
         watchers: tuple[Callable[[RuntimeRecord], None], ...] = (),
     ) -> None:
-        """Each of `watchers` is called with a record once it is stored and the searcher knows it."""
+        """Every one of `watchers` is called with a record once it is stored and the searcher knows it."""
         self.searcher = searcher
         self.records: list[RuntimeRecord] = []
         """What trials have found out, each with its number in `sequence`; those lost with a worker or a node are not
@@ -89,7 +89,7 @@ class Campaign:
         self._losses: Counter[str] = Counter()
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Set the searcher to where it stood; what was out then is asked for first. Raises `SpecError`."""
+        """Set the searcher to where it stood; what was under way then is asked for first. Raises `SpecError`."""
         restore(self.searcher, state)
         self._unfinished = self.searcher.pending()
 
@@ -111,7 +111,7 @@ class Campaign:
 
     @property
     def stopped_because(self) -> str | None:
-        """One sentence, once no further trial is to be begun."""
+        """Why the search is over, in one sentence; None while further trials are to be begun."""
         if len(self.records) + self._out >= self._limits.trials:
             one, trials = self._limits.trials == 1, self._limits.trials
             return "The one trial has run." if one else f"All {trials} trials have run."
@@ -123,16 +123,16 @@ class Campaign:
 
     @property
     def best_median_seconds(self) -> float | None:
-        """What a trial that begins now is compared with."""
+        """Median step seconds that a trial which begins now is compared with."""
         return best_now(*self._timed("search"))
 
     @property
     def best_baseline_seconds(self) -> float | None:
-        """What a baseline is compared with: the best of them is to be timed to its end, however slow beside others."""
+        """Median step seconds that a baseline is compared with: the best of them is timed to its end, however slow."""
         return best_now(*self._timed("baseline"))
 
     def _timed(self, purpose: str) -> tuple[list[RuntimeRecord], list[RuntimeRecord]]:
-        """What a trial with this purpose is compared with: records of earlier processes of the run, and of this one."""
+        """Records that a trial with this purpose is compared with: of earlier processes of the run, and of this one."""
         earlier, now = self.records[: self._earlier], self.records[self._earlier :]
         if purpose != "baseline":
             return earlier, now
@@ -154,20 +154,20 @@ class Campaign:
         return self._request(proposals[0])
 
     def _proposed(self) -> list[Proposal]:
-        """At most one proposal: a seed as soon as there is room or time for no others, or no patience."""
+        """At most one proposal: a seed as soon as there is room or time for seeds alone, or no patience is left."""
         seeds, limits = self._seeds_left, self._limits
         if seeds and (limits.out_of_time(seeds + 1) or self._out_of_patience()):
             return ask_within(self.searcher, seeds)
         return ask_within(self.searcher, limits.trials - len(self.records) - self._out)
 
     def _out_of_patience(self) -> str | None:
-        """Why, in one sentence. Seeds that were timed for want of it do not bring it back."""
+        """Why patience is out, in one sentence. Seeds that are timed for want of it do not bring it back."""
         last = max((number for number, each in enumerate(self.records) if each.purpose != "baseline"), default=-1)
         return self._limits.patience.why_end(self.records[: last + 1] or self.records, self.searcher)
 
     @property
     def _seeds_left(self) -> int:
-        """Seeds that the searcher keeps for later."""
+        """The number of seeds that the searcher keeps for later."""
         return self.searcher.seeds_left() if isinstance(self.searcher, Weighing) else 0
 
     def finish(self, record: RuntimeRecord) -> None:
@@ -187,7 +187,7 @@ class Campaign:
             watcher(record)
 
     def lose(self, request: TrialRequest) -> None:
-        """A request that brought no record, because what should have run it broke; it is asked for again."""
+        """Note that a request brought no record, because what should have run it broke; it is asked for again."""
         self._out -= 1
         self._lost += 1
         if self._lost > MOST_LOST:
@@ -210,7 +210,7 @@ class Campaign:
         return replace(record, outcome="failed", reason=f"It was lost {losses} times; the last time: {record.reason}")
 
     def run(self, run_trial: Callable[[TrialRequest], RuntimeRecord]) -> None:
-        """The whole campaign, one trial after the other, over any callable."""
+        """Run the whole campaign, one trial after the other, over any callable."""
         while (request := self.next_request()) is not None:
             self.finish(run_trial(request))
 

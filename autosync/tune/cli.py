@@ -23,7 +23,7 @@ INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; its exit status. What was asked wrongly is one sentence on stderr."""
+    """Run the command, and return its exit status. What was asked wrongly is told in one sentence on stderr."""
     try:
         return int(command.main(arguments, prog_name="python -m autosync.tune", standalone_mode=False) or 0)
     except click.ClickException as error:
@@ -98,7 +98,7 @@ def command(out: Path | None, **given: Any) -> int:
 
 
 def _search(options: TuneOptions) -> int:
-    """The search where `options` have it: among records, on a cluster made for it, or on the one there is."""
+    """Run the search where `options` have it: among records, on a cluster made for it, or on the one there is."""
     if options.replay is not None:
         from autosync.tune.recorded.searching import search_recorded
 

@@ -48,11 +48,11 @@ HEADLESS = 3
 """Exit status when the cluster's head died."""
 
 PLAIN_WIDTH = 120
-"""Columns where output does not go to a terminal."""
+"""Columns of output that does not go to a terminal."""
 
 
 def tune(options: TuneOptions) -> int:
-    """Run the search that `options` ask for, and print what it found; the exit status.
+    """Run the search that `options` ask for, print what it found, and return the exit status.
 
     Raises `AutosyncError` for what the user can put right, and `KeyboardInterrupt` on Ctrl-C, with everything kept,
     every process ended, and the way to go on printed.
@@ -77,7 +77,7 @@ def tune(options: TuneOptions) -> int:
 
 
 def _searched(options: TuneOptions, directory: RunDirectory, store: RecordStore, console: Console, begin: float) -> int:
-    """The search on the cluster there is, and on what is left of it when that is asked for; the exit status."""
+    """Search the cluster there is, and on request what is left of it when nodes are lost; return the exit status."""
     shrunk = False
     while True:
         fleet = open_fleet(options, directory, console, shrunk)
@@ -129,7 +129,7 @@ def make_searcher(
 
 
 def idle_in_words(options: TuneOptions, lanes: int) -> Iterator[str]:
-    """What would keep more of the `lanes` busy, if rounds are too small for that."""
+    """A sentence on what would keep more of the `lanes` busy, if rounds are too small for that."""
     size = options.round_size or GuidedOptions.round_size
     if options.searcher == "guided" and lanes > size:
         yield (
@@ -139,7 +139,7 @@ def idle_in_words(options: TuneOptions, lanes: int) -> Iterator[str]:
 
 
 def _guide(job: Job, space: SearchSpace, go_on: bool) -> Simulator | None:
-    """What guides the search, if anything does, with what it learns from other runs."""
+    """The simulator that guides the search, if any does, with what it learns from other runs."""
     if job.options.searcher != "guided":
         return None
     earlier = earlier_records(job, go_on)
@@ -150,7 +150,7 @@ def _guide(job: Job, space: SearchSpace, go_on: bool) -> Simulator | None:
 
 
 def _seeds_in_words(model: ModelSpec, cluster: ClusterSpec, different: int, trials: int) -> Iterator[str]:
-    """Which hand-written strategies come to the same here, and whether all are timed."""
+    """Sentences on which baselines come to the same here, and whether all are timed."""
     yield f"{different} of {len(BASELINES)} hand-written strategies differ here and are timed, if there is room."
     first: dict[str, str] = {}
     for name, baseline in BASELINES.items():
@@ -162,7 +162,7 @@ def _seeds_in_words(model: ModelSpec, cluster: ClusterSpec, different: int, tria
 
 
 def untimed_in_words(seeds: list[tuple[str, Strategy]], records: list[RuntimeRecord]) -> Iterator[str]:
-    """Which seeds no trial was of, if any."""
+    """A sentence on the seeds that no trial has timed, if there are any."""
     timed = {each.strategy.digest for each in records}
     names = [name for name, strategy in seeds if strategy.digest not in timed]
     if names:
@@ -170,7 +170,7 @@ def untimed_in_words(seeds: list[tuple[str, Strategy]], records: list[RuntimeRec
 
 
 def _search(job: Job, go_on: bool) -> int:
-    """The whole search, from the first trial, or where it stood, to the verdict; the exit status."""
+    """Search from the first trial, or from where the run stood, to the verdict; return the exit status."""
     options, model, cluster = job.options, job.backend.model, job.backend.cluster
     declared = load_space(options.space or default_space(model.name))
     space = declared.without(*options.without_rules).bind(model, cluster)
@@ -211,7 +211,7 @@ def _search(job: Job, go_on: bool) -> int:
 
 
 def _restore(job: Job, searcher: Searcher, go_on: bool) -> tuple[list[RuntimeRecord], int]:
-    """The run's earlier trials on this cluster, and how many were on another; the searcher is set to where it stood."""
+    """The run's earlier trials on this cluster, and how many were on another; sets the searcher to where it stood."""
     trials = [each for each in job.store.read(run=job.directory.name) if each.of_search]
     here = [each for each in trials if each.cluster.digest == job.backend.cluster.digest]
     elsewhere = sum(each.outcome != "lost" for each in trials) - sum(each.outcome != "lost" for each in here)
@@ -232,7 +232,7 @@ def _protocol(options: TuneOptions) -> TimingProtocol:
 
 
 def _limits(job: Job, trials: int, records: Callable[[], list[RuntimeRecord]]) -> Limits:
-    """A time budget is for the whole run: what has gone by, and what further trials and the finals take, count too."""
+    """The search's limits. A time budget is for the whole run: time gone by, further trials and finals count too."""
     budget = job.options.time_budget_seconds or math.inf
     rounds, reverted = job.options.rounds, job.options.counterfactuals
 

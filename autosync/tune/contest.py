@@ -1,4 +1,4 @@
-"""The finals held: all finalists in turns, and where these promise a gain and do not prove it, the best two again."""
+"""Holding the finals: all finalists in turns; where these promise a gain and do not prove it, the best two again."""
 
 from __future__ import annotations
 
@@ -20,17 +20,16 @@ __all__ = ["TIMES_MORE", "hold_finals"]
 Rounds = list[list[RuntimeRecord]]
 
 LOOKS = 2
-"""At most, before a verdict."""
+"""The most times that the finals are judged before there is a verdict."""
 
 TIMES_MORE = 2
-"""So many times the rounds of the finals the best two take turns again: two turns a round, where finals have up to
-six."""
+"""Times as many rounds as the finals that the best two take again: two turns a round, where finals have up to six."""
 
 
 def hold_finals(job: Job, chosen: Sequence[RuntimeRecord], baselines: Collection[str]) -> tuple[Rounds, Verdict]:
-    """All rounds, and the verdict: by those of all finalists if these decide, else by those of the best two alone.
+    """All rounds, and the verdict: by the rounds of all finalists if these decide, else by those of the best two alone.
 
-    `chosen` are the finalists' trials, `baselines` the digests of hand-written strategies. Raises `TrialError` when no
+    `chosen` are the finalists' trials, `baselines` the digests of baselines. Raises `TrialError` when no
     trial can be run any more, or no baseline succeeded.
     """
     options = job.options
@@ -66,7 +65,7 @@ def hold_finals(job: Job, chosen: Sequence[RuntimeRecord], baselines: Collection
 
 
 def _is_out_of_time(job: Job, pair: Sequence[RuntimeRecord], rounds: int) -> bool:
-    """Whether so many rounds of the `pair` would end after the time budget."""
+    """Whether so many more rounds of the `pair` would end after the time budget."""
     seconds = rounds * sum(map(seconds_of_turn, pair))
     return job.seconds_gone + seconds > (job.options.time_budget_seconds or math.inf)
 

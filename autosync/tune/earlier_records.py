@@ -15,13 +15,13 @@ from autosync.tune.job import Job
 __all__ = ["earlier_records"]
 
 MOST = 96
-"""So many are learned from at most: each takes its part of every fit."""
+"""The most records that are learned from: each takes its part of every fit."""
 
 COLUMNS = ("record_id", "run", "model_digest", "cluster_digest", "outcome", "median_seconds", "started_at")
 
 
 def earlier_records(job: Job, go_on: bool) -> list[RuntimeRecord]:
-    """Records of other runs of this model or on this cluster in the dataset, the likest first.
+    """Records of other runs of this model or on this cluster in the dataset, the most alike first.
 
     Which they are is written down: a search that goes on learns from the same, whatever was added meanwhile.
     """
@@ -35,7 +35,7 @@ def earlier_records(job: Job, go_on: bool) -> list[RuntimeRecord]:
 
 
 def _likest(rows: Sequence[Mapping[str, Any]], job: Job) -> list[str]:
-    """Ids of the rows that count most; of rows alike in that, some of each time."""
+    """Ids of the rows that count most; among rows that count the same, some from every part of the time."""
     model, cluster = job.backend.model.digest, job.backend.cluster.digest
     usable = {row["record_id"]: row for row in rows if row["median_seconds"] and row["run"] != job.directory.name}
     ordered = sorted(usable.values(), key=lambda row: (row["started_at"], row["record_id"]))

@@ -1,4 +1,4 @@
-"""A search on a cluster made for it: up, the same command again on its head, down."""
+"""A search on a cluster made for it, which is brought up, runs the same command on its head, and is taken down."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ INSIDE = "AUTOSYNC_EMULATED"
 
 
 def is_inside() -> bool:
-    """Whether this is that command."""
+    """Whether this process is that command."""
     return INSIDE in os.environ
 
 

@@ -23,7 +23,7 @@ __all__ = ["command_to_go_on", "finish", "print_interrupted"]
 
 
 def finish(job: Job, records: Sequence[RuntimeRecord], stopped_because: str) -> int:
-    """Measure the finalists again, write the winner and the result, and print them; the exit status."""
+    """Measure the finalists again, write the winner and the result, print them, and return the exit status."""
     chosen = finalists(records)
     if not chosen:
         why = "the reasons stand above" if records else "there was no time for any"
@@ -97,7 +97,7 @@ def _print_files(job: Job, outcome: Outcome) -> None:
 
 
 def print_interrupted(job: Job, records: Sequence[RuntimeRecord], arguments: Sequence[str]) -> None:
-    """What has been found so far, and the command that goes on from there."""
+    """Print what has been found so far, and the command that goes on from there."""
     standing = Standing.of(list(records))
     job.console.print(f"\nStopped after {counted(len(records), 'trial')}; all of them are kept in {job.options.data}.")
     if standing.best is not None:

@@ -15,11 +15,11 @@ __all__ = ["CANDIDATES", "again", "finalists", "remeasure", "seconds_for", "seco
 CANDIDATES = 3
 
 BASELINES, CLOSE = 3, 1.05
-"""So many baselines are measured again that were at most by so much slower than the best: it may have been lucky, and
-is what the candidates are held against."""
+"""The most baselines that are measured again, and how many times as slow as the best one they may be: that one may have
+been lucky, and is what the candidates are held against."""
 
 ATTEMPTS = 4
-"""How often a finalist's turn is run that is lost with a worker or a node."""
+"""The most attempts at a finalist's turn, which is run again when it is lost with a worker or a node."""
 
 
 def finalists(records: Sequence[RuntimeRecord]) -> list[RuntimeRecord]:
@@ -74,7 +74,7 @@ def take_turns(
     keep: Callable[[RuntimeRecord], object],
     out_of_time: Callable[[], bool] = lambda: False,
 ) -> list[list[RuntimeRecord]]:
-    """Run the requests `rounds` times in turns, and no round that begins `out_of_time`; the records by round."""
+    """Run the requests `rounds` times in turns, and no round that begins `out_of_time`; return the records by round."""
     turns: list[list[RuntimeRecord]] = []
     for turn, request in interleaved(requests, rounds):
         if turn == len(turns):
@@ -91,7 +91,7 @@ def take_turns(
 
 
 def _shorter(protocol: TimingProtocol) -> TimingProtocol:
-    """Half the steps a turn: more turns tell more about drift between trials than more steps in each."""
+    """The protocol with half the steps: more turns tell more about drift between trials than more steps in each."""
     return replace(
         protocol,
         warmup_steps=math.ceil(protocol.warmup_steps / 2),
@@ -100,7 +100,7 @@ def _shorter(protocol: TimingProtocol) -> TimingProtocol:
 
 
 def seconds_for(trials: int, records: Sequence[RuntimeRecord], rounds: int, counterfactuals: int = 0) -> float:
-    """What so many more `trials` would take, and then the finals, so that a time budget can leave room for them.
+    """Seconds that so many more `trials` and then the finals would take, so that a time budget can leave room for them.
 
     A trial takes what the longest of `records` that was timed did. The finals are taken to be held among those there
     are; so many `counterfactuals` are timed after them in turns with the winner, and last as long as it does.
@@ -111,5 +111,5 @@ def seconds_for(trials: int, records: Sequence[RuntimeRecord], rounds: int, coun
 
 
 def seconds_of_turn(record: RuntimeRecord) -> float:
-    """What a turn of a strategy takes, by its trial: it has half the steps."""
+    """Seconds that a turn of a strategy takes, by its trial: a turn has half the steps."""
     return (record.setup_seconds + record.total_seconds) / 2

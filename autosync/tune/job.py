@@ -1,4 +1,4 @@
-"""One search at work: what was asked, where it is kept, what runs its trials."""
+"""One search at work: what was asked, where it is kept, and what runs its trials."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ __all__ = ["Job"]
 
 @dataclass(frozen=True)
 class Job:
-    """What every part of a search needs. `begin` is when it was asked for, on the monotonic clock; that of a resumed
-    search lies back by what earlier processes took.
+    """What every part of a search needs. `begin` is when it was asked for, on the monotonic clock; for a resumed search
+    it is put back by what earlier processes took.
     """
 
     options: TuneOptions

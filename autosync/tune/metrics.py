@@ -28,7 +28,7 @@ TAGS = ("model", "run")
 
 @final
 class SearchMetrics:
-    """Watches a campaign: called with each record. Ray must have been joined by this process."""
+    """Watches a campaign: called with each record. This process must have joined Ray."""
 
     def __init__(self, model: str, run: str, lanes: Callable[[], int], earlier: list[RuntimeRecord]) -> None:
         tags = {"model": model, "run": run}

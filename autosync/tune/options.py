@@ -55,14 +55,14 @@ OF_TIMING = (
     "data",
     "capture_time_limit_seconds",
 )
-"""Options that say how trials are run and where they are kept; where none is, none may be given."""
+"""Options that say how trials are run and where they are kept; where no trial is run, none of them may be given."""
 
 TRAINING_STEPS = 100_000
 """Steps that a model is trained for once the search is over, unless stated: about 90 epochs of a million examples in
 batches of a thousand."""
 
 LARGEST_SEED = 2**63 - 1
-"""Records keep the seed in 64 bits."""
+"""The largest seed, since records keep it in 64 bits."""
 
 
 class OptionsError(AutosyncError, ValueError):

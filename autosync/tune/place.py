@@ -1,4 +1,4 @@
-"""Where trials run: the cluster as it is found, stated or measured before, and the fleet of lanes on it."""
+"""The place where trials run: the cluster as it is found, stated or measured before, and the fleet of lanes on it."""
 
 from __future__ import annotations
 

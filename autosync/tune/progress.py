@@ -20,12 +20,12 @@ from autosync.spec import RuntimeRecord
 __all__ = ["Progress", "Standing", "duration", "milliseconds"]
 
 FEWEST_RANKED = 5
-"""Strategies, of whose ten pairs a share begins to say something."""
+"""The fewest strategies whose ranking is told: from ten pairs on a share begins to say something."""
 
 
 @dataclass(frozen=True)
 class Standing:
-    """Where a search stands after its records so far.
+    """The standing of a search after its records so far.
 
     `best` is the first record of the fastest strategy, which takes `best_seconds` a step, the median over all its
     timings. `rank_agreement` is the pairwise accuracy of what was predicted of `ranked` searched strategies.
@@ -58,15 +58,15 @@ class Standing:
         )
 
     def ranked_right(self) -> str | None:
-        """`rank_agreement` as people read it; None of fewer strategies than it takes to say something."""
+        """`rank_agreement` as people read it; None while too few strategies are ranked for it to say something."""
         enough = self.ranked >= FEWEST_RANKED and not math.isnan(self.rank_agreement)
         return f"{self.rank_agreement:.0%}" if enough else None
 
 
 @final
 class Progress:
-    """Shows every record as it comes; to be used as a context. `now` says for how many seconds the run has gone on, all
-    its processes together, of `budget_seconds`."""
+    """Shows every record as it comes; to be used as a context. `now` says for how many seconds the run has gone on, in
+    all its processes together, of `budget_seconds`."""
 
     def __init__(self, console: Console, trials: int, budget_seconds: float | None, now: Callable[[], float]) -> None:
         self._console = console
@@ -89,7 +89,7 @@ class Progress:
             self._live.stop()
 
     def start_from(self, records: list[RuntimeRecord]) -> None:
-        """Records of an earlier process of the same run."""
+        """Take up the records of an earlier process of the same run."""
         self._records = list(records)
         self._earlier = len(records)
 
@@ -101,7 +101,7 @@ class Progress:
             self._live.update(self._line())
 
     def _of(self, record: RuntimeRecord) -> Text:
-        """One trial, in one line."""
+        """One trial in one line."""
         standing = Standing.of(self._records)
         # A trial that was lost with its node does not count; it runs again.
         number = "again" if record.outcome == "lost" else f"{len(self._records):4d}/{self._trials}"
@@ -121,7 +121,7 @@ class Progress:
         return line
 
     def _line(self) -> Table:
-        """The live line: how far, best against best baseline, how well the simulator ranks, time left."""
+        """The live line: how far, best against best baseline, how well the simulator ranks, and the time left."""
         standing, count = Standing.of(self._records), len(self._records)
         parts = []
         if standing.best_seconds is not None:

@@ -15,7 +15,7 @@ __all__ = ["check_cheap_things"]
 
 
 def check_cheap_things(options: TuneOptions) -> None:
-    """Raises the `AutosyncError` that says what is wrong."""
+    """Raise the `AutosyncError` that says what is wrong, if anything is."""
     check_model_name(options.model)
     check_installed(options.searcher)
     check_workers(options.workers, options.address)

@@ -28,7 +28,7 @@ __all__ = ["RemoteSimulator"]
 FloatArray = npt.NDArray[np.float64]
 
 ENOUGH_SHARE = 0.6
-"""A fit on fewer of the records than this is not ranked by when a newer one can be had."""
+"""The least share of the records that a fit must know to rank by, when a newer one can be had."""
 
 
 @final
@@ -38,7 +38,7 @@ class RemoteSimulator:
     """
 
     def __init__(self, simulator: Informed, beside: bool) -> None:
-        """Ray must have been joined. The actor is on this node, so that no lost node takes it along."""
+        """Make the actor on this node, so that no lost node takes it along. This process must have joined Ray."""
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         fitter: Any = ray.remote(_Fitter).options(num_cpus=0, max_restarts=0, scheduling_strategy=here)
         self._fitter = fitter.remote(simulator, gives_way=beside)
@@ -54,11 +54,11 @@ class RemoteSimulator:
     def predict_with_spread(
         self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy]
     ) -> tuple[FloatArray, FloatArray | None]:
-        """As `predict`, and how sure the fitted simulator is, if it says so."""
+        """What `predict` gives, and how sure the fitted simulator is, if it says so."""
         return with_spread(self._known, model, cluster, strategies)
 
     def fit(self, records: Sequence[RuntimeRecord], weights: Sequence[float] | None = None) -> None:
-        """Begin to learn from `records`; predict by what the call before has begun, if that is enough."""
+        """Begin to learn from `records`; predict by the fit that the call before has begun, if that knows enough."""
         assert weights is None, "how much records count is for the simulator to say"
         before, self._begun = self._begun, _Fit(tuple(records))
         if before is None or len(before.records) < ENOUGH_SHARE * len(records):
@@ -72,7 +72,7 @@ class RemoteSimulator:
             fit.answer = self._fitter.fitted.remote(list(fit.records))
 
     def _found(self, fit: _Fit) -> Simulator:
-        """What the fit found, once it is over; if its actor has died, it is made here."""
+        """The simulator that the fit found, once it is over; if its actor has died, it is fitted here."""
         self._start(fit)
         try:
             found: Simulator = ray.get(fit.answer)
@@ -90,7 +90,7 @@ class _Fit:
 
 @final
 class _Fitter:
-    """What runs in the actor."""
+    """The part that runs in the actor."""
 
     def __init__(self, simulator: Informed, gives_way: bool) -> None:
         self._simulator = simulator

@@ -30,7 +30,7 @@ class OneWayConfig(TuneConfig):
 
 @final
 class RestoredConfig:
-    """Which results are best, which `Tuner.get_results` asks; whatever `fit` asks is answered with `AutosyncError`.
+    """Says which results are best, as `Tuner.get_results` asks; all that `fit` asks is answered with `AutosyncError`.
 
     A search needs its cluster, its workers and its model, and no pickle holds these.
     """

@@ -62,13 +62,13 @@ class RunDirectory:
 
     @property
     def tune_directory(self) -> Path:
-        """Where Ray Tune keeps its own results."""
+        """The folder in which Ray Tune keeps its own results."""
         return self.path.resolve() / "tune"
 
     def write_run(
         self, options: TuneOptions, model_digest: str, cluster: ClusterSpec, asked: dict[str, Any] | None = None
     ) -> None:
-        """`asked` is for the report: what `options` do not tell of a run, such as the size of its space."""
+        """Write `run.json`. `asked` is for the report: what `options` do not tell, such as the size of the space."""
         self._write(
             "run.json",
             {
@@ -81,16 +81,16 @@ class RunDirectory:
         )
 
     def write_probe(self, report: dict[str, Any]) -> None:
-        """What the links and hosts were measured by: every probe with its sizes and seconds."""
+        """Write what the links and hosts were measured by: every probe with its sizes and seconds."""
         self._write("probe.json", report)
 
     def read_run(self) -> tuple[str, ClusterSpec]:
-        """Digest of the model and the cluster of the run so far."""
+        """The digest of the model, and the cluster, of the run so far."""
         document = run_document(self.path)
         return str(document["model_digest"]), ClusterSpec.from_json(document["cluster"])
 
     def write_state(self, state: dict[str, Any], seconds_gone: float) -> None:
-        """Where the searcher stands, and how long the run has taken so far."""
+        """Write where the searcher stands, and how long the run has taken so far."""
         self._write("search.json", {"searcher": state, "seconds_gone": seconds_gone})
 
     def read_state(self) -> tuple[dict[str, Any] | None, float]:
@@ -102,17 +102,17 @@ class RunDirectory:
         return required(document, "searcher", dict, what), required(document, "seconds_gone", float, what)
 
     def write_earlier(self, record_ids: list[str]) -> None:
-        """Of which records of other runs the simulator learns."""
+        """Write which records of other runs the simulator learns from."""
         self._write("earlier.json", {"record_ids": record_ids})
 
     def read_earlier(self) -> list[str] | None:
-        """What `write_earlier` wrote; None when it has not."""
+        """The ids that `write_earlier` wrote; None when it has not."""
         file = self._file("earlier.json")
         document = document_in(file)
         return None if document is None else list(every(document, "record_ids", str, str(file)))
 
     def write_strategy(self, strategy: Strategy, summary: list[str]) -> None:
-        """`strategy.json`, one line a variable so that a person can read it; `summary` is for that person alone."""
+        """Write `strategy.json`, one line a variable so that a person can read it; `summary` is for that person."""
         document = strategy.to_json()
         lines = ["{", f'  "format": {json.dumps(document["format"])},']
         lines += ['  "summary": [', ",\n".join(f"    {json.dumps(each)}" for each in summary), "  ],"]
@@ -124,7 +124,7 @@ class RunDirectory:
         self._replace("result.json", json.dumps(result, indent=2) + "\n")
 
     def write_trials(self, rows: str) -> None:
-        """`trials.csv`, a line for each trial."""
+        """Write `trials.csv`, a line for each trial."""
         self._replace("trials.csv", rows)
 
     def _file(self, name: str) -> Path:
@@ -134,7 +134,7 @@ class RunDirectory:
         self._replace(name, json.dumps(document))
 
     def _replace(self, name: str, text: str) -> None:
-        """Put `text` in place of the file `name`. Raises `AutosyncError` when the disk is full, say."""
+        """Put `text` in place of the file `name`. Raises `AutosyncError` when it cannot, as on a full disk."""
         temporary = self._file(f".{name}.{os.getpid()}")
         try:
             temporary.write_text(text)

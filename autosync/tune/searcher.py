@@ -30,7 +30,7 @@ class TuneSearcher(Searcher):
     """
 
     def __init__(self, campaign: Campaign, lanes: Lanes) -> None:
-        """As many trials are out at once as `lanes` have room for."""
+        """Have as many trials out at once as `lanes` have room for."""
         super().__init__(metric=METRIC, mode="min")
         self._campaign = campaign
         self._lanes = lanes
@@ -38,7 +38,7 @@ class TuneSearcher(Searcher):
         self.failure: AutosyncError | None = None
 
     def set_search_properties(self, metric: str | None, mode: str | None, config: dict[str, Any], **_: Any) -> bool:
-        """Tune may name our own metric; another one, or a space of Tune's own, is refused with False."""
+        """Refuse with False another metric than our own, which Tune may name, and a space of Tune's own."""
         return metric in (None, METRIC) and mode in (None, "min") and not config
 
     def suggest(self, trial_id: str) -> Any:

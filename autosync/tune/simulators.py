@@ -1,4 +1,4 @@
-"""Which simulator guides a search, and what it starts from."""
+"""The simulator that guides a search, and what it starts from."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["check_warm_start", "guide", "leaves_room", "make_simulator", "simulator_in_words"]
 
 NETWORK_OF_AUTO = "linear"
-"""What corrects the replay where no checkpoint says: it is fitted in seconds, and needs the fewest records."""
+"""The network that corrects the replay where no checkpoint says: fitted in seconds, it needs the fewest records."""
 
 
 def make_simulator(options: TuneOptions) -> Simulator:
@@ -60,7 +60,7 @@ def leaves_room(cluster: ClusterSpec, trial_addresses: Collection[str], here: st
 
 
 def check_warm_start(options: TuneOptions) -> None:
-    """Raises `OptionsError` when `options.warm_start` names no checkpoint that the search can start from."""
+    """Raise `OptionsError` when `options.warm_start` names no checkpoint that the search can start from."""
     if options.warm_start is not None:
         _learned(options)
 
@@ -68,7 +68,7 @@ def check_warm_start(options: TuneOptions) -> None:
 def simulator_in_words(
     options: TuneOptions, model: ModelSpec, cluster: ClusterSpec, earlier: Sequence[RuntimeRecord]
 ) -> Iterator[str]:
-    """What guides the search, and what that learns from beside the search's own records."""
+    """Sentences on what guides the search, and what that learns from beside the search's own records."""
     start = options.warm_start or (_start_of(options) and "that comes with the program")
     yield f"Simulator {options.simulator}" + (f", from the checkpoint {start}." if start else ".")
     if earlier:
@@ -82,7 +82,7 @@ def simulator_in_words(
 
 
 def _start_of(options: TuneOptions) -> Path | None:
-    """The checkpoint that the simulator starts from."""
+    """The checkpoint that the simulator starts from; None without one."""
     if options.warm_start is not None or options.simulator != "auto":
         return options.warm_start
     from autosync.simulator import shipped_checkpoint  # torch is imported only when it is asked for

@@ -1,4 +1,4 @@
-"""When a search ends though it has trials left: another one costs more than it is expected to save."""
+"""Ending a search that has trials left, when another one costs more than it is expected to save."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ PATIENCE = 50
 """Trials without a better strategy after which a search that can tell may end, unless asked otherwise."""
 
 BETTER = 0.01
-"""A strategy counts as better from this share of a step on."""
+"""The share of a step that a strategy must save to count as better."""
 
 LATEST = 20
-"""Trials whose length says how long the next one takes."""
+"""Number of latest trials whose length says how long the next one takes."""
 
 
 @final
 @dataclass(frozen=True)
 class Patience:
-    """For how many `trials` in a row without a better strategy a search goes on at least, and what for.
+    """How many `trials` in a row without a better strategy a search goes on for at least, and what the search is for.
 
     After those it ends as soon as the gain that its searcher expects, over `training_steps`, is less than the seconds
     of a trial. One whose searcher does not say what it expects ends after them only if `trials` are given.
@@ -37,7 +37,7 @@ class Patience:
     training_steps: int = TRAINING_STEPS
 
     def why_end(self, records: Sequence[RuntimeRecord], searcher: Searcher) -> str | None:
-        """One sentence, or None while going on is worth it."""
+        """Why the search ends, in one sentence; None while going on is worth it."""
         waited = trials_since_better(records)
         if waited < (PATIENCE if self.trials is None else self.trials):
             return None

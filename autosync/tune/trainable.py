@@ -17,11 +17,11 @@ __all__ = ["StrategyTrial"]
 
 @final
 class StrategyTrial(Trainable):
-    """Its actor is reused from trial to trial, so that a trial costs little more than its steps."""
+    """A trial of Tune's. Its actor is reused from trial to trial, so that one costs little more than its steps."""
 
     @classmethod
     def default_resource_request(cls, config: dict[str, Any]) -> PlacementGroupFactory:  # noqa: ARG003 - Tune's
-        """A trial only hands on; it stays beside the program that searches, so that no lost node takes it along."""
+        """Next to nothing: a trial only hands on. It stays beside the searching program, lest a lost node take it."""
         return PlacementGroupFactory([{"CPU": 0.01, f"node:{ray.util.get_node_ip_address()}": 0.001}])
 
     def setup(self, _config: dict[str, Any], run: RunOnLane | None = None) -> None:

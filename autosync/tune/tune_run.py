@@ -58,7 +58,7 @@ def _trial_name(trial: Any, model: str) -> str:
 
 
 def _quiet_tune() -> None:
-    """Our own progress is shown, and Ctrl-C is ours; Tune writes its snapshot seldom, since we keep our own state."""
+    """Leave progress, Ctrl-C and our state to ourselves, and have Tune write its snapshot seldom."""
     os.environ["TUNE_DISABLE_SIGINT_HANDLER"] = "1"
     os.environ["TUNE_GLOBAL_CHECKPOINT_S"] = "600"
     os.environ["TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S"] = "0"

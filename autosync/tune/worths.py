@@ -1,4 +1,4 @@
-"""The winner against itself with one decision reverted: which ones, timed in turns, and what each is worth."""
+"""The winner against itself with one decision reverted: choosing decisions, timing in turns, and what each is worth."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["measure_worths"]
 
 
 def measure_worths(job: Job, winner: RuntimeRecord) -> list[Worth]:
-    """What the decisions of `winner`'s strategy are worth that most likely matter; none for a baseline itself.
+    """What those decisions of `winner`'s strategy are worth that most likely matter; none for a baseline itself.
 
     There are as many rounds as in the finals, or fewer when the time budget ends. Raises `TrialError` when no trial can
     be run any more.

@@ -26,7 +26,7 @@ def best_now(earlier: Sequence[RuntimeRecord], records: Sequence[RuntimeRecord])
 
 
 def best_when(earlier: Sequence[RuntimeRecord], records: Sequence[RuntimeRecord]) -> str:
-    """Which trials `best_now` is the best of, to be said after "the best".
+    """Words for the trials that `best_now` is the best of, to be said after "the best".
 
     An earlier process may have timed a faster strategy than any that is counted yet, or one that takes longer by now.
     """

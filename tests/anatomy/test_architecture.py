@@ -11,7 +11,7 @@ CLUSTER = cases.star_cluster(2)
 
 
 def strategy(*synchronizers: Synchronizer) -> Strategy:
-    """Of the perceptron's kernels and biases in turns, from the first layer on."""
+    """A strategy of the perceptron's kernels and biases in turns, from the first layer on."""
     model = cases.mlp_model()
     return Strategy(
         tuple(str(device) for device in CLUSTER.replica_devices),

@@ -1,4 +1,4 @@
-"""The nearest baseline: fewest variables decided otherwise, and which."""
+"""The nearest baseline: the one with the fewest variables decided otherwise, and which these are."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ VIOLATIONS = {
     "The nouns need the standard library only": ("autosync/spec/codec.py", "import numpy"),
     "Declared spaces import the language of spaces only": ("search_spaces/tiny.py", "import autosync.spec"),
 }
-"""For every rule a line that breaks it."""
+"""A line that breaks each rule."""
 
 
 def rules() -> dict[str, dict[str, Any]]:

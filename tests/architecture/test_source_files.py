@@ -60,7 +60,7 @@ def faults_of_exports(tree: ast.Module) -> list[str]:
 
 
 def pickles(tree: ast.Module) -> list[str]:
-    """Where `tree` could read or write a pickle."""
+    """The places where `tree` could read or write a pickle."""
     found = [f"imports {name}" for name in imports(tree) if name.partition(".")[0] in PICKLES or name == "torch.load"]
     for node in ast.walk(tree):
         if isinstance(node, ast.keyword) and node.arg == "allow_pickle":
@@ -129,7 +129,7 @@ def test_a_pickle_is_found_out(source: str) -> None:
     "module", [module for module in modules("search_spaces") if module.stem != "__init__"], ids=str
 )
 def test_a_declared_space_is_inert(module: Path) -> None:
-    """A docstring, imports, and one constant."""
+    """It holds a docstring, imports, and one constant."""
     docstring, *rest = parsed(module).body
     *imported, constant = rest
     assert isinstance(docstring, ast.Expr)

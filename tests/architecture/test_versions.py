@@ -59,7 +59,7 @@ def files_of(kind: str) -> Iterator[Path]:
 
 
 def present() -> dict[str, dict[str, object]]:
-    """Of each kind its versions, and a digest of the code that they are of, wherever that lies."""
+    """The versions of each kind, and a digest of the code that they are of, wherever that lies."""
     stated = {
         "simulators": {name: builder.version for name, builder in BUILDERS.items()} | {"taught": versions.TAUGHT},
         "searchers": dict(versions.SEARCHERS) | {"replay": versions.REPLAY, "facts": versions.FACTS},

@@ -1,4 +1,4 @@
-"""The hand-written strategies: valid everywhere, and each what its docstring says."""
+"""The baselines: valid everywhere, and each what its docstring says."""
 
 from __future__ import annotations
 

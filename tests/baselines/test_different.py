@@ -1,4 +1,4 @@
-"""Which baselines are different strategies here."""
+"""The baselines that are different strategies here."""
 
 from __future__ import annotations
 

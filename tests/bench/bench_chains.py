@@ -142,7 +142,7 @@ def _of_reads(workers: int, wait_seconds: float) -> list[Case]:
 
 
 def _time(case: Case, rounds: int, steps: int) -> dict[str, list[float]]:
-    """Of each way one median of seconds a round."""
+    """The median of seconds in each round, by the way the case was traced."""
     found: dict[str, list[float]] = {way: [] for way in WAYS}
     for number in range(rounds + 1):
         for way in WAYS if number % 2 else reversed(WAYS):

@@ -54,7 +54,7 @@ from tests.bench.peers.turns import (
 
 MEGABYTES = "1,4,16,64"
 LARGEST_ON_ONE_SERVER = 16_000_000
-"""More through one server's link would take longer than it tells."""
+"""Most gradient bytes on one server: more through its link would take longer than it tells."""
 
 SPARSE = (sparse(40_000, 64, 4096),)
 MOST_STEPS, LEAST_STEPS = 10, 2
@@ -162,7 +162,7 @@ def _by_all_reduce(algorithm: str) -> Build:
 
 
 def _on_servers(count: int | None) -> Build:
-    """On the first `count` nodes, or on all; several share each variable by rows."""
+    """Variables on the first `count` nodes, or on all; several nodes share each variable by rows."""
 
     def build(model: ModelSpec, cluster: ClusterSpec) -> Strategy:
         servers = [ParameterServer(str(each)) for each in cluster.server_devices[:count]]

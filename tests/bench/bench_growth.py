@@ -101,7 +101,7 @@ def _workers(kind: str, count: int, name: str) -> Iterator[Engine]:
 
 
 def _cell(engine: Engine, variables: int, rounds: int) -> dict[str, Any]:
-    """Of each strategy all rounds' seconds, and the memory of the client when all is done."""
+    """The seconds of all rounds, by strategy, and the memory of the client when all is done."""
     model = engine.load(dense(GRADIENT_BYTES, variables))
     found: dict[str, Any] = {}
     for _ in range(rounds):

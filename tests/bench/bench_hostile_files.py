@@ -37,11 +37,11 @@ PATIENCE = 60.0
 CLUSTER = "nodes:\n- {count: 2, cores: 1}\nlink: 100mbit"
 PLAN = "name: a\nmodels: [mlp]\nclusters: [2x1gbit]"
 NOTHING = b"{}"
-"""Refused at once by every command."""
+"""Content that every command refuses at once."""
 
 GO_ON = ("autosync.tune", "--model", "bert", "--trials", "40", "--resume", "--out", "runs/one", "--data", "runs/data")
 NOWHERE = ("--address", "127.0.0.1:1")
-"""What passes as right ends where Ray would be joined."""
+"""Arguments with which what passes as right ends where Ray would be joined."""
 
 TRAIN = ("autosync.train", "--model", "mlp", "--backend", "local", "--out", "trained")
 OF_RUNS = (
@@ -77,7 +77,7 @@ READERS: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "plan": (("trials.collect", "--plan", "it.yaml", "--out", "collected"),),
 }
-"""For each kind of file the commands that read one: the module, and what it is given."""
+"""The commands that read each kind of file: the module, and what it is given."""
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ def write_place(folder: Path) -> None:
 
 
 def files_of(kind: str, place: Path) -> tuple[str, dict[str, bytes]]:
-    """Where in a place the files of `kind` go, and what they hold."""
+    """The place where files of `kind` go, and what they hold."""
     if kind == "cluster":
         return "it.yaml", yaml_texts(CLUSTER, "link") | cluster_texts()
     if kind == "plan":

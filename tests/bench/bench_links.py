@@ -37,7 +37,7 @@ Route = tuple[str, str]
 
 @dataclass
 class Measured:
-    """Of all turns: seconds of calls; jiffies of all processors, and on packets; TCP segments sent, and sent again."""
+    """All turns' seconds of calls; jiffies of all processors, and on packets; TCP segments sent, and sent again."""
 
     seconds: list[float] = field(default_factory=list)
     jiffies: int = 0

@@ -149,7 +149,7 @@ def _against_peers(name: str, found: dict[str, Any]) -> str:
 
 
 def _ratios(turns: Sequence[Any], others: Sequence[Any]) -> list[float]:
-    """Of the medians of turns that were taken one after the other."""
+    """Ratios of the medians of turns that were taken one after the other."""
     return [
         statistics.median(one["step_seconds"]) / statistics.median(other["step_seconds"])
         for one, other in zip(turns, others, strict=True)

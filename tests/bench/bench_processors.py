@@ -32,7 +32,7 @@ PROCESSORS = os.cpu_count() or 1
 
 @dataclass
 class Measured:
-    """Of each turn: a step's median seconds; seconds a step that each processor was busy, and on soft interrupts."""
+    """Each turn's median seconds of a step; seconds a step that each processor was busy, and on soft interrupts."""
 
     step: list[float] = field(default_factory=list)
     busy: list[float] = field(default_factory=list)

@@ -253,4 +253,4 @@ KINDS: dict[str, tuple[str, Callable[[Mapping[str, Any]], dict[str, bytes]]]] = 
     "search": ("search.json", _search_files),
     "result": ("result.json", _result_files),
 }
-"""For each kind of JSON file its name in a run, and what a right one is made into."""
+"""The name in a run of each kind of JSON file, and what a right one is made into."""

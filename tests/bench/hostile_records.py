@@ -88,7 +88,7 @@ def value(column: str, new: Any) -> Harm:
 
 
 def flipped(data: Path) -> None:
-    """A bit of what steps took."""
+    """Flip a bit of what steps took."""
     group = pq.read_metadata(records_in(data)).row_group(0)
     (steps,) = (each for each in map(group.column, range(group.num_columns)) if "step_seconds" in each.path_in_schema)
     at, content = steps.dictionary_page_offset + steps.total_compressed_size // 2, records_in(data).read_bytes()
@@ -96,7 +96,7 @@ def flipped(data: Path) -> None:
 
 
 def repeated(table: pa.Table, rows: int) -> pa.Table:
-    """The first row so many times, as dictionaries, which take next to nothing on disk."""
+    """A table of the first row so many times, as dictionaries, which take next to nothing on disk."""
     same, steps = pa.array(np.zeros(rows, "int8")), np.arange(rows + 1, dtype="int32")
     columns = {}
     for field in table.schema:
@@ -111,7 +111,7 @@ def repeated(table: pa.Table, rows: int) -> pa.Table:
 
 
 def listed(table: pa.Table) -> pa.Table:
-    """One row with 200 million alike step times."""
+    """A table of one row with 200 million alike step times."""
     count = 200_000_000
     steps = pa.ListArray.from_arrays(pa.array([0, count], pa.int32()), pa.array(np.zeros(count)))
     position = table.column_names.index("step_seconds")
@@ -119,14 +119,14 @@ def listed(table: pa.Table) -> pa.Table:
 
 
 def texts(table: pa.Table) -> pa.Table:
-    """100 MB of text in each of a thousand rows, once on disk."""
+    """A table with 100 MB of text in each of a thousand rows, once on disk."""
     big = pa.DictionaryArray.from_arrays(pa.array(np.zeros(1000, "int32")), pa.array(["x" * 100_000_000]))
     position = table.column_names.index("reason")
     return pa.concat_tables([table] * (1000 // len(table) + 1)).slice(0, 1000).set_column(position, "reason", big)
 
 
 def others(name: str, make: Callable[[Path], None]) -> Harm:
-    """Something else in the directory, beside the records."""
+    """Put something else into the directory, beside the records."""
     return lambda data: make(data / name)
 
 
@@ -215,7 +215,7 @@ def ended(command: Sequence[str]) -> Ended:
 
 
 def peak_mb_of(process: int) -> float:
-    """So far; what `wait4` tells has this process's own memory in it, which files are made in."""
+    """The peak memory so far in MB; what `wait4` tells has this process's own in it, which files are made in."""
     try:
         status = Path(f"/proc/{process}/status").read_text(encoding="utf-8")
     except OSError:

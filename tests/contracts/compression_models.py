@@ -113,7 +113,7 @@ class PowerSGDWithServer:
 
 
 def _sum(arrays: Sequence[Array]) -> Array:
-    """In the order of the replicas, and in their dtype."""
+    """The sum, added up in the order of the replicas, and in their dtype."""
     total = np.zeros_like(arrays[0])
     for each in arrays:
         total = total + each

@@ -20,7 +20,7 @@ from trials.request import TrialRequest
 __all__ = ["children", "interrupted", "is_alive", "kill_once_it_lives", "left_of", "places_held"]
 
 GONE_WITHIN_SECONDS = 20.0
-"""How long the operating system may take to end killed processes."""
+"""Seconds that the operating system may take to end killed processes."""
 
 
 def is_alive(pid: int) -> bool:
@@ -33,7 +33,7 @@ def is_alive(pid: int) -> bool:
 
 
 def left_of(pids: set[int]) -> set[int]:
-    """Those of `pids` that are alive after they had time to end."""
+    """The `pids` that are alive after they had time to end."""
     deadline = time.monotonic() + GONE_WITHIN_SECONDS
     while (left := set(filter(is_alive, pids))) and time.monotonic() < deadline:
         time.sleep(0.05)

@@ -39,7 +39,7 @@ WORKERS = 2
 SHORT = TimingProtocol(warmup_steps=1, timed_steps=3)
 ENDLESS = TimingProtocol(warmup_steps=0, timed_steps=10**7, time_limit_seconds=1e6)
 TRIALS_A_CONNECTION = 2
-"""So that trials go on over one connection after another."""
+"""Trials on one connection, so few that they go on over one connection after another."""
 
 
 def brisk() -> FakeClock:
@@ -93,7 +93,7 @@ def in_this_process() -> LocalBackend:
 
 @pytest.fixture(scope="module", params=["local", "ray"])
 def backend(request: pytest.FixtureRequest) -> Backend:
-    """One line for each implementation."""
+    """Back ends, one line for each implementation."""
     makers: dict[str, Callable[[], Backend]] = {
         "local": in_this_process,
         "ray": lambda: request.getfixturevalue("set_of_workers"),

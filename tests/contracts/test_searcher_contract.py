@@ -96,8 +96,8 @@ SEARCHERS: dict[str, Maker] = {
 }
 
 QUICK = ("random", "evolution", "guided by the closed form", "the original", "TPE")
-"""Of every kind one, which is what `make test` has; guided search asks its simulator the same whichever that is,
-and Bayesian optimization chooses one by one as TPE does."""
+"""One searcher of every kind, for `make test`; guided search asks its simulator the same whichever that is, and
+Bayesian optimization chooses one by one as TPE does."""
 
 MODEL, CLUSTER = mlp_model(), star_cluster(2)
 SEEDS: Seeds = [(label, baseline(MODEL, CLUSTER)) for label, baseline in BASELINES.items()]

@@ -95,7 +95,7 @@ SIMULATORS = {
     **{f"{network} on replay": on_replay(network) for network in NETWORKS},
 }
 CLOSED = ("closed form", "replay")
-"""What a learned one is until it has learned, which is a test of its own."""
+"""The simulators that a learned one can equal until it has learned, which is a test of its own."""
 
 
 def law(strategies: list[Strategy], known: Simulator = CLOSED_FORM) -> np.ndarray:
@@ -137,7 +137,7 @@ def maker(kind: Kind) -> Maker:
 
 @cache
 def fitted(maker: Maker) -> Simulator:
-    """Kept, since predicting changes nothing and fitting takes long."""
+    """The simulator after a fit; kept, since predicting changes nothing and fitting takes long."""
     made = maker()
     made.fit(records())
     return made
@@ -147,7 +147,7 @@ def fitted(maker: Maker) -> Simulator:
     params=[*kinds(), *(f"{name}, fresh" if name in CLOSED else thorough(f"{name}, fresh") for name in SIMULATORS)]
 )
 def simulator(request: pytest.FixtureRequest) -> Simulator:
-    """Each as it is once it has learned, and those that learned models start as before they have."""
+    """Each simulator as it is once it has learned, and those that learned ones start as before they have."""
     name, fresh, _ = request.param.partition(", ")
     maker = SIMULATORS[name].maker
     return maker() if fresh else fitted(maker)
@@ -219,7 +219,7 @@ def on_a_tree(strategy: Strategy) -> bool:
 
 
 def with_replicas_exchanged(strategy: Strategy, exchanged: dict[str, str]) -> Strategy:
-    """On a node with GPUs, those go with the node."""
+    """The strategy with replicas exchanged; on a node with GPUs, those go with the node."""
     nodes = {Device.parse(one).node: Device.parse(other).node for one, other in exchanged.items()}
 
     def change(replica: str) -> str:

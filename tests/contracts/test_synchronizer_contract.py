@@ -223,7 +223,7 @@ def _device(variable: Any) -> int:
 
 
 class TestTheContractRefuses:
-    """Each breaks one thing on purpose; the comparison must notice."""
+    """Every test breaks one thing on purpose, and the comparison must notice."""
 
     def refused(self, way: str, message: str, task: str = "table") -> None:
         session = session_on(task, "SGD", FOUR_WORKERS)

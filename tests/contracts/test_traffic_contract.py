@@ -37,11 +37,11 @@ pytestmark = needs_root
 STEPS = 4
 TOP_K = TopK(0.1)
 SHARE = 0.03
-"""What may be missing or too much, of the bytes predicted."""
+"""Share of the bytes predicted that may be missing or too much."""
 HEADERS = 0.02
-"""Of TCP, IP and Ethernet: segments are up to 64 kB here, and acknowledgements travel back."""
+"""Share of headers of TCP, IP and Ethernet: segments are up to 64 kB here, and acknowledgements travel back."""
 CONTROL_BYTES = 60_000
-"""A step: the client starts every worker's part of it, and each tensor is asked for by name."""
+"""Bytes of control a step: the client starts every worker's part of it, and asks for each tensor by name."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Counted:
 
     @property
     def index_bytes(self) -> int:
-        """Of a top-k of all dense variables in one bucket, for each replica they are sent to."""
+        """Bytes of the indices of a top-k of all dense variables in one bucket, for each replica they are sent to."""
         return 4 * TOP_K.kept(sum(each.elements for each in self.model.variables if not each.sparse))
 
     def predicted(self, strategy: Strategy) -> dict[str, float]:
@@ -101,7 +101,7 @@ SPARSE = ParameterServer("node1/cpu:0")
 
 
 def _strategy(counted: Counted, dense: Synchronizer, sparse: Synchronizer = SPARSE, shards: int = 1) -> Strategy:
-    """All dense variables synchronized alike, cut if they have enough rows; the table apart."""
+    """A strategy with all dense variables synchronized alike, cut if they have enough rows; the table apart."""
     variables = []
     for each in counted.model.variables:
         synchronizer = sparse if each.sparse else dense

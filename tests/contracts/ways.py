@@ -155,7 +155,7 @@ COMPRESSED: dict[str, Callable[[ModelSpec, ClusterSpec], Strategy]] = {
 
 
 def random_mixture(model: ModelSpec, cluster: ClusterSpec, rng: random.Random) -> Strategy:
-    """For every variable a random partition, for every shard a random synchronizer."""
+    """A strategy with a random partition for every variable, and a random synchronizer for every shard."""
     servers = _servers(cluster)
 
     def synchronizer() -> Synchronizer:

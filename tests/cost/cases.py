@@ -18,7 +18,7 @@ from autosync.spec import (
 __all__ = ["SLOW_MESSAGES", "all_by", "dense_model", "link_bytes", "link_messages", "sparse_model", "strategy_of"]
 
 SLOW_MESSAGES = ReplayCoefficients(0.02, 1.5e-10, 2e-13, 3e-3, 4e-9, 1e-9, overlap=0.1)
-"""Of a machine that nobody would expect: a message takes its cores 3 ms."""
+"""Coefficients of a machine that nobody would expect: a message takes its cores 3 ms."""
 
 
 def dense_model(elements: int = 1_000_000, slots: int = 0, flops: float = 0.0) -> ModelSpec:

@@ -87,7 +87,7 @@ def check(spec: ModelSpec, cluster: ClusterSpec, strategy: Strategy, **tolerance
 
 @pytest.mark.parametrize("cluster", CLUSTERS.values(), ids=CLUSTERS)
 class TestWholeSizes:
-    """Where all sizes divide evenly, every byte is accounted for."""
+    """Every byte is accounted for where all sizes divide evenly."""
 
     @pytest.mark.parametrize("algorithm", ALGORITHMS)
     def test_an_algorithm_sends_what_its_messages_hold(self, cluster: ClusterSpec, algorithm: str) -> None:

@@ -23,7 +23,7 @@ SLOWER = 3.0
 def records(
     count: int, seed: int, factor: float = 1.0, model: ModelSpec = MODEL, cluster: ClusterSpec = CLUSTER
 ) -> list[RuntimeRecord]:
-    """Under `LAW`, on a machine that takes `factor` times as long."""
+    """Records under `LAW`, on a machine that takes `factor` times as long."""
     strategies = sampled(model, cluster, count, seed)
     seconds = factor * np.exp(AnalyticSimulator(LAW).predict(model, cluster, strategies))
     plain = [record(each, (float(one),) * 5) for each, one in zip(strategies, seconds, strict=True)]
@@ -31,7 +31,7 @@ def records(
 
 
 def level(informed: Informed, strategies: list[Strategy]) -> float:
-    """By what factor longer than under the law it expects steps to take."""
+    """How many times as long as under the law it expects steps to take."""
     law = AnalyticSimulator(LAW).predict(MODEL, CLUSTER, strategies)
     return float(np.exp(np.median(informed.predict(MODEL, CLUSTER, strategies) - law)))
 

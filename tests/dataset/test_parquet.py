@@ -150,7 +150,7 @@ def _understate(path: Path, values: int, stated: int) -> None:
 
 
 def _varint(value: int) -> bytes:
-    """Of Thrift's compact protocol, zigzag."""
+    """A number as a zigzag varint of Thrift's compact protocol."""
     value, found = value << 1, b""
     while value > 127:
         value, found = value >> 7, found + bytes([value & 127 | 128])

@@ -28,7 +28,7 @@ from tests.contracts.ways import ALONE
 __all__ = ["ROUNDS", "WAYS"]
 
 ROUNDS = 3
-"""How often each of `WAYS` has its turn on each connection."""
+"""Times that each of `WAYS` has its turn on each connection."""
 
 WAYS = ("one ring", "a collective a variable", "one server", "one collective")
 

@@ -63,7 +63,7 @@ def wrong():
     return 3
 """
 ENOUGH_SECONDS, GONE_WITHIN_SECONDS = 15.0, 20.0
-"""What a process takes to come to the function, on a busy machine too; what the operating system may take to end it."""
+"""Seconds that a process takes to come to the function, on a busy machine too; those the system may take to end it."""
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def _left_of(directory: Path) -> set[int]:
-    """Which of the processes that the model's function has noted live, once they have had time to end."""
+    """Processes noted by the model's function that still live, once they have had time to end."""
     pids = {int(line) for line in (directory / "pids").read_text().split()}
     deadline = time.monotonic() + GONE_WITHIN_SECONDS
     while (left := {each for each in pids if _lives(each)}) and time.monotonic() < deadline:

@@ -1,4 +1,4 @@
-"""Which variables count as looked up: read by rows that follow from the batch, and in no other way."""
+"""Variables that count as looked up: read by rows that follow from the batch, and in no other way."""
 
 from __future__ import annotations
 

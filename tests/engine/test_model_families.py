@@ -34,7 +34,7 @@ SMALLEST = {
     "vgg19": ("VGG19", 32),
     "xception": ("Xception", 71),
 }
-"""By module of `keras.applications` the smallest member, and pixels each way: about the fewest that it takes."""
+"""The smallest member of each module of `keras.applications`, and pixels each way: about the fewest it takes."""
 CLASSES = 3
 
 

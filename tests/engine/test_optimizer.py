@@ -1,4 +1,4 @@
-"""Which optimizers can update a shard by itself, and what is said about the others."""
+"""Optimizers that can update a shard by itself, and what is said about the others."""
 
 from __future__ import annotations
 

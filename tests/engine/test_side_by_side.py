@@ -26,7 +26,7 @@ PATIENCE_SECONDS = 20.0
 
 
 def _bucket_a_variable(session: Session, indices: str) -> Step:
-    """All variables' places chosen by one replica, each variable by itself."""
+    """A step in which one replica chooses all variables' places, each variable by itself."""
     replicas = tuple(str(each) for each in session.cluster.replica_devices)
     variables = tuple(
         VariableStrategy(each.name, (AllReduce(number, compressor=TopK(0.3, indices)),))
@@ -50,7 +50,7 @@ def _behind_others(graph: tf.Graph, kinds: tuple[str, ...]) -> tuple[int, list[t
 
 
 def _inputs_first(graph: tf.Graph) -> list[tf.Operation]:
-    """Control inputs are added when a graph is complete, so the order of making is not enough."""
+    """Operations, inputs first. Control inputs are added to a complete graph, so the order of making is not enough."""
     done: dict[str, tf.Operation] = {}
     waiting = list(reversed(graph.get_operations()))
     while waiting:

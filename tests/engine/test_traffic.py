@@ -1,4 +1,4 @@
-"""Which bytes cross between devices in a traced step: what the strategy says, and nothing else."""
+"""The bytes that cross between devices in a traced step: what the strategy says, and nothing else."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class StepError(AutosyncError):
 
 
 def main(arguments: Sequence[str] = ()) -> int:
-    """Run all steps; the exit status."""
+    """Run all steps, and return the exit status."""
     if lacks := lacking():
         click.echo(f"ray up: {lacks}", err=True)
         return LACKING

@@ -36,7 +36,7 @@ __all__ = [
 PROJECT = Path(__file__).resolve().parents[2]
 HOME = Path("/root")
 BROUGHT = HOME / "autosync-project"
-"""Where the cluster file has the project brought to."""
+"""The folder that the cluster file has the project brought to."""
 
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
 TOOLS = {"sshd": "openssh-server", "ssh": "openssh-client", "ssh-keygen": "openssh-client", "rsync": "rsync"}

@@ -14,7 +14,7 @@ WAIT_SECONDS = 240.0
 
 @ray.remote(num_cpus=0)
 def look() -> dict[str, str]:
-    """Where this node would import the project from, and with which Python."""
+    """The place that this node would import the project from, and the Python it would use."""
     import autosync
 
     return {"autosync": autosync.__file__, "python": sys.executable}

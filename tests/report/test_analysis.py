@@ -60,7 +60,7 @@ def test_noise_within_trials_is_the_deviation_of_their_log_steps() -> None:
 
 
 def test_noise_between_trials_is_found_again_and_its_interval_holds_it() -> None:
-    """38 turns with a deviation of 0.1; the interval of 95 % holds it for this seed."""
+    """There are 38 turns with a deviation of 0.1; the interval of 95 % holds it for this seed."""
     generator = np.random.default_rng(4)
     strategies = [each.strategy for each in search_records()[:2]]
     turns = [
@@ -169,7 +169,7 @@ def test_predictions_of_strategies_that_take_equally_long_have_no_order() -> Non
 
 
 def strategy(*synchronizers: Synchronizer, cut: int = 0) -> Strategy:
-    """Of the perceptron's three kernels; biases go with their kernels, and the second kernel may be cut."""
+    """A strategy of the perceptron's three kernels; biases go with their kernels, and the second may be cut."""
     decisions = []
     for index, variable in enumerate(MODEL.variables):
         each = synchronizers[index // 2]
@@ -201,7 +201,7 @@ def test_factors_are_shares_of_bytes_and_counts() -> None:
 
 
 def importances(effect: float, count: int = 80) -> dict[str, Importance]:
-    """Of two factors, of which the first changes log step time by `effect` over its range, beside noise of 0.1."""
+    """Importances of two factors; the first changes log step time by `effect` over its range, beside noise of 0.1."""
     generator = np.random.default_rng(11)
     values = generator.random((count, 2))
     seconds = np.exp(effect * values[:, 0] + 0.1 * generator.standard_normal(count))

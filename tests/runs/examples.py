@@ -110,7 +110,7 @@ def search_records(label: str = "guided") -> tuple[RuntimeRecord, ...]:
 
 
 def _turn(record: RuntimeRecord, turn: int, strategy: Strategy | None = None, slower: float = 1.0) -> RuntimeRecord:
-    """One more look at a trial's strategy, or at another that is so much slower; later rounds are slower for all."""
+    """A further turn of a trial's strategy, or of another that is so much slower; later rounds are slower for all."""
     at = _seed_of(record) + 1000 * turn
     again = _record(record.label, strategy or record.strategy, (record.median_seconds or 1.0) * slower, at, "remeasure")
     drifted = tuple(each * (1 + 0.02 * turn) for each in again.step_seconds)

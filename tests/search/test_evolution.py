@@ -1,4 +1,4 @@
-"""Evolution: who is bred from."""
+"""Evolution: which strategies are bred from."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ SERVER, RING = (BASELINES[name](MODEL, CLUSTER) for name in ("parameter_server",
 
 
 def alike(one: Strategy, other: Strategy) -> int:
-    """Variables that both treat the same."""
+    """The number of variables that both treat the same."""
     return sum(mine == its for mine, its in zip(one.variables, other.variables, strict=True))
 
 
 def child(seconds: dict[Strategy, float], seed: int) -> Strategy:
-    """The first, of a search that was told what these strategies took, all of them in its tournament."""
+    """The first child in a search that was told what these strategies took, all of them in its tournament."""
     searcher = EvolutionSearch(SPACE_HERE, [], seed, EvolutionOptions(crossover_share=0.0))
     for strategy, taken in seconds.items():
         searcher.tell(replace(timed(SPACE_HERE, Proposal(strategy, "told"), truth()), step_seconds=(taken,)))

@@ -69,7 +69,7 @@ class Favouring:
         self._favourite = favourite
 
     def fit(self, records, weights=None) -> None:
-        """It has made up its mind."""
+        """Learn nothing: it has made up its mind."""
 
     def predict(self, _model, _cluster, strategies):
         return np.array([-9.0 if each == self._favourite else 0.0 for each in strategies])
@@ -93,7 +93,7 @@ def test_seeds_that_promise_little_are_timed_all_the_same_when_trials_run_out() 
 
 
 class Against(Favouring):
-    """A simulator to which hand-written strategies are slow, and all others take a second."""
+    """A simulator to which baselines are slow, and all others take a second."""
 
     def __init__(self) -> None:
         self._slow = {strategy.digest for _, strategy in SEEDS}
@@ -170,7 +170,7 @@ def test_batches_differ_where_they_need_not_be_diverse() -> None:
 
 
 class Spread:
-    """A simulator that says how sure it is: of the hand-written strategies to 0.05, of others to `spread`."""
+    """A simulator that says how sure it is: of the baselines to 0.05, of others to `spread`."""
 
     def __init__(self, spread: float) -> None:
         self._law = rough_simulator()

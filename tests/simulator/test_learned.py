@@ -63,7 +63,7 @@ def test_another_seed_gives_another_ensemble_and_the_global_seed_is_left_alone()
 
 
 def test_a_stopped_trial_counts_as_slow_as_it_was() -> None:
-    """On the whole: a few records in all, of which one disagrees with the others, may be explained otherwise too."""
+    """It does so on the whole: a few records in all, one of which disagrees, may be explained otherwise too."""
     gains = []
     for seed in range(8, 13):
         slow, *others = sampled(MODEL, CLUSTER, 21, seed=seed)

@@ -28,11 +28,11 @@ def fresh(network: str, count: int = 30, ablation: Ablation = NOTHING_WITHHELD, 
 
 
 learned = cache(fresh)
-"""Kept, since predicting changes nothing and fitting takes long."""
+"""A learned network, kept, since predicting changes nothing and fitting takes long."""
 
 
 MOST = [thorough(each) if each == "deepsets" else each for each in NETWORKS]
-"""All but the one that is least unlike another, which is that of attention."""
+"""The networks; the one that is most like another, that of attention, is left to `make test-all`."""
 
 
 @pytest.mark.quick("linear", "rnn", "gat")
@@ -88,7 +88,7 @@ def backwards(model: ModelSpec) -> ModelSpec:
 
 
 def moved(network: str, ablation: Ablation = NOTHING_WITHHELD) -> float:
-    """By how much predictions change at most when the model lists its variables in the reverse order."""
+    """The most by which predictions change when the model lists its variables in the reverse order."""
     made, others = learned(network, ablation=ablation), sampled(MODEL, CLUSTER, 10)
     before, after = (made.predict(model, CLUSTER, others) for model in (MODEL, backwards(MODEL)))
     return float(np.abs(after - before).max())

@@ -12,6 +12,6 @@ __all__ = ["sampled"]
 
 
 def sampled(model: ModelSpec, cluster: ClusterSpec, count: int, seed: int = 0) -> list[Strategy]:
-    """From the default space and from one of every algorithm and compressor, in turns."""
+    """Strategies from the default space and from one of every algorithm and compressor, in turns."""
     spaces, rng = [space.bind(model, cluster) for space in (SPACE, WIDE)], random.Random(seed)
     return [spaces[number % 2].sample(rng) for number in range(count)]

@@ -148,7 +148,7 @@ def test_without_bounds_small_variables_are_cut_too_and_big_ones_in_any_number_o
 
 def test_without_common_decisions_variables_of_a_shape_are_seldom_decided_alike() -> None:
     def alike(space: SearchSpace) -> float:
-        """In which share of samples all twelve square kernels are of one kind."""
+        """The share of samples in which all twelve square kernels are of one kind."""
         names = [each.name for each in MODEL.variables if each.shape == (128, 128)]
         kinds = [{type(each.by_name[name].shards[0]) for name in names} for each in samples(space)]
         return sum(len(each) == 1 for each in kinds) / len(kinds)

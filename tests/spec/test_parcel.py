@@ -1,4 +1,4 @@
-"""Which shards of a server travel together, and in which pieces."""
+"""Shards of a server that travel together, and the pieces that they travel in."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def classifier() -> Any:
 
 
 def noisy_classifier() -> Any:
-    """With batch normalization and dropout, so that every replica has state of its own."""
+    """A classifier with batch normalization and dropout, so that every replica has state of its own."""
     keras.utils.set_random_seed(2)
     inputs = keras.Input((FEATURES,))
     hidden = keras.layers.Dense(7, "tanh", name="hidden")(inputs)

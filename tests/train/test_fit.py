@@ -24,7 +24,7 @@ def new_trainer() -> Trainer:
 
 @pytest.fixture(scope="module")
 def trainer() -> Iterator[Trainer]:
-    """One for all tests, none of which asks what weights it starts from."""
+    """One trainer for all tests, none of which asks what weights it starts from."""
     with new_trainer() as made:
         made.prepare(next(batches((4,))))
         yield made

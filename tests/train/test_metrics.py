@@ -19,7 +19,7 @@ UNEVEN = (12, 7, 2, 1)
 
 
 def metrics() -> list[Any]:
-    """By name, by object, and one whose state is more than a sum and a count."""
+    """Metrics by name, by object, and one whose state is more than a sum and a count."""
     return ["accuracy", keras.metrics.SparseTopKCategoricalAccuracy(2, name="top_2"), MeanLabel()]
 
 

@@ -1,4 +1,4 @@
-"""From what Ray tells of its nodes to a cluster."""
+"""Discovery: from what Ray tells of its nodes to a cluster."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ import pytest
 from tests.tune.jobs import Job
 
 SECONDS = 20.0
-"""In which nothing may be left of what was killed."""
+"""Seconds after which nothing may be left of what was killed."""
 
 PROGRAM = """
 import os, subprocess, sys, time
@@ -90,7 +90,7 @@ def test_a_kill_ends_what_was_started_inside_wherever_it_has_gone_and_nothing_ou
 
 
 def test_a_kill_at_once_is_noticed_too(start: Start) -> None:
-    """The guard may not even run yet."""
+    """It comes when the guard may not even run yet."""
     killed, (child,) = start(
         "guard = Guard()\nwith guard.marks():\n    started('sleep', '600')\nos.kill(os.getpid(), 9)"
     )
@@ -118,7 +118,7 @@ def test_a_guard_that_has_ended_touches_nothing(start: Start, tmp_path: Path) ->
 
 
 def test_guards_leave_each_other_to_tidy_up(start: Start, tmp_path: Path) -> None:
-    """Of two commands, one started by the other, the outer is killed; what the inner wants done is still done."""
+    """The outer of two commands, which started the inner, is killed; what the inner wants done is still done."""
     inner = f"{PROGRAM}\nwith guarded(then=['touch', '{tmp_path}/done']):\n    time.sleep(600)"
     killed, (child,) = start(
         f"with guarded():\n    started(sys.executable, '-c', {inner!r})\n    time.sleep(1)\n    wait()"

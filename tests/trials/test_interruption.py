@@ -1,4 +1,4 @@
-"""When Ctrl-C takes effect."""
+"""The moments at which Ctrl-C takes effect."""
 
 from __future__ import annotations
 

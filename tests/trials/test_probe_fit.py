@@ -1,4 +1,4 @@
-"""From samples to figures."""
+"""Fitting figures to samples of probes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which probes are made, and which of them side by side."""
+"""The probes that are made, and which of them go side by side."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ Additional GRPC error information from remote target /job:worker/replica:0/task:
 
 
 class UnavailableError(Exception):
-    """Named as TensorFlow's."""
+    """An exception named as TensorFlow's."""
 
 
 @pytest.mark.parametrize(

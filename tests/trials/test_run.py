@@ -100,7 +100,7 @@ def test_only_what_is_a_trials_own_fault_becomes_a_record() -> None:
 
 
 def test_a_trial_over_its_time_limit_is_timed_out_with_the_steps_it_has() -> None:
-    """On `SlowClock` step 4, the second timed one, begins at reading 6 = 63 s."""
+    """`SlowClock` begins step 4, the second timed one, at reading 6 = 63 s."""
     protocol = TimingProtocol(warmup_steps=2, timed_steps=6, time_limit_seconds=60.0)
     script = good()
     record = play(script, request(protocol=protocol), SlowClock())

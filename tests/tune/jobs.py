@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 MARK = "AUTOSYNC_TEST_JOB"
 PATIENCE_SECONDS = 180.0
 LEAVING_SECONDS = 30.0
-"""How long after the command its processes may take to go: Ray ends them without waiting."""
+"""Seconds that its processes may take to go after the command: Ray ends them without waiting."""
 
 
 def _on_head(cluster: str | None) -> list[str]:
@@ -66,11 +66,11 @@ class Job:
         return self._stderr.read_text()
 
     def wait_for(self, text: str) -> None:
-        """Until the command has printed `text`."""
+        """Wait until the command has printed `text`."""
         self.wait_until(lambda: text in self.output, repr(text))
 
     def wait_until(self, holds: Callable[[], bool], what: str, look_seconds: float = 0.05) -> None:
-        """Until `holds()`, which is looked at so often; `what` names it where it does not come to be."""
+        """Wait until `holds()`, which is looked at so often; `what` names it where it does not come to be."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while not holds():
             assert self._process.poll() is None, f"{what} never came:\n{self.output}{self.complaint}"
@@ -85,20 +85,20 @@ class Job:
         return self._process.wait(LEAVING_SECONDS)
 
     def press_ctrl_c(self) -> None:
-        """As a terminal does: to every process in the foreground, which is the command's group."""
+        """Press Ctrl-C as a terminal does: for every process in the foreground, which is the command's group."""
         os.killpg(self._process.pid, signal.SIGINT)
 
     def kill(self) -> None:
-        """SIGKILL to the command itself, and to none of its processes."""
+        """Send SIGKILL to the command itself, and to none of its processes."""
         self._process.kill()
         self._process.wait()
 
     def kill_one(self, title: str) -> None:
-        """SIGKILL to the first of its processes whose title begins so."""
+        """Send SIGKILL to the first of its processes whose title begins so."""
         os.kill(self.titled(title)[0], signal.SIGKILL)
 
     def titled(self, title: str) -> list[int]:
-        """Those of its processes whose title begins so, or whose program is called so."""
+        """Ids of its processes whose title begins so, or whose program is called so."""
         commands = {pid: _file(pid, "cmdline").partition(b"\0")[0].decode(errors="replace") for pid in self.processes()}
         return [pid for pid, command in commands.items() if command.startswith(title) or Path(command).name == title]
 

@@ -72,7 +72,7 @@ def remote(beside: bool = True, fit_seconds: float = 0.0) -> RemoteSimulator:
 
 
 def known_after(made: RemoteSimulator, count: int) -> int:
-    """On how many records what predicts was fitted, once it was told of `count`."""
+    """The number of records that predictions are fitted on, once it was told of `count`."""
     made.fit(RECORDS[:count])
     return int(made.predict(MODEL, CLUSTER, STRATEGIES)[0])
 

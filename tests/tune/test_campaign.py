@@ -28,7 +28,7 @@ def digests(records: list[RuntimeRecord]) -> list[str]:
 
 
 def new(records: list[RuntimeRecord]) -> list[str]:
-    """Digests of those timed for the first time."""
+    """Digests of the strategies timed for the first time."""
     return digests([each for each in records if each.purpose != "remeasure"])
 
 

@@ -1,4 +1,4 @@
-"""The finals held: they end where they decide, and go on for the best two where they promise and do not decide."""
+"""Holding the finals: they end where they decide, and go on for the best two where they promise and do not decide."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def test_trials_run_side_by_side_until_ctrl_c_takes_the_cluster_down_and_says_ho
 
 
 def lanes_of(records: list[RuntimeRecord]) -> dict[tuple[str, ...], list[tuple[float, float]]]:
-    """When each trial began and ended, in order, by the addresses of its nodes."""
+    """The begin and the end of each trial, in order, by the addresses of its nodes."""
     lanes: dict[tuple[str, ...], list[tuple[float, float]]] = {}
     for each in sorted(records, key=lambda record: record.started_at):
         nodes = tuple(node.address for node in each.cluster.nodes)
@@ -72,7 +72,7 @@ def side_by_side(lanes: dict[tuple[str, ...], list[tuple[float, float]]]) -> boo
 
 
 def check_lanes(printed: str, records: list[RuntimeRecord]) -> None:
-    """Two lanes of two nodes each, and never two trials on one."""
+    """There are two lanes of two nodes each, and never two trials on one."""
     assert "2 trials run side by side, each on 2 nodes of its own." in printed
     lanes = lanes_of(records)
     assert lanes.keys() == {("10.77.0.1", "10.77.0.2"), ("10.77.0.3", "10.77.0.4")}

@@ -17,7 +17,7 @@ EXPORTED_WITHIN_SECONDS = 60.0
 
 @pytest.fixture
 def exporting() -> Iterator[str]:
-    """Where the node exports its metrics."""
+    """The address at which the node exports its metrics."""
     ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False)
     node = ray.nodes()[0]
     yield f"http://{node['NodeManagerAddress']}:{node['MetricsExportPort']}/metrics"

@@ -70,7 +70,7 @@ def test_an_empty_standing_has_no_best_and_no_agreement() -> None:
 
 
 def ranked(count: int) -> list[RuntimeRecord]:
-    """Searched strategies, each foretold a tenth of a second more than it takes."""
+    """Searched strategies, each predicted a tenth of a second more than it takes."""
     seconds = [0.1 * (place + 1) for place in range(count)]
     return [record(each, [s], predicted_seconds=s + 0.1) for each, s in zip(found(count), seconds, strict=True)]
 

@@ -32,7 +32,7 @@ def digests(search: Campaign) -> list[str]:
 
 @final
 class LostBackend:
-    """One that can run no trial any more."""
+    """A back end that can run no trial any more."""
 
     model, cluster = MODEL, CLUSTER
 
@@ -66,7 +66,7 @@ class TwoLanes:
 
 @final
 class NoLane:
-    """Nodes are gone for good."""
+    """Lanes of which none is left: nodes are gone for good."""
 
     model, cluster = MODEL, CLUSTER
 
@@ -74,7 +74,7 @@ class NoLane:
         raise NodesLostError("A trial needs 4 nodes, but too few are left.")
 
     def give_back(self, lane: str, failure: str = "") -> None:
-        """There was none to take."""
+        """Do nothing: there was none to take."""
 
     def runner(self) -> RunOnLane:
         return PretendBackend().run  # type: ignore[return-value]

@@ -23,12 +23,12 @@ from tests.tune.records import found, record
 
 SHORT = TrainingSettings(members=2, steps=20)
 SLOW = ("rnn", "gat", "deepsets", "trees")
-"""Made and called like `linear`."""
+"""Networks that are made and called like `linear`."""
 
 
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of a simulator with the network `deepsets`, which knows that steps take about three seconds."""
+    """A checkpoint of a simulator with the network `deepsets`, which knows that steps take about three seconds."""
     learned = LearnedSimulator(Replay(), "deepsets", settings=SHORT)
     learned.fit([record(strategy, [3.0 + number / 100] * 9) for number, strategy in enumerate(found(12))])
     learned.save(folder := tmp_path_factory.mktemp("checkpoint"))

@@ -1,4 +1,4 @@
-"""When going on is no longer worth a trial."""
+"""Stopping: when going on is no longer worth a trial."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def check_for_scripts_and_people(directory: Path) -> None:
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
-    """Where a search has run to its end, and what it printed."""
+    """The directory of a search that has run to its end, and what it printed."""
     directory = tmp_path_factory.mktemp("finished")
     job = Job(directory, *COMMAND)
     yield directory, ended(job, 0)

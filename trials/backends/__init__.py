@@ -1,1 +1,1 @@
-"""Where trials run: in this process, or on Ray actors."""
+"""The back ends of trials: in this process, or on Ray actors."""

@@ -44,4 +44,4 @@ class LocalBackend:
         return run_trial(self._realizer, request, self._stage)
 
     def close(self) -> None:
-        """Nothing to end: there is no other process."""
+        """Do nothing: there is no other process to end."""

@@ -21,7 +21,7 @@ from trials.supervisor import RaySettings, Supervisor
 __all__ = ["Launch", "RayBackend", "RaySettings", "RunByName"]
 
 CLOSE_SECONDS = 3.0
-"""How long a supervisor may take to close its workers; one that is in mid-trial is ended, and they end with it."""
+"""Seconds that a supervisor may take to close its workers; one that is in mid-trial is ended, and they end with it."""
 
 
 @final
@@ -34,7 +34,7 @@ class Launch:
         `captured` may be another back end's of the same model.
         """
         self.name = f"autosync-{uuid.uuid4().hex[:6]}"
-        # It stays beside this process: the loss of another node must never take it along.
+        # The supervisor stays beside this process: the loss of another node must never take it along.
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         supervised: Any = ray.remote(Supervisor).options(
             name=_actor_name(self.name), num_cpus=0, max_restarts=0, scheduling_strategy=here
@@ -44,11 +44,11 @@ class Launch:
         self._started = self.actor.start.remote(model, None if captured is None else [captured])
 
     def is_over(self) -> bool:
-        """Whether it has started, or failed to."""
+        """Whether the supervisor has started, or failed to."""
         return bool(ray.wait([self._started], timeout=0)[0])
 
     def described(self) -> dict[str, Any]:
-        """Model, notes and cluster as JSON, once it has started. What goes wrong is raised, and no process left."""
+        """Model, notes and cluster as JSON, once it has started. What goes wrong is raised, and no process is left."""
         try:
             return dict(_unwrapped(self._started))
         except BaseException:
@@ -56,7 +56,7 @@ class Launch:
             raise
 
     def close(self) -> None:
-        """End every process, in mid-trial too. Twice is fine."""
+        """End every process, in mid-trial too. A second call does no harm."""
         with contextlib.suppress(RayActorError, GetTimeoutError):
             ray.get(self.actor.close.remote(), timeout=CLOSE_SECONDS)
         ray.kill(self.actor, no_restart=True)
@@ -100,11 +100,11 @@ class RayBackend:
         self._cluster = cluster
 
     def begin_move(self, addresses: Sequence[str]) -> Any:
-        """Begin to go over to the nodes at `addresses`; a reference for `end_move`."""
+        """Begin to go over to the nodes at `addresses`; return a reference for `end_move`."""
         return self._actor.move.remote(list(addresses))
 
     def end_move(self, begun: Any, goal: ClusterSpec) -> str:
-        """Wait for the move to `goal`; why it could not be made, in words, or nothing."""
+        """Wait for the move to `goal`; return why it could not be made, in words, or nothing."""
         why = str(_unwrapped(begun))
         if not why:
             self._cluster = goal
@@ -115,7 +115,7 @@ class RayBackend:
         return dict(_unwrapped(self._actor.pids.remote()))
 
     def close(self) -> None:
-        """End every process, in mid-trial too. Twice is fine."""
+        """End every process, in mid-trial too. A second call does no harm."""
         self._launch.close()
 
 
@@ -156,7 +156,7 @@ def _give_back(name: str) -> None:
 
 
 def _unwrapped(reference: Any) -> Any:
-    """The answer of the supervisor, with its own errors as they were raised."""
+    """The answer of the supervisor; its own errors are raised as they were there."""
     try:
         return ray.get(reference)
     except RayTaskError as error:

@@ -19,7 +19,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def read_checked(file: Path, what: str, model: type[Model]) -> Model:
-    """The YAML `file`, a `what`, as `model`. Raises `ClusterError`, naming file, key, rule, and what came."""
+    """The YAML `file`, which is a `what`, as `model`. Raises `ClusterError`, naming file, key, rule, and what came."""
     name = f"{what} {str(file)!r}"
     try:
         document = parse_yaml(read_bytes(file, name, YAML.size), name)
@@ -36,7 +36,7 @@ def read_checked(file: Path, what: str, model: type[Model]) -> Model:
 
 
 def _in_words(error: ValidationError, model: type[BaseModel]) -> str:
-    """Its first fault: the key, the rule, and what came."""
+    """The first fault in words: the key, the rule, and what came."""
     first = error.errors()[0]
     path, kind = first["loc"], first["type"]
     key = _written(path)
@@ -53,7 +53,7 @@ def _in_words(error: ValidationError, model: type[BaseModel]) -> str:
 
 
 def _written(path: tuple[int | str, ...]) -> str:
-    """As in nodes[2].up."""
+    """The path as it is written, such as nodes[2].up."""
     parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in path if part != "[key]")
     return cut("".join(parts).lstrip("."))
 

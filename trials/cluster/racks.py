@@ -18,7 +18,7 @@ CORE, ONLY_SWITCH = "core", "switch"
 
 @dataclass(frozen=True)
 class Uplink:
-    """What joins a node or a rack to the switch above it; `latency_us` is each direction's."""
+    """The link that joins a node or a rack to the switch above it; `latency_us` is each direction's."""
 
     up: Figure
     down: Figure
@@ -28,7 +28,7 @@ class Uplink:
         return Link(below, above, self.up, self.latency_us), Link(above, below, self.down, self.latency_us)
 
 
-# Until a probe has measured them. Marked as assumed wherever they are shown.
+# These hold until a probe has measured links, and are marked as assumed wherever they are shown.
 ASSUMED_UPLINK = Uplink(Figure(1.0, "assumed"), Figure(1.0, "assumed"), Figure(100.0, "assumed"))
 ASSUMED_HOST_GBIT_PER_S, ASSUMED_HOST_LATENCY_US = Figure(8.0, "assumed"), Figure(100.0, "assumed")
 

@@ -11,13 +11,13 @@ from autosync.spec import ClusterSpec, Figure, Link, Node
 __all__ = ["cluster_lines", "route_lines"]
 
 MOST_NAMED = 4
-"""Of names that are not numbered in a row, as many are listed before the rest is only counted."""
+"""The most names, among those not numbered in a row, that are listed before the rest is only counted."""
 
 Each = TypeVar("Each")
 
 
 def cluster_lines(cluster: ClusterSpec) -> Iterator[str]:
-    """Nodes, then links with where their figures come from; loopbacks last."""
+    """Lines for nodes, then for links with where their figures come from; loopbacks come last."""
     for nodes in _grouped((_look(node), node) for node in cluster.nodes):
         yield _node_line(nodes)
     uplinks = _uplinks(cluster)
@@ -36,7 +36,7 @@ def cluster_lines(cluster: ClusterSpec) -> Iterator[str]:
 
 
 def route_lines(cluster: ClusterSpec) -> Iterator[str]:
-    """The routes between nodes, those over the same switches together."""
+    """Lines for the routes between nodes, those over the same switches together."""
     routes = [
         cluster.route(one.name, other.name) for one in cluster.nodes for other in cluster.nodes if one is not other
     ]
@@ -101,7 +101,7 @@ def _sources(figures: Iterable[Figure]) -> str:
 
 
 def _rate(figure: Figure) -> str:
-    """A measured rate is not sure to more than two digits, and is alike with those that share them."""
+    """The rate in digits. A measured one is not sure to more than two, and is alike with those that share them."""
     return _digits(figure.value, 2 if figure.source == "measured" else 4)
 
 
@@ -111,7 +111,7 @@ def _span(values: Sequence[float]) -> str:
 
 
 def _digits(value: float, digits: int) -> str:
-    """Rounded, and written without an exponent where that is short: 120, not 1.2e+02."""
+    """The value rounded, and written without an exponent where that is short: 120, not 1.2e+02."""
     return f"{float(f'{value:.{digits}g}'):g}"
 
 
@@ -120,7 +120,7 @@ def _count(number: float, what: str) -> str:
 
 
 def _grouped(keyed: Iterable[tuple[Hashable, Each]]) -> list[list[Each]]:
-    """Those with one key together, in the order of their first."""
+    """The elements in groups of one key, in the order of each group's first."""
     groups: dict[Hashable, list[Each]] = {}
     for key, each in keyed:
         groups.setdefault(key, []).append(each)
@@ -128,7 +128,7 @@ def _grouped(keyed: Iterable[tuple[Hashable, Each]]) -> list[list[Each]]:
 
 
 def _names(names: Sequence[str]) -> str:
-    """Three or more that are numbered in a row as node0..node3, others one by one."""
+    """The names in words: three or more that are numbered in a row as node0..node3, others one by one."""
     runs: list[list[str]] = []
     for name in names:
         if runs and _follows(runs[-1][-1], name):

@@ -26,7 +26,7 @@ MOST_LOST_IN_A_ROW = 2
 
 @final
 class Block:
-    """Trials of one cell on one back end. `take_up` what is on disk before the first."""
+    """Trials of one cell on one back end. Call `take_up` with what is on disk before the first of them."""
 
     def __init__(self, plan: Plan, cell: Cell, backend: Backend, store: RecordStore, conditions: Conditions) -> None:
         self._plan, self._cell, self._backend, self._store = plan, cell, backend, store

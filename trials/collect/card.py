@@ -37,7 +37,7 @@ FIELDS = (
     "load_average",
     "host",
 )
-"""Of a record, as they are."""
+"""The fields of a record that are read, as they are."""
 
 CELL_HEADER = (
     "model @ cluster",
@@ -67,7 +67,7 @@ def write_card(folder: Folder) -> None:
 
 
 def card_lines(rows: Sequence[Row]) -> Iterator[str]:
-    """Markdown: what holds for all `rows`, a table of cells, the noise, and what failed why."""
+    """Lines of Markdown: what holds for all `rows`, a table of cells, the noise, and what failed and why."""
     if not rows:
         yield "There are no records yet."
         return
@@ -148,7 +148,7 @@ def _cells(rows: Sequence[Row]) -> Iterator[tuple[str, ...]]:
 
 
 def _noise(rows: Sequence[Row]) -> Iterator[str]:
-    """Between trials of one strategy, and between the steps of one trial."""
+    """Lines on the noise between trials of one strategy, and between the steps of one trial."""
     ratios = _repeat_ratios(rows)
     if not ratios:
         yield "No strategy was timed twice yet, so nothing is known of the noise between trials."
@@ -185,7 +185,7 @@ def _failures(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _repeat_ratios(rows: Sequence[Row]) -> list[float]:
-    """How far apart the medians of strategies timed twice are: absolute log-ratios, sorted; one a pair in a row."""
+    """Absolute log-ratios of the medians of strategies timed twice, sorted: one for each two trials in a row."""
     medians: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
     for row in rows:
         if row["outcome"] == "ok":

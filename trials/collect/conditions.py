@@ -14,18 +14,18 @@ from autosync.spec import ModelSpec
 __all__ = ["ENGINE", "Conditions", "engine_digest", "load_average"]
 
 ENGINE = "autosync.engine"
-"""Under this name a record's `versions` hold the digest of the engine's source: between releases it changes too."""
+"""The name of the digest of the engine's source in a record's `versions`: the source changes between releases too."""
 
 DIGEST_LENGTH = 12
 
 
 def load_average() -> float:
-    """Processes that ran or wanted to, on the whole machine, averaged over the last minute."""
+    """The number of processes that ran or wanted to, on the whole machine, averaged over the last minute."""
     return os.getloadavg()[0]
 
 
 def engine_digest(root: Path = Path(autosync.engine.__file__).parent) -> str:
-    """Of the names and contents of all source files below `root`."""
+    """The digest of the names and contents of all source files below `root`."""
     found = hashlib.sha256()
     for file in sorted(root.rglob("*.py")):
         found.update(f"{file.relative_to(root)}\0".encode() + file.read_bytes() + b"\0")
@@ -38,7 +38,7 @@ def _at_once() -> None:
 
 @dataclass(frozen=True)
 class Conditions:
-    """`load_average` is asked just before each trial, and before that `settle` is waited for.
+    """What is noted: `load_average` is asked just before each trial, and before that `settle` is waited for.
 
     `model` is what records name, where that is to be another profile of it than the back end's.
     """

@@ -1,4 +1,4 @@
-"""What of a cell is on disk: which slots are done, and which have been lost too often."""
+"""What is on disk of each cell: which slots are done, and which have been lost too often."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ MOST_LOSSES = 3
 
 @final
 class Done:
-    """Slots by cell. `pass_over` is for those that nothing can be timed in; that holds for this process only."""
+    """Slots by cell. `pass_over` is for slots in which nothing can be timed; it holds for this process only."""
 
     def __init__(self, plan: Plan, rows: Iterable[tuple[str, int | None, str]] = ()) -> None:
-        """`rows` are a record's `run`, `sequence` and `outcome`."""
+        """`rows` are the `run`, `sequence` and `outcome` of each record."""
         self._cells = {plan.run_of(cell): cell for cell in plan.cells}
         self._over: dict[Cell, set[int]] = {cell: set() for cell in plan.cells}
         self._losses: Counter[tuple[Cell, int]] = Counter()
@@ -29,7 +29,7 @@ class Done:
                 self.count(self._cells[run], sequence, outcome)
 
     def count(self, cell: Cell, sequence: int, outcome: str) -> None:
-        """A record with this outcome is on disk."""
+        """Note that a record with this outcome is on disk."""
         if outcome == "lost":
             self._losses[cell, sequence] += 1
             if self._losses[cell, sequence] < MOST_LOSSES:
@@ -40,5 +40,5 @@ class Done:
         self._over[cell].add(sequence)
 
     def left(self, cell: Cell, slots: Iterable[Slot]) -> list[Slot]:
-        """Those of `slots` that are still to be timed, in order."""
+        """The `slots` that are still to be timed, in order."""
         return [slot for slot in slots if slot.number not in self._over[cell]]

@@ -16,7 +16,7 @@ __all__ = ["Errand", "Event", "Passed", "Told", "Trouble", "parse_event", "write
 
 @dataclass(frozen=True)
 class Errand:
-    """What a visit is to do: the due slots of `models` on a cluster that is up, until `seconds` are over.
+    """What a visit is to do: time the due slots of `models` on a cluster that is up, until `seconds` are over.
 
     A trial waits for `settle_seconds` at most until other work on the machine has ended.
     """

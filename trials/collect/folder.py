@@ -40,7 +40,7 @@ class Folder:
 
     @property
     def emulated_name(self) -> str:
-        """What the emulated clusters made for this folder are called, one after the other."""
+        """The name of the emulated clusters that are made for this folder, one after the other."""
         return f"collect-{hashlib.sha256(os.fsencode(self.path.resolve())).hexdigest()[:6]}"
 
     @contextmanager
@@ -62,7 +62,7 @@ class Folder:
             os.close(descriptor)
 
     def read_cluster(self, name: str) -> ClusterSpec | None:
-        """The cluster as measured, or None when it was not met before."""
+        """The cluster as it was measured, or None when it was not met before."""
         file = self._cluster_file(name)
         if not file.exists():
             return None

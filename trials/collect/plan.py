@@ -85,7 +85,7 @@ class Plan(BaseModel):
 
     @property
     def cells(self) -> list[Cell]:
-        """Cluster by cluster, since a cluster is made once for all its cells of a round."""
+        """The plan's cells, cluster by cluster, since a cluster is made once for all its cells of a round."""
         return [Cell(model, cluster_name(each)) for each in self.clusters for model in self.models]
 
     @property
@@ -95,24 +95,24 @@ class Plan(BaseModel):
         )
 
     def run_of(self, cell: Cell) -> str:
-        """What the cell's records say in `run`."""
+        """What the cell's records hold in `run`."""
         return f"{self.name}/{cell}"
 
 
 def cell_of(run: str) -> Cell | None:
-    """The cell of a record that says `run`; None when it is of no collection."""
+    """The cell of a record that holds `run`; None when it is of no collection."""
     plan, slash, rest = run.partition("/")
     model, between, cluster = rest.partition(BETWEEN)
     return Cell(model, cluster) if plan and slash and between else None
 
 
 def cluster_name(given: str) -> str:
-    """What a cluster of the plan is called: `two_racks` for topologies/two_racks.yaml, 4x200mbit for itself."""
+    """The name of a cluster of the plan: `two_racks` for topologies/two_racks.yaml, 4x200mbit for itself."""
     return Path(given).stem if given.endswith(CLUSTER_FILES) else given
 
 
 def read_plan(file: Path) -> Plan:
-    """Raises `ClusterError`, naming file, key, rule, and what came."""
+    """The plan in `file`. Raises `ClusterError`, naming file, key, rule, and what came."""
     plan = read_checked(file, "Plan", Plan)
     for given in plan.clusters:
         cluster_of(plan, file, cluster_name(given))

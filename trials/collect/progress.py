@@ -1,4 +1,4 @@
-"""The progress of a collection: a line a trial, and where all cells stand."""
+"""The progress of a collection: a line for each trial, and how far all cells are."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Progress:
         return len(self._done.left(cell, self._slots[cell]))
 
     def line(self, told: Told) -> str:
-        """One trial, which `done` knows already."""
+        """The line for one trial, which `done` knows already."""
         self._timed += 1
         self._not_ok[told.cell] += told.outcome not in ("ok", "stopped")
         number = f"{self.total - self.left:{len(str(self.total))}d}/{self.total}"
@@ -54,7 +54,7 @@ class Progress:
         return f"{line}  {told.reason}" if told.reason else line
 
     def summary(self) -> list[str]:
-        """Where every cell stands."""
+        """Lines that say how far every cell is."""
         lines = []
         for cell, slots in self._slots.items():
             count = len(slots) - self.left_of(cell)

@@ -1,4 +1,4 @@
-"""Proposing the strategy of a slot: hand-written, drawn from the space, or bred from the best, blindly or guided."""
+"""Proposing the strategy of a slot: a baseline, drawn from the space, or bred from the best, blindly or guided."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from trials.collect.schedule import Slot
 __all__ = ["Proposer"]
 
 PARENTS_SHARE, FEWEST_PARENTS = 0.25, 5
-"""New strategies are bred from this share of those timed, the fastest, and from no fewer than so many."""
+"""Share of the strategies timed, the fastest, from which new ones are bred, and the fewest that are bred from."""
 
 CROSSOVER_SHARE = 0.3
 
 GUIDED_SHARE = 0.5
-"""Of those bred, this share is what a search would time next; so records lie where searches go, and not only there."""
+"""Share of those bred that are what a search would time next; so records lie where searches go, and not only there."""
 
 ONE = GuidedOptions(round_size=1, explore_share=0.0, retime_every=0)
 
 
 @final
 class Proposer:
-    """Proposes what a cell's records do not hold yet. Same records, same slot: same proposal, in any process."""
+    """Proposes what a cell's records do not hold yet. Same records and slot, same proposal, in any process."""
 
     def __init__(self, plan: Plan, cell: Cell, space: SearchSpace) -> None:
         self._plan = plan
@@ -42,13 +42,13 @@ class Proposer:
         self._original: dict[int, RuntimeRecord] = {}
 
     def tell(self, record: RuntimeRecord) -> None:
-        """What a slot has brought. A lost trial says nothing, but its strategy stays its slot's."""
+        """Learn what a slot has brought. A lost trial says nothing, but its strategy stays its slot's."""
         if record.purpose != "remeasure" and record.sequence is not None:
             self._original[record.sequence] = record
         self._ledger.tell(record)
 
     def propose(self, slot: Slot) -> Proposal | None:
-        """What to time in `slot`; None when its original could not be timed, or the space is used up."""
+        """The proposal to time in `slot`; None when its original could not be timed, or the space is used up."""
         if slot.original is not None:
             original = self._original.get(slot.original)
             if original is None or not original.timed:
@@ -78,7 +78,7 @@ class Proposer:
         return None if strategy is None else Proposal(strategy, label)
 
     def _guided(self, rng: random.Random) -> Proposal | None:
-        """What a search that knows the cell's records would time next, on a closed form fitted to them."""
+        """The strategy that a search knowing the cell's records would time next, on a closed form fitted to them."""
         search = GuidedSearch(self._space, (), rng.getrandbits(32), AnalyticSimulator(), ONE)
         for record in self._ledger.records():
             search.tell(record)
@@ -93,6 +93,6 @@ class Proposer:
         return self._space.mutate(rng.choice(parents), rng)
 
     def _parents(self) -> list[Strategy]:
-        """The fastest so far, fastest first."""
+        """The fastest strategies so far, fastest first."""
         timed = sorted(self._ledger.observations(), key=lambda each: each.median_seconds)
         return [each.strategy for each in timed[: max(FEWEST_PARENTS, int(PARENTS_SHARE * len(timed)))]]

@@ -10,7 +10,7 @@ import psutil
 __all__ = ["busy_cores", "wait_until_quiet"]
 
 BUSY_CORES = 0.3
-"""Between two trials the workers wait; Ray's own processes take 0.05 to 0.15 cores."""
+"""The most cores that are busy on a quiet machine: between two trials the workers wait, and Ray takes 0.05 to 0.15."""
 
 SAMPLE_SECONDS = 0.5
 PAUSE_SECONDS = 1.0
@@ -27,7 +27,7 @@ def wait_until_quiet(
     sleep: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
 ) -> None:
-    """Return when at most `BUSY_CORES` are busy, or after `longest_seconds`: 0 looks at nothing."""
+    """Return when at most `BUSY_CORES` are busy, or after `longest_seconds`; with 0, return at once."""
     deadline = clock() + longest_seconds
     while clock() < deadline and busy() > BUSY_CORES:
         sleep(PAUSE_SECONDS)

@@ -26,10 +26,10 @@ from trials.emulate import Host, down, emulated, start_inside
 __all__ = ["Collection", "Order"]
 
 MOST_TROUBLES = 3
-"""Visits in a row on which a cell had trouble, after which it is left out until the next start."""
+"""Visits in a row with trouble in a cell after which it is left out until the next start."""
 
 OPENING_SECONDS = 600.0
-"""How long Ray, the workers and the capture of a model may take before a visit is ended as hung."""
+"""Seconds that Ray, the workers and the capture of a model may take before a visit is ended as hung."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Collection:
         self.progress = Progress(order.plan, order.cells, self._done)
 
     def run(self) -> bool:
-        """Every round, and the last one again while that helps; whether nothing is left to do."""
+        """Run every round, and the last one again while that helps; return whether nothing is left to do."""
         last = rounds_of(self._order.plan) - 1
         for round_number in range(last + 1):
             self._round(round_number)
@@ -71,7 +71,7 @@ class Collection:
         return self.progress.left == 0
 
     def _round(self, number: int) -> None:
-        """Every cluster once, beginning with another one each round."""
+        """Visit every cluster once, beginning with another one each round."""
         clusters = list(dict.fromkeys(cell.cluster for cell in self._order.cells))
         first = number % len(clusters)
         for cluster in clusters[first:] + clusters[:first]:
@@ -91,7 +91,7 @@ class Collection:
         return time.monotonic() > self._deadline
 
     def _visit(self, cells: Sequence[Cell], round_number: int) -> None:
-        """One cluster, made for this and gone afterwards. Raises `DatasetError` alone: then nothing can be kept."""
+        """Visit one cluster, made for this and gone afterwards. Raises `DatasetError` alone, if nothing can be kept."""
         order, cluster = self._order, cells[0].cluster
         errand = Errand(
             order.plan_file.resolve(),
@@ -134,7 +134,7 @@ class Collection:
 def _events(head: Host, errand: Errand, patience_seconds: float) -> Iterator[Event | str]:
     """Run the errand on `head`: what it tells, and other lines as they are. Raises `ClusterError` if it hangs or dies.
 
-    Left early, the process is ended with its cluster.
+    Where the caller stops early, the process is ended with its cluster.
     """
     child = start_inside(
         head,

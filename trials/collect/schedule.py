@@ -26,12 +26,12 @@ class Slot:
     bred: bool = False
 
     def rng(self, plan: Plan, cell: Cell) -> random.Random:
-        """Randomness of this slot's own: the same whatever ran before, and in any process."""
+        """A random generator of this slot's own: the same whatever ran before, and in any process."""
         return random.Random(f"{plan.seed}/{cell}/{self.number}/strategy")
 
 
 def slots_of(plan: Plan, cell: Cell) -> list[Slot]:
-    """All slots of a cell: `plan.strategies` new ones, and repeats between them.
+    """The slots of a cell: `plan.strategies` new ones, and repeats between them.
 
     A plan with more strategies begins with the same slots. Originals are drawn alike from all that lie far enough back,
     so that with blocks no longer than that another visit times the repeat.
@@ -50,7 +50,7 @@ def slots_until(plan: Plan, cell: Cell, round_number: int) -> list[Slot]:
 
 
 def rounds_of(plan: Plan) -> int:
-    """How many rounds a cell takes."""
+    """The number of rounds that a cell takes."""
     return math.ceil(len(slots_of(plan, plan.cells[0])) / plan.block)
 
 

@@ -36,11 +36,11 @@ from trials.seats import addresses_of, seated_like, unlike_machines
 __all__ = ["main"]
 
 BROKEN = 1
-"""Exit status when no other model would fare better; why, has been told."""
+"""The exit status when no other model would fare better; why that is has been told."""
 
 
 def main(arguments: list[str]) -> int:
-    """Run the errand in the one argument; its exit status."""
+    """Run the errand in the one argument; return the exit status."""
     _end_with_the_collection()
     errand = Errand.from_json(arguments[0])
     start_ray(RayStart())
@@ -63,7 +63,7 @@ class _Visit:
         self._deadline = time.monotonic() + errand.seconds
 
     def work_off(self, model: str) -> None:
-        """The due slots of one model. What goes wrong is told, and the next model has its turn."""
+        """Time the due slots of one model. What goes wrong is told, and the next model has its turn."""
         cell = Cell(model, self._errand.cluster)
         try:
             self._work_off(cell)
@@ -102,7 +102,7 @@ class _Visit:
         return time.monotonic() > self._deadline
 
     def _backend(self, cell: Cell) -> RayBackend:
-        """The model captured on the cluster, which is measured if no visit has met it before."""
+        """A back end with the model captured, on the cluster, which is measured if no visit has met it before."""
         found = cluster_from_ray_nodes(ray.nodes())
         before = self._folder.read_cluster(cell.cluster)
         if before is not None:

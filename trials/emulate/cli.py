@@ -25,7 +25,7 @@ REFUSED, INTERRUPTED = 2, 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; its exit status. What was asked wrongly is one sentence on stderr."""
+    """Run the command, and return its exit status. What was asked wrongly is told in one sentence on stderr."""
     try:
         return int(command.main(arguments, prog_name="python -m trials.emulate", standalone_mode=False) or 0)
     except click.ClickException as error:
@@ -158,7 +158,7 @@ def _found(name: str) -> Emulated:
 
 
 def _others() -> str:
-    """In words, what there is to name instead."""
+    """A sentence with the names of the emulated clusters there are; empty when there is none."""
     names = names_there_are()
     return f" There are: {', '.join(names)}." if names else ""
 

@@ -21,7 +21,7 @@ def congestion_control(host: Host) -> str:
 
 
 def agree_on_congestion_control(hosts: Sequence[Host]) -> str:
-    """Give every host the first one's, as most kernels do on their own. Raises `ClusterError` when that fails."""
+    """Give every host the first one's algorithm, as most kernels do anyway. Raises `ClusterError` when that fails."""
     wanted, *others = [congestion_control(host) for host in hosts]
     for host, found in zip(hosts[1:], others, strict=True):
         if found != wanted:

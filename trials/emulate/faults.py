@@ -1,4 +1,4 @@
-"""What can happen to a node: it dies, comes back, is unplugged, or joins."""
+"""Faults of a node: it dies, comes back, is unplugged, or joins."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def set_link(emulated: Emulated, node: str, up: bool) -> None:
 
 
 def add_node(emulated: Emulated) -> Emulated:
-    """One more node at the first node's switch, with the first node's cores and links."""
+    """Add one more node at the first node's switch, with the first node's cores and links."""
     state = _state(emulated)
     cluster, index = state.cluster, len(state.cluster.nodes)
     first = cluster.nodes[0]

@@ -24,7 +24,7 @@ __all__ = ["HEAD_PORT", "Host", "environment", "run_inside", "start_host", "star
 HEAD_PORT = 6379
 
 PRIVATE_FOLDERS = ("home", "ray", "tmp")
-"""Folders of the emulated cluster's own that have one path and, in every host, another content."""
+"""Folders of the emulated cluster that have one path and, in every host, another content."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Host:
 
     @property
     def own_folder(self) -> Path:
-        """Where this host's private folders and logs lie, seen from outside."""
+        """The folder with this host's private folders and logs, seen from outside."""
         return self.folder / "hosts" / str(self.index)
 
     def runs(self) -> bool:
@@ -55,7 +55,7 @@ class Host:
 
 
 def start_host(host: Host) -> Process:
-    """Start the host's first process; it does nothing but live, and the kernel reaps what it inherits."""
+    """Start the host's first process, which does nothing but live; the kernel reaps what it inherits."""
     network = os.open(NETNS / host.namespace, os.O_RDONLY | os.O_CLOEXEC)
     for folder in PRIVATE_FOLDERS:
         (host.own_folder / folder).mkdir(parents=True, exist_ok=True)
@@ -128,7 +128,7 @@ def start_inside(
 
 
 def environment(host: Host, base: dict[str, str] | None = None) -> dict[str, str]:
-    """What a Ray driver or node in the host needs to be told, on top of `base` or of this process's environment.
+    """The environment that a Ray driver or node in the host needs, on top of `base` or of this process's environment.
 
     TensorFlow would take all cores that it sees, which are the machine's; a number of the user's own is kept.
     """
@@ -142,7 +142,7 @@ def environment(host: Host, base: dict[str, str] | None = None) -> dict[str, str
 
 
 def run_inside(host: Host, argv: Sequence[str], **popen: Any) -> int:
-    """Run `argv` in the host to its end; its exit status, 128 and the signal's number if one ended it.
+    """Run `argv` in the host to its end; return its exit status, 128 and the signal's number if one ended it.
 
     Each SIGINT, SIGTERM or SIGHUP that comes here is passed on, once, to all of its processes; a terminal's Ctrl-C
     would not reach them on its own, because they have a session of their own.

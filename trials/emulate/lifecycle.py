@@ -29,7 +29,7 @@ from trials.interruption import ctrl_c_waits
 __all__ = ["Emulated", "down", "emulated", "find", "of_state", "quota_of", "rack_of", "up"]
 
 LOCK_SECONDS = 10.0
-"""How long `down` waits for another command, which may be removing what a kill has left."""
+"""Seconds that `down` waits for another command, which may be removing what a kill has left."""
 
 
 def _silent(_sentence: str) -> None:
@@ -38,7 +38,7 @@ def _silent(_sentence: str) -> None:
 
 @dataclass(frozen=True)
 class Emulated:
-    """An emulated cluster that is up. Kill, restart or add a node, and take the new one that those return."""
+    """An emulated cluster that is up. Restarting or adding a node returns a new one, to be used instead."""
 
     name: str
     cluster: ClusterSpec
@@ -46,7 +46,7 @@ class Emulated:
     ray_address: str
     token_path: Path
     dashboard_url: str
-    """Reachable from this machine; asks for the token in `token_path`. Empty without Ray."""
+    """The dashboard's URL on this machine, which asks for the token in `token_path`. Empty without Ray."""
 
     def host(self, node: str) -> Host:
         """The host of the node called `node`. Raises `SpecError`, listing the nodes there are."""
@@ -111,7 +111,7 @@ def up(
 def down(name: str, if_orphaned: bool = False) -> bool:
     """Remove all that `up` made, half or whole; False when there is nothing. Raises `ClusterError`.
 
-    With `if_orphaned`, only what was made for a process that is gone.
+    With `if_orphaned`, remove only what was made for a process that is gone.
     """
     state = read_state(name)
     if state is None or (if_orphaned and not state.is_orphaned):

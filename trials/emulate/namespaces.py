@@ -10,7 +10,7 @@ from pathlib import Path
 
 __all__ = ["MOUNT", "NETWORK", "PID", "bind", "children_born_in", "enter", "mount_own_proc", "unshare"]
 
-# From linux/sched.h and sys/mount.h. Python has os.setns and os.unshare from 3.12 on only, and mount never.
+# These are from linux/sched.h and sys/mount.h. Python has os.setns and os.unshare from 3.12 on only, and mount never.
 MOUNT, NETWORK, PID = 0x00020000, 0x40000000, 0x20000000
 _MS_BIND, _MS_REC, _MS_SLAVE = 4096, 16384, 1 << 19
 
@@ -29,7 +29,7 @@ def unshare(kind: int) -> None:
 
 @contextmanager
 def children_born_in(pid_namespace: Path | None) -> Iterator[None]:
-    """Children that this thread starts in the block live in that pid namespace; in a new one for None."""
+    """In the block, children that this thread starts live in that pid namespace, or in a new one for None."""
     own = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
     try:
         if pid_namespace is None:

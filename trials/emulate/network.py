@@ -26,7 +26,7 @@ NETNS = Path("/run/netns")
 
 
 def commands_of(wiring: Wiring) -> list[list[str]]:
-    """The commands that make it, in order."""
+    """The commands that make the network, in order."""
     switches = wiring.switch_namespace
     commands = [["ip", "netns", "add", namespace] for namespace in wiring.namespaces]
     for bridge in wiring.bridges.values():
@@ -47,12 +47,12 @@ def commands_of(wiring: Wiring) -> list[list[str]]:
 
 
 def make_network(wiring: Wiring) -> None:
-    """Raises `ClusterError` with what the failing command said."""
+    """Make the network. Raises `ClusterError` with what the failing command said."""
     run_all(commands_of(wiring))
 
 
 def run_all(commands: Iterable[list[str]]) -> None:
-    """Run them in order. Raises `ClusterError` with what the first failing one said."""
+    """Run the commands in order. Raises `ClusterError` with what the first failing one said."""
     for command in commands:
         _run(command)
 
@@ -66,7 +66,7 @@ def set_wire(wiring: Wiring, index: int, up: bool) -> None:
 
 
 def there_already(names: tuple[str, ...]) -> list[str]:
-    """Those of `names` that are network namespaces now."""
+    """The `names` that are network namespaces now."""
     return [name for name in names if (NETNS / name).exists()]
 
 
@@ -83,7 +83,7 @@ def processes_in(namespace: str) -> list[Process]:
 
 
 def remove_namespace(namespace: str) -> None:
-    """Remove it with its interfaces, if it exists. No process may be in it."""
+    """Remove the namespace with its interfaces, if it exists. No process may be in it."""
     if there_already((namespace,)):
         _run(["ip", "netns", "delete", namespace])
 

@@ -16,7 +16,7 @@ from weakref import WeakSet
 __all__ = ["Process", "end_all", "remember_to_reap"]
 
 END_SECONDS = 20.0
-"""How long the kernel may take to remove what was killed; a host's end waits for all its processes."""
+"""Seconds that the kernel may take to remove what was killed; a host's end waits for all its processes."""
 
 _born_inside: WeakSet[subprocess.Popen[Any]] = WeakSet()
 
@@ -40,12 +40,12 @@ class Process:
 
     @classmethod
     def of(cls, pid: int) -> Process:
-        """Raises `ProcessLookupError` when there is none."""
+        """The process that has the number `pid` now. Raises `ProcessLookupError` when there is none."""
         fields = _stat(pid)
         return cls(pid, int(fields[19]), _boot())
 
     def runs(self) -> bool:
-        """Whether it is still there; a zombie is not."""
+        """Whether the process is still there; a zombie is not."""
         try:
             fields = _stat(self.pid)
         except ProcessLookupError:
@@ -53,14 +53,14 @@ class Process:
         return fields[0] not in "ZX" and int(fields[19]) == self.start_ticks and _boot() == self.boot
 
     def kill(self) -> None:
-        """End it at once, if it is still the same process."""
+        """End the process at once, if it is still the same one."""
         if self.runs():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
 
 
 def end_all(processes: Iterable[Process]) -> list[Process]:
-    """Kill them and wait until they are gone; those that are still there after a while."""
+    """Kill the processes and wait until they are gone; return those that are still there after a while."""
     left = list(processes)
     for process in left:
         process.kill()

@@ -10,13 +10,13 @@ from autosync.errors import ClusterError
 __all__ = ["join", "make_quota", "quota_group", "remove_quota"]
 
 PERIOD_US = 20_000
-"""Over which the quota holds. The kernel's usual 100 ms would stop a node for longer than a step takes."""
+"""Microseconds over which a quota holds. The kernel's usual 100 ms would stop a node for longer than a step takes."""
 
 EMPTY_SECONDS = 5.0
 
 
 def quota_group(name: str, mounts: str | None = None) -> Path:
-    """Where the group `name` would be; `mounts` is the text of /proc/self/mountinfo. Raises `ClusterError`."""
+    """The path of the group `name`; `mounts` is the text of /proc/self/mountinfo. Raises `ClusterError`."""
     text = Path("/proc/self/mountinfo").read_text(encoding="utf-8") if mounts is None else mounts
     unified = None
     for line in text.splitlines():

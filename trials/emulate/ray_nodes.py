@@ -54,7 +54,7 @@ def start_arguments(host: Host, node: Node, rack: str | None) -> list[str]:
 
 
 def start_head(host: Host, node: Node, rack: str | None) -> None:
-    """Raises `ClusterError` with what Ray said last."""
+    """Make `host` the head of Ray. Raises `ClusterError` with what Ray said last."""
     _finish(host, _start(host, node, rack))
 
 

@@ -21,7 +21,7 @@ CHUNK_BYTES = 1 << 16
 
 
 def start_relay(namespace: str, address: str, port: int) -> tuple[str, Process]:
-    """The URL on 127.0.0.1 that leads to `address:port` in the network `namespace`, and the process that relays."""
+    """Start a relay to `address:port` in the network `namespace`; return its URL on 127.0.0.1, and its process."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         number = listener.fileno()
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
@@ -61,7 +61,7 @@ async def _copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> N
 
 
 def main(number: str, namespace: str, address: str, port: str) -> None:
-    """The listening socket comes from outside and stays there; connections are made from within."""
+    """Relay from a listening socket, which comes from outside and stays there; connections are made from within."""
     listener = socket.socket(fileno=int(number))
     network = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
     namespaces.enter(network, namespaces.NETWORK)

@@ -47,14 +47,14 @@ class Machine:
 
 
 def check_machine() -> None:
-    """Raises `ClusterError`."""
+    """Raise `ClusterError` when this machine lacks something."""
     lacking = Machine.here().lacks()
     if lacking:
         raise ClusterError(f"No cluster can be emulated here: {lacking}.")
 
 
 def check_outside(namespaces: Iterable[str]) -> None:
-    """Raises `ClusterError` in a process whose network is one of `namespaces`: it would end itself half-way."""
+    """Raise `ClusterError` in a process whose network is one of `namespaces`: it would end itself half-way."""
     own = os.stat("/proc/self/ns/net")
     for namespace in namespaces:
         file = NETNS / namespace

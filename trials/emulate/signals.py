@@ -13,7 +13,7 @@ __all__ = ["ending_unwinds", "signals_go_to"]
 
 @contextmanager
 def signals_go_to(receiver: Callable[[int], None]) -> Iterator[None]:
-    """In the block, Ctrl-C, a request to end and a closed terminal are told to `receiver` by number, and nothing else.
+    """In the block, `receiver` is told by number of Ctrl-C, requests to end and a closed terminal; they do no more.
 
     Those that this process ignores (under nohup, say) stay ignored.
     """

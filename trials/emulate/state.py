@@ -23,18 +23,18 @@ from trials.emulate.processes import Process
 __all__ = ["State", "folder_of", "locked", "names_there_are", "read_state", "remove_folder", "write_state"]
 
 LONGEST_FOLDER = 40
-"""Ray puts sockets some 65 bytes below; a socket's path may have 107."""
+"""The most bytes of a folder's path: Ray puts sockets some 65 bytes below, and a socket's path may have 107."""
 
 FORMAT = 1
 
 _RATE = Figure(1.0, "assumed")
 _NOTHING = ClusterSpec((Node("none", "127.0.0.1", 1.0),), (Link("none", "none", _RATE, _RATE),))
-"""Stands for the cluster of a folder that a crash left without a state file."""
+"""A stand-in for the cluster of a folder that a crash left without a state file."""
 
 
 @dataclass(frozen=True)
 class State:
-    """All that `down` may remove: namespaces, cgroups, processes by role (`host0`, `relay`), and the folder.
+    """What `down` may remove: namespaces, cgroups, processes by role (`host0`, `relay`), and the folder.
 
     `owner` is the process that it was made for and is to go with, if there is one.
     """
@@ -90,7 +90,7 @@ class State:
 
 
 def folder_of(name: str) -> Path:
-    """Where the emulated cluster `name` keeps its files. Raises `ClusterError` when that cannot be."""
+    """The folder of the emulated cluster `name`. Raises `ClusterError` when there cannot be one."""
     if not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,19}", name):
         raise ClusterError(f"An emulated cluster's name is 1 to 20 of a-z, 0-9 and '-', not {name!r}.")
     folder = Path(tempfile.gettempdir()).resolve() / f"autosync-{name}"
@@ -109,7 +109,7 @@ def names_there_are() -> list[str]:
 
 
 def read_state(name: str) -> State | None:
-    """What there is of `name`; None when there is nothing. Raises `ClusterError` for a folder that is not ours."""
+    """The state of `name`; None when there is none. Raises `ClusterError` for a folder that is not ours."""
     folder = folder_of(name)
     try:
         return State.from_json(read_json(folder / "state.json", "It"))
@@ -130,7 +130,7 @@ def write_state(state: State) -> None:
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove all files, the state file last of them, so that a crash in between is found again."""
+    """Remove all files, the state file last, so that after a crash in between the rest is found again."""
     for entry in folder.iterdir():
         if entry.name == "state.json":
             continue
@@ -144,7 +144,7 @@ def remove_folder(folder: Path) -> None:
 
 @contextmanager
 def locked(folder: Path, patience_seconds: float = 0.0) -> Iterator[None]:
-    """Hold the existing `folder` alone. Raises `ClusterError` while another command holds it, and goes on to."""
+    """Hold the existing `folder` alone. Raises `ClusterError` if another command still holds it after the patience."""
     file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     deadline = time.monotonic() + patience_seconds
     try:

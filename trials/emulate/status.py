@@ -1,4 +1,4 @@
-"""How an emulated cluster is: a line for each node, and what holds for all."""
+"""The status of an emulated cluster: a line for each node, and what holds for all."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Usage:
 
 
 def usage_of(host: Host) -> Usage:
-    """Read from /proc; nothing for a host that does not run."""
+    """The usage as /proc tells it; nothing for a host that does not run."""
     if host.init is None or not host.init.runs():
         return Usage(0, 0)
     namespace = Path(f"/proc/{host.init.pid}/ns/pid").readlink()

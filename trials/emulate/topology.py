@@ -14,7 +14,7 @@ from trials.rates import parse_rate
 __all__ = ["parse_emulation", "star_of"]
 
 MOST_NODES = 250
-"""Addresses are 10.77.0.1 and on, in one /24."""
+"""The most nodes of an emulated cluster: their addresses are 10.77.0.1 and on, in one /24."""
 
 
 def parse_emulation(text: str) -> ClusterSpec:

@@ -1,4 +1,4 @@
-"""Which interfaces and wires an emulated cluster has: everything about its network that needs no root to say."""
+"""The interfaces and wires of an emulated cluster: everything about its network that can be told without root."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Wiring:
         self._check_switches(pairs)
 
     def _check_switches(self, pairs: set[tuple[str, str]]) -> None:
-        """No circles: the kernel's bridges would send every broadcast round and round."""
+        """Refuse circles: the kernel's bridges would send every broadcast round and round."""
         island = {switch: switch for switch in self.cluster.switches}
         for source, target in sorted(pairs):
             if source < target and source in island and target in island:
@@ -82,18 +82,18 @@ class Wiring:
 
     @cached_property
     def bridges(self) -> dict[str, str]:
-        """The bridge of each switch."""
+        """The names of bridges by their switch."""
         return {switch: f"br{index}" for index, switch in enumerate(self.cluster.switches)}
 
     @cached_property
     def with_addresses(self) -> ClusterSpec:
-        """The cluster, its nodes at 10.77.0.1, 10.77.0.2 and on."""
+        """The cluster with its nodes at 10.77.0.1, 10.77.0.2 and on."""
         nodes = tuple(replace(node, address=f"10.77.0.{i + 1}") for i, node in enumerate(self.cluster.nodes))
         return replace(self.cluster, nodes=nodes)
 
     @cached_property
     def wires(self) -> tuple[Wire, ...]:
-        """The nodes' in their order, then those between switches."""
+        """The wires of the nodes in their order, then those between switches."""
         return (*self._node_wires, *self._trunks)
 
     def node_wire(self, index: int) -> Wire | None:
@@ -109,7 +109,7 @@ class Wiring:
 
     @cached_property
     def _rates(self) -> dict[tuple[str, str], float | None]:
-        """Gbit/s by direction; None where the figure is only assumed."""
+        """The rates in Gbit/s by direction; None where a figure is only assumed."""
         return {
             (link.source, link.target): None if link.gbit_per_s.source == "assumed" else link.gbit_per_s.value
             for link in self._links

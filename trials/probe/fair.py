@@ -12,7 +12,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 def fair_rates(routes: Sequence[Sequence[Key]], capacities: Mapping[Key, float]) -> list[float]:
-    """Each flow's rate; `routes` are the links it crosses. Links without a capacity do not limit.
+    """The rate of each flow; `routes` are the links it crosses. Links without a capacity do not limit.
 
     Flows that nothing limits get the largest rate that another one has, or 1 when there is none.
     """

@@ -1,4 +1,4 @@
-"""From samples to figures: seconds a byte, links' rates, and latencies split over routes."""
+"""From samples of probes to figures: seconds a byte, links' rates, and latencies split over routes."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from trials.probe.flows import Ends, Probe, ends_of, links_crossed
 __all__ = ["Sample", "link_latencies_us", "link_rates_gbit_per_s", "seconds_a_byte"]
 
 LARGE = 0.45
-"""Messages of at least this share of the largest count as large; halves are rounded to whole elements of flows."""
+"""Share of the largest message from which on others count as large; halves are rounded to whole elements of flows."""
 AS_FULL = 0.9
-"""A link that got this much of its largest throughput was as full, but for noise."""
+"""Share of its largest throughput from which on a link was as full, but for noise."""
 TOWARDS_EQUAL = 1e-3
 """Weight of making the links of a route equal, where the measurements leave it open."""
 LEAST_LATENCY_US = 0.1
@@ -26,7 +26,7 @@ LEAST_LATENCY_US = 0.1
 
 @dataclass(frozen=True)
 class Sample:
-    """How long a probe took to send `probe_bytes`, all flows together."""
+    """The seconds that a probe took to send `probe_bytes`, all flows together."""
 
     probe_bytes: int
     seconds: float

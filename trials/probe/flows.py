@@ -10,7 +10,7 @@ from autosync.spec import ClusterSpec, Link
 __all__ = ["Ends", "Flow", "Probe", "ends_of", "links_crossed"]
 
 Ends = tuple[str, str]
-"""What tells a link of a cluster from the others: its source and its target."""
+"""The source and the target of a link, which tell it from a cluster's other links."""
 
 
 @dataclass(frozen=True)

@@ -23,11 +23,11 @@ Found = TypeVar("Found")
 Pair = tuple[str, str]
 
 ENDS_AT = {"latency": 0.2, "pairs": 0.55, "fills": 0.9, "hosts": 1.0}
-"""When each part has to end, as a share of the budget; what is left goes to the next."""
+"""The share of the budget by which each part has to end; what is left goes to the next."""
 CALLS_OF_A_PROBE = 7.0
-"""Times of a largest message that a probe mostly takes: growing sizes, three of the largest and of its half."""
+"""Times of a largest message that a probe mostly takes in all: growing sizes, three of the largest and of its half."""
 SET_UP_SECONDS = 0.3
-"""Of a probe: building its function, small messages, pauses."""
+"""Seconds that a probe takes besides: building its function, small messages, pauses."""
 SHORTEST_MESSAGE_SECONDS = 0.02
 
 
@@ -56,7 +56,7 @@ class Probing:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Probing:
-        """Raises `SpecError`."""
+        """The probing that `document` holds. Raises `SpecError`."""
         what = "A probing"
         known_fields(document, ("cluster", "report"), what)
         return cls(
@@ -116,7 +116,7 @@ class _Session:
         return Probing(cluster, self._report(alphas))
 
     def _alphas_us(self, pairs: Sequence[Probe]) -> dict[Pair, float]:
-        """Of both directions of every pair, though only their mean is measured."""
+        """Latencies in microseconds of both directions of every pair, though only their mean is measured."""
         once: dict[frozenset[str], tuple[Flow, Flow]] = {}
         for flow in (flow for probe in pairs for flow in probe.flows):
             once.setdefault(frozenset((flow.source, flow.target)), (flow, Flow(flow.target, flow.source)))
@@ -134,7 +134,7 @@ class _Session:
         return [fill_probe(self._cluster, link, pairs, rates) for link, pairs in links]
 
     def _unlike(self, known: Sequence[Probe], probes: Iterable[Probe]) -> list[Probe]:
-        """Those of `probes` that send along other routes than a `known` one."""
+        """The `probes` that send along other routes than every `known` one."""
         routes = {frozenset((flow.source, flow.target) for flow in probe.flows) for probe in known}
         return [
             probe for probe in probes if frozenset((flow.source, flow.target) for flow in probe.flows) not in routes
@@ -151,7 +151,7 @@ class _Session:
         self._samples |= self._run(part, planned, measure, lambda probe: probe)
 
     def _hosts(self) -> dict[str, Node]:
-        """Nodes, by name, with their copy rate and their cost of a message."""
+        """The nodes by name, with their copy rate and their cost of a message."""
         nodes = [(Flow(node.name, self._neighbour(node)), node) for node in self._cluster.nodes]
 
         def measure(item: tuple[Flow, Node]) -> Node:
@@ -175,7 +175,7 @@ class _Session:
         measure: Callable[[Item], Found],
         name: Callable[[Item], object],
     ) -> dict[Item, Found]:
-        """What is found in the rounds that there is time for; the first of each part is always run."""
+        """What is found in the rounds that there is time for; the first round of each part is always run."""
         found: dict[Item, Found] = {}
         for done, members in enumerate(planned):
             if done and self._seconds() > ENDS_AT[part] * self._settings.budget_seconds:
@@ -193,7 +193,7 @@ class _Session:
         return replace(timing, message_seconds=min(max(seconds, SHORTEST_MESSAGE_SECONDS), timing.message_seconds))
 
     def _devices(self, flow: Flow) -> Pair:
-        """First worker to first worker; within a node first to second, if it has two."""
+        """The devices of a flow: first worker to first worker; within a node first to second, if it has two."""
         source, target = (self._cluster.node(name).cpu_devices for name in (flow.source, flow.target))
         return str(source[0]), str(target[-1 if flow.source != flow.target or len(target) == 1 else 1])
 

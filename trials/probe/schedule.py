@@ -1,4 +1,4 @@
-"""Which probes are made, and which of them side by side: never two over one link."""
+"""Choosing which probes are made, and which of them side by side: never two over one link."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from trials.probe.flows import Ends, Flow, Probe, ends_of, links_crossed
 __all__ = ["FEW_NODES", "fill_probe", "fillable_links", "loopback_probes", "pair_probes", "rounds"]
 
 FEW_NODES = 16
-"""Up to so many nodes probes are made one after the other, and a fan reaches all of them.
+"""The most nodes with which probes are made one after the other, and a fan reaches all of them.
 
 Nodes that share a machine's cores, as emulated ones do, would disturb each other's probes otherwise.
 """
 ALL_PAIRS, SOME_PAIRS = 5, 8
-"""Up to so many nodes every pair is probed, or those 1, 2, 4, ... apart; then neighbours, until rounds are shared."""
+"""The most nodes with which every pair is probed, and those 1, 2, 4, ... apart; then neighbours, up to `FEW_NODES`."""
 FAN = 4
-"""So many partners, among many nodes, are to fill a node's link."""
+"""The number of partners that, among many nodes, are to fill a node's link."""
 BETWEEN_SWITCHES = 8
-"""So many plain pairs may cross one link between switches; more would have to wait for each other."""
+"""The most plain pairs that may cross one link between switches; more would have to wait for each other."""
 
 Item = TypeVar("Item")
 
 
 def loopback_probes(cluster: ClusterSpec) -> tuple[Probe, ...]:
-    """One for every node with several workers; a single worker's loopback carries nothing between workers."""
+    """One probe for every node with several workers; a single worker's loopback carries nothing between workers."""
     return tuple(Probe((Flow(node.name, node.name),)) for node in cluster.nodes if node.workers > 1)
 
 
@@ -108,7 +108,7 @@ def _offsets(count: int) -> list[int]:
 
 
 def _pairs(cluster: ClusterSpec) -> Iterator[tuple[str, str]]:
-    """All ordered pairs, nearest in the ring of nodes first."""
+    """All ordered pairs of nodes, nearest in the ring of nodes first."""
     names = [node.name for node in cluster.nodes]
     for offset in range(1, len(names)):
         for index, source in enumerate(names):
@@ -116,7 +116,7 @@ def _pairs(cluster: ClusterSpec) -> Iterator[tuple[str, str]]:
 
 
 def _spread(pairs: Sequence[tuple[str, str]], few: bool) -> list[tuple[str, str]]:
-    """So many of `pairs` that each source and each target has its turn; of a fan among many nodes the first few."""
+    """As many `pairs` as give each source and each target its turn; of a fan among many nodes the first few."""
     sources, targets = (list(dict.fromkeys(ends)) for ends in zip(*pairs, strict=True))
     wanted = max(len(sources), len(targets))
     if not few and min(len(sources), len(targets)) == 1:

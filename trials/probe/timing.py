@@ -12,9 +12,9 @@ __all__ = ["FlowTiming", "copy_gbit_per_s", "hop_us", "message_us", "time_flows"
 
 SMALL_BYTES = (1 << 10, 64 << 10)
 LARGEST_BYTES = 32 << 20
-"""Of one flow; the transport holds no larger array."""
+"""The most bytes of one flow's message; the transport holds no larger array."""
 GROWTH = (2.0, 16.0)
-"""How much larger the next message is, at least and at most."""
+"""How many times as large the next message is, at least and at most."""
 
 HOPS = 12
 MESSAGES = (8, 72)
@@ -24,10 +24,10 @@ SCALAR_REPEATS = 7
 COPY_REPEATS = 3
 
 NEAR = 1.03
-"""Two shortest times that differ by no more are taken for clean ones."""
+"""The largest ratio of the two shortest times at which both are taken for clean."""
 
 PAUSE_SECONDS = 0.03
-"""Before a message whose time counts: a shaper's bucket is then as full for each of them."""
+"""Seconds of pause before a message whose time counts: a shaper's bucket is then as full for each of them."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def copy_gbit_per_s(copies: Callable[[int, int], Callable[[], float]]) -> float:
 
 
 def _slope(build: Callable[[int], Callable[[], float]], counts: tuple[int, int], repeats: int) -> float:
-    """Seconds that one more adds, from the shortest times; the two kinds of calls take turns."""
+    """Seconds that one more of what is built adds, from the shortest times; the two kinds of calls take turns."""
     few, many = (build(count) for count in counts)
     for call in (few, many):
         call()

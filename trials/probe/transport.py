@@ -16,17 +16,17 @@ class Transport(Protocol):
     """
 
     def flows(self, pairs: Sequence[tuple[str, str]]) -> Callable[[Sequence[int]], float]:
-        """Sends along every (source, target) at once as many bytes as the call is told for each."""
+        """A call that sends along every (source, target) at once as many bytes as it is told for each."""
         ...
 
     def hops(self, source: str, target: str, count: int) -> Callable[[], float]:
-        """Sends a scalar back and forth, `count` times one after the other."""
+        """A call that sends a scalar back and forth, `count` times one after the other."""
         ...
 
     def messages(self, source: str, target: str, count: int) -> Callable[[], float]:
-        """Sends `count` scalars at once."""
+        """A call that sends `count` scalars at once."""
         ...
 
     def copies(self, device: str, array_bytes: int, count: int) -> Callable[[], float]:
-        """Copies an array `count` times within `device`."""
+        """A call that copies an array `count` times within `device`."""
         ...

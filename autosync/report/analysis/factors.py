@@ -1,4 +1,4 @@
-"""Factors: what strategies differ in, as few numbers that a person can name."""
+"""Factors: what strategies differ in, as a few numbers that a person can name."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Factor:
-    """`values` (strategies, columns), float64; one column, or one for each algorithm. `about` says what they are."""
+    """`values`, float64 (strategies, columns): one column, or one for each algorithm. `about` says what they are."""
 
     name: str
     about: str

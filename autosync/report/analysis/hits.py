@@ -43,7 +43,7 @@ class Yardstick:
 
 @dataclass(frozen=True)
 class HitRate:
-    """Of the searched trials numbered `first` to `last`, `hits` of `trials`, with Wilson's 95 % interval."""
+    """`hits` of the `trials` searched trials numbered `first` to `last`, with Wilson's 95 % interval."""
 
     first: int
     last: int
@@ -79,7 +79,7 @@ def is_hit(record: RuntimeRecord, yardstick: Yardstick, noise: Noise) -> bool:
 
 
 def hit_rates(numbered: Sequence[tuple[int, bool]]) -> list[HitRate]:
-    """By rounds of equally many trials: at least `FEWEST`, and at most `MOST_ROUNDS` rounds. (number, hit) in order."""
+    """Hit-rates of rounds of equally many trials, `FEWEST` or more, `MOST_ROUNDS` or fewer; (number, hit) in order."""
     size = max(FEWEST, math.ceil(len(numbered) / MOST_ROUNDS))
     rounds = [list(numbered[begin : begin + size]) for begin in range(0, len(numbered), size)]
     if len(rounds) > 1 and len(rounds[-1]) < FEWEST:
@@ -100,6 +100,6 @@ def wilson_interval(hits: int, trials: int) -> tuple[float, float]:
 
 
 def _error(record: RuntimeRecord, noise: Noise) -> float:
-    """Standard error of the logarithm of the trial's median; that over its steps from the width of their interval."""
+    """Standard error of the log of the trial's median; the one over its steps is by the width of their interval."""
     low, high = median_interval(record.step_seconds)
     return max((math.log(high) - math.log(low)) / (2 * NORMAL_95), noise.between or 0.0)

@@ -30,16 +30,16 @@ __all__ = ["FEWEST", "Importance", "importance_of"]
 Floats = npt.NDArray[np.float64]
 
 FEWEST = 20
-"""Strategies below which nothing is said."""
+"""The fewest strategies of which anything is said."""
 
 RESAMPLES = 300
 RIDGE = 1e-6
-"""Added to correlation matrices, which columns that say the same make singular."""
+"""Added to correlation matrices, which columns that say the same would make singular."""
 
 
 @dataclass(frozen=True)
 class Importance:
-    """Of one factor: its `share` of the variance with a 95 % interval, and what it reaches by `chance`.
+    """One factor's `share` of the variance with a 95 % interval, and the share that it reaches by `chance`.
 
     `direction` is Spearman's rank correlation with the step time: below 0, more of it goes with shorter steps; None for
     a factor of several columns.
@@ -61,7 +61,7 @@ class Importance:
 def importance_of(
     factors: Sequence[Factor], step_seconds: Sequence[float], generator: np.random.Generator
 ) -> list[Importance]:
-    """Of every factor, the most important first; none for fewer than `FEWEST` strategies, or without factors."""
+    """The importance of every factor, largest first; none for fewer than `FEWEST` strategies, or without factors."""
     y, count = np.log(np.array(step_seconds, np.float64)), len(step_seconds)
     if count < FEWEST or not factors or np.ptp(y) == 0:
         return []
@@ -99,7 +99,7 @@ def _columns(values: Floats) -> Floats:
 
 
 def _correlations(samples: Floats) -> Floats:
-    """float64 (samples, columns, columns); a column that does not vary in a sample correlates with nothing."""
+    """Correlations, float64 (samples, columns, columns); a column that does not vary in a sample has none."""
     centred = samples - samples.mean(axis=1, keepdims=True)
     norms = np.sqrt((centred**2).sum(axis=1, keepdims=True))
     scaled = np.divide(centred, norms, out=np.zeros_like(centred), where=norms > 1e-12)
@@ -107,7 +107,7 @@ def _correlations(samples: Floats) -> Floats:
 
 
 def _shapley(correlations: Floats, widths: Sequence[int]) -> Floats:
-    """float64 (samples, factors): the share of each factor, which has `widths` columns; y is the last one."""
+    """The share of each factor, float64 (samples, factors); factors have `widths` columns, and y is the last column."""
     ends = np.cumsum(widths)
     columns = [list(range(end - width, end)) for width, end in zip(widths, ends, strict=True)]
     explained = {

@@ -39,7 +39,7 @@ class Noise:
 
 
 def noise_of(trials: Sequence[RuntimeRecord], timings: Sequence[RuntimeRecord]) -> Noise:
-    """Within complete `trials`, and between complete `timings` of the same strategies."""
+    """The noise within complete `trials`, and between complete `timings` of the same strategies."""
     complete = [each for each in trials if each.outcome == "ok" and len(each.step_seconds) > 1]
     deviations = [_deviation(each.step_seconds) for each in complete]
     medians: dict[str, list[float]] = {}

@@ -11,7 +11,7 @@ __all__ = ["Payback", "payback_of"]
 
 @dataclass(frozen=True)
 class Payback:
-    """After so many `steps` under the winner the search's seconds are won back; `latest` is with the least speed-up."""
+    """Steps under the winner after which the search's seconds are won back; `latest` is with the least speed-up."""
 
     search_seconds: float
     saved_seconds: float
@@ -21,7 +21,7 @@ class Payback:
 
 
 def payback_of(verdict: Mapping[str, Any], search_seconds: float, baseline_seconds: float) -> Payback | None:
-    """Of the baseline's seconds a step, a speed-up s saves the share 1 - 1/s. None without a winner."""
+    """The payback: a speed-up s saves the share 1 - 1/s of the baseline's seconds a step. None without a winner."""
     if not verdict.get("beyond_noise"):
         return None
     speedup, (low, _) = float(verdict["speedup"]), verdict["speedup_interval"]

@@ -34,7 +34,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Quality:
-    """Of the predictions of `strategies` strategies."""
+    """The quality of the predictions of `strategies` strategies."""
 
     strategies: int
     mape: Estimate
@@ -42,7 +42,7 @@ class Quality:
 
 
 def quality_of(records: Sequence[RuntimeRecord], generator: np.random.Generator) -> Quality | None:
-    """Of records with a prediction and a step time; None for fewer than `FEWEST`."""
+    """The quality by records with a prediction and a step time; None for fewer than `FEWEST`."""
     pairs = [(each.predicted_seconds, each.median_seconds) for each in records]
     known = np.array([(p, m) for p, m in pairs if p is not None and m is not None], np.float64).reshape(-1, 2)
     if len(known) < FEWEST:

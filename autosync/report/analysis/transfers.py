@@ -11,7 +11,7 @@ __all__ = ["Transfers", "transfers_over"]
 
 
 class Transfers(NamedTuple):
-    """Of `several` transfers of the largest messages over a link: the slowest's and the fastest's rate."""
+    """The slowest's and the fastest's rate of `several` transfers of the largest messages over a link."""
 
     several: int
     slowest_gbit_per_s: float
@@ -19,7 +19,7 @@ class Transfers(NamedTuple):
 
 
 def transfers_over(link: Link, cluster: ClusterSpec, probe: Mapping[str, Any] | None) -> Transfers | None:
-    """Of those in a run's `probe.json` of which all bytes crossed the link; None when there were none."""
+    """The transfers in a run's `probe.json` of which all bytes crossed the link; None when there were none."""
     rates = [rate for each in (probe or {}).get("probes", ()) if _crosses(each, link, cluster) for rate in _rates(each)]
     return Transfers(len(rates), min(rates), max(rates)) if rates else None
 

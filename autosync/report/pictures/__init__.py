@@ -1,1 +1,1 @@
-"""Pictures, one a file, each drawn at a width: what a phone can show has another shape than a page has."""
+"""Pictures, one a file. Each is drawn for a width: what a phone can show has another shape than what a page has."""

@@ -38,7 +38,7 @@ FINER = (
     (1.0, 3.0),
     (1.0,),
 )
-"""Steps of a decade, the finest first."""
+"""Steps within a decade, the finest first."""
 
 
 def figure_of(width: Width, inches: float) -> Figure:
@@ -47,12 +47,12 @@ def figure_of(width: Width, inches: float) -> Figure:
 
 
 def rows_inches(rows: int, above: bool) -> float:
-    """How high a figure of so many rows is, without its legend; see `rows_axis`."""
+    """The height in inches of a figure of so many rows, without its legend; see `rows_axis`."""
     return FRAME_INCHES + ROW_INCHES[above] * rows
 
 
 def rows_axis(axes: Axes, names: Sequence[str], above: bool, strong: Sequence[int] = ()) -> None:
-    """One row a name, the first on top: names are beside the rows, or `above` each where there is little room."""
+    """Make one row a name, the first on top: names are beside the rows, or `above` each where there is little room."""
     axes.set_yticks(range(len(names)), ["" if above else name for name in names])
     axes.set_ylim(len(names) - 0.4, -0.8 if above else -0.6)
     axes.grid(False, axis="y")
@@ -71,7 +71,7 @@ def rows_axis(axes: Axes, names: Sequence[str], above: bool, strong: Sequence[in
 def dot(
     axes: Axes, value: float, interval: tuple[float, float] | None, row: float, look: Look, sure: bool = True
 ) -> None:
-    """A value with its interval, lying in a row; one that is less `sure` is hollow."""
+    """Draw a value with its interval, lying in a row; one that is less `sure` is hollow."""
     colour = look.light
     if interval is not None:
         axes.plot(interval, [row, row], color=colour, linewidth=1.6, solid_capstyle="butt", zorder=2)
@@ -82,7 +82,7 @@ def dot(
 
 
 def yardstick_line(axes: Axes, at: float) -> None:
-    """What all rows are compared with."""
+    """Draw the line that all rows are compared with."""
     axes.axvline(at, color=MUTED.light, linewidth=1.1, linestyle=(0, (4, 2)), zorder=1)
 
 
@@ -94,7 +94,7 @@ def padded(values: Sequence[float], share: float = 0.06) -> tuple[float, float]:
 
 
 def log_milliseconds(axes: Axes, which: str, limits: tuple[float, float], most: int = 8) -> None:
-    """A logarithmic axis with plain numbers on it, at most `most` of them."""
+    """Make the axis logarithmic, with at most `most` plain numbers on it."""
     axes.set(**{f"{which}scale": "log", f"{which}lim": limits})
     axis = axes.xaxis if which == "x" else axes.yaxis
     axis.set_major_locator(FixedLocator(plain_ticks(limits, most)))
@@ -103,7 +103,7 @@ def log_milliseconds(axes: Axes, which: str, limits: tuple[float, float], most: 
 
 
 def plain_ticks(limits: tuple[float, float], most: int) -> list[float]:
-    """Numbers that are easy to read, about evenly apart on a logarithmic axis: the finest such set that is not more."""
+    """Numbers that are easy to read, about evenly apart on a logarithmic axis: the finest set of at most `most`."""
     low, high = limits
     for steps in FINER:
         powers = range(math.floor(math.log10(low)) - 1, math.ceil(math.log10(high)) + 1)

@@ -42,7 +42,7 @@ class _Place:
 
 
 def draw_cluster(cluster: ClusterSpec, width: Width) -> Drawing:
-    """The first `MOST_NODES` nodes."""
+    """A drawing of the first `MOST_NODES` nodes."""
     nodes = cluster.nodes[:MOST_NODES]
     above = _above(cluster)
     places = _places(cluster, nodes, above)
@@ -72,7 +72,7 @@ def draw_cluster(cluster: ClusterSpec, width: Width) -> Drawing:
 
 
 def _above(cluster: ClusterSpec) -> dict[str, str]:
-    """The switch that each node and switch hangs on: the first it is linked to that comes after it."""
+    """The switch that each node and switch hangs on: of those that come after it, the first it is linked to."""
     order = {name: place for place, name in enumerate([*(node.name for node in cluster.nodes), *cluster.switches])}
     above: dict[str, str] = {}
     for link in cluster.links:
@@ -82,7 +82,7 @@ def _above(cluster: ClusterSpec) -> dict[str, str]:
 
 
 def _places(cluster: ClusterSpec, nodes: tuple[Node, ...], above: dict[str, str]) -> dict[str, _Place]:
-    """Nodes of one switch in rows next to each other; a switch beside all that hangs on it."""
+    """The place of each: nodes of one switch in rows next to each other, a switch beside all that hangs on it."""
 
     def path(name: str) -> list[str]:
         return [*path(above[name]), name] if name in above else [name]
@@ -120,7 +120,7 @@ def _draw_node(axes: Axes, cluster: ClusterSpec, node: Node, span: tuple[float, 
 
 
 def _draw_links(axes: Axes, cluster: ClusterSpec, ends: tuple[str, str], span: tuple[float, float], row: float) -> None:
-    """Both directions between a node, or a switch, and the switch above it, as one line with two rates."""
+    """Draw both directions between a node, or a switch, and the switch above it, as one line with two rates."""
     low, high = ends
     up = next((link for link in cluster.links if (link.source, link.target) == (low, high)), None)
     down = next((link for link in cluster.links if (link.source, link.target) == (high, low)), None)
@@ -132,12 +132,12 @@ def _draw_links(axes: Axes, cluster: ClusterSpec, ends: tuple[str, str], span: t
 
 
 def _thickness(cluster: ClusterSpec, links: list[Link]) -> float:
-    """Thin where the cluster is slow, thick where it is fast."""
+    """The width of a line: thin where the cluster is slow, thick where it is fast."""
     rates = [link.gbit_per_s.value for link in cluster.links if link.source != link.target]
     share = min(link.gbit_per_s.value for link in links) / max(rates)
     return 0.8 + 1.6 * math.sqrt(share)
 
 
 def _rate(figure: Figure) -> str:
-    """A measured rate is not sure to more than two digits."""
+    """The rate in digits, of which a measured rate has no more than two that are sure."""
     return f"{float(f'{figure.value:.2g}'):g}" if figure.source == "measured" else rate(figure.value)

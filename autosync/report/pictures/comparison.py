@@ -31,7 +31,7 @@ LINES = ("-", "--", "-.", ":")
 
 
 def draw_winners(rows: Sequence[tuple[str, Contender | None, Contender | None]], width: Width) -> Drawing:
-    """(run, winner, best baseline): two dots a row."""
+    """A drawing of (run, winner, best baseline), with two dots a row."""
     figure = figure_of(width, rows_inches(len(rows), width.is_narrow) + 0.1)
     axes = figure.subplots()
     ends = []
@@ -48,7 +48,7 @@ def draw_winners(rows: Sequence[tuple[str, Contender | None, Contender | None]],
 
 
 def draw_speedups(rows: Sequence[tuple[str, float, tuple[float, float]]], width: Width) -> Drawing:
-    """(run, speed-up, interval)."""
+    """A drawing of (run, speed-up, interval)."""
     figure = figure_of(width, rows_inches(len(rows), width.is_narrow) + 0.1)
     axes = figure.subplots()
     for row, (_, speedup, interval) in enumerate(rows):
@@ -64,7 +64,7 @@ def draw_speedups(rows: Sequence[tuple[str, float, tuple[float, float]]], width:
 def draw_curves(
     runs: Sequence[tuple[str, Sequence[int], Sequence[RuntimeRecord], Yardstick | None]], relative: bool, width: Width
 ) -> Drawing:
-    """(run, numbers of complete trials, their records, best baseline); `relative` to each run's own."""
+    """A drawing of (run, numbers of complete trials, records of these, best baseline); `relative` to each run's own."""
     figure = figure_of(width, 3.9)
     axes = figure.subplots()
     ends, handles = [], []

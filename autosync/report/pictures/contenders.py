@@ -30,7 +30,7 @@ from autosync.spec import RuntimeRecord
 __all__ = ["draw_contenders", "draw_rounds"]
 
 DOTTED: tuple[Any, ...] = ((0, (1, 1.5)), (0, (4, 1.2, 1, 1.2)), (0, (1, 3)))
-"""Lines of finalists that are no baselines, in turns."""
+"""Line styles of finalists that are no baselines, in turn."""
 
 
 def draw_contenders(

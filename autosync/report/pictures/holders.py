@@ -1,4 +1,4 @@
-"""Who adds up which bytes: a bar for each server and each bucket, made of the variables that it holds."""
+"""What adds up which bytes: a bar for each server and each bucket, made of the variables that it holds."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ __all__ = ["Holder", "draw_holders", "holders_of"]
 
 ROW_INCHES = 0.48
 MOST = 14
-"""Bars drawn; what the smallest hold beyond that is told in the caption's table."""
+"""The most bars that are drawn; what the smallest hold beyond that is told in the caption's table."""
 
 LETTER_INCHES, BOLD_INCHES = 0.065, 0.081
 BAR, HAIRLINE = 0.4, 0.004
-"""Height of a bar in rows, and the least length of one, as a share of the longest."""
+"""The height of a bar in rows, and the least length of one, as a share of the longest."""
 
 GATHERED = "everywhere"
 
@@ -118,7 +118,7 @@ def _labels(part: Holding) -> Iterator[str]:
 
 
 def _kind(part: Holding) -> tuple[str, str]:
-    """Architecture and place; what is gathered from all replicas is added up on each, in no bucket."""
+    """The architecture and place; what is gathered from all replicas is added up on each, in no bucket."""
     shard = part.synchronizer
     if isinstance(shard, ParameterServer):
         return "parameter servers", shard.device
@@ -128,7 +128,7 @@ def _kind(part: Holding) -> tuple[str, str]:
 
 
 def _how(parts: Sequence[Holding]) -> str:
-    """By which algorithm, with local copies or stale, in which encoding: what its shards have in common or not."""
+    """How the shards are added up: the algorithms, local copies, staleness and encodings that occur among them."""
     words: dict[str, None] = {}
     for part in parts:
         shard = part.synchronizer

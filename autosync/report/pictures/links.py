@@ -21,7 +21,7 @@ MEGA = 1e6
 
 @dataclass(frozen=True)
 class Crossing:
-    """Predicted bytes a step over one direction of a link, and the seconds that these fill it."""
+    """Predicted bytes a step over one direction of a link, and the seconds for which these fill it."""
 
     link: Link
     winner_bytes: float
@@ -37,7 +37,7 @@ class Crossing:
 
 
 def crossings_of(model: ModelSpec, cluster: ClusterSpec, winner: Strategy, baseline: Strategy) -> list[Crossing]:
-    """Every direction that either fills, the one that the winner fills longest first."""
+    """Every direction that either strategy fills, the one that the winner fills longest first."""
     ours, theirs = (traffic(model, cluster, each).bytes.tolist() for each in (winner, baseline))
     found = [Crossing(*each) for each in zip(cluster.links, ours, theirs, strict=True)]
     return sorted((each for each in found if each.winner_bytes or each.baseline_bytes), key=lambda each: -each.seconds)
@@ -48,7 +48,7 @@ def link_name(link: Link) -> str:
 
 
 def draw_links(crossings: Sequence[Crossing], winner: str, baseline: str, width: Width) -> Drawing:
-    """Two bars a link, with the milliseconds that each's bytes fill it."""
+    """Two bars a link, with the milliseconds for which each strategy's bytes fill it."""
     shown = crossings[:MOST]
     figure = figure_of(width, rows_inches(len(shown), width.is_narrow) + 0.06 * len(shown) + 0.3)
     axes = figure.subplots()

@@ -28,7 +28,7 @@ __all__ = ["draw_predictions"]
 
 
 def draw_predictions(points: Sequence[Point], width: Width) -> Drawing:
-    """Of all points with both."""
+    """A drawing of all points that have both a prediction and a step time."""
     known = [each for each in points if each.record.predicted_seconds and each.record.median_seconds]
     figure = figure_of(width, 7.2 if width.is_narrow else 4.1)
     rows, columns = (2, 1) if width.is_narrow else (1, 2)

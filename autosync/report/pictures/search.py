@@ -21,13 +21,13 @@ from autosync.search import best_so_far, median_interval
 __all__ = ["draw_search"]
 
 SIZES = {True: 44.0, False: 20.0}
-"""Of baselines, and of what was searched."""
+"""Sizes of markers: of baselines (True), and of what was searched (False)."""
 
 
 def draw_search(
     points: Sequence[Point], yardstick: Yardstick | None, rates: Sequence[HitRate], width: Width
 ) -> Drawing:
-    """Trials above, hit-rates below; without rates the trials alone."""
+    """Trials above, hit-rates below; without rates, the trials alone."""
     figure = figure_of(width, (5.6 if width.is_narrow else 5.2) if rates else 3.9)
     if rates:
         trials, hits = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
@@ -44,7 +44,7 @@ def draw_search(
 
 
 def _draw_trials(axes: Axes, points: Sequence[Point], yardstick: Yardstick | None) -> dict[str, list[str]]:
-    """Points with intervals, the best so far, and the yardstick; the texts over the points."""
+    """Draw points with intervals, the best so far, and the yardstick; return the texts over the points."""
     timed = [each for each in points if each.record.median_seconds is not None]
     tooltips: dict[str, list[str]] = {}
     ends: list[float] = []
@@ -84,7 +84,7 @@ def _draw_trials(axes: Axes, points: Sequence[Point], yardstick: Yardstick | Non
 
 
 def _scatter(axes: Axes, chosen: Sequence[Point], gid: str) -> None:
-    """Trials of one kind. Those that were stopped are hollow, since only their first steps were timed."""
+    """Draw trials of one kind. Those that were stopped are hollow, since only their first steps were timed."""
     look, is_baseline = look_of(chosen[0].architecture), chosen[0].is_baseline
     stopped = chosen[0].record.outcome == "stopped"
     marks = axes.scatter(
@@ -110,7 +110,7 @@ def _ring_remeasured(axes: Axes, timed: Sequence[Point]) -> None:
 
 
 def _draw_best(axes: Axes, points: Sequence[Point]) -> None:
-    """The least median of a complete trial so far."""
+    """Draw the least median of a complete trial so far."""
     complete = [each for each in points if each.record.outcome == "ok"]
     if complete:
         best = best_so_far([each.record for each in complete]) * MILLI

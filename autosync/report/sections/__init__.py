@@ -34,4 +34,4 @@ SECTIONS: tuple[Callable[[Findings], Section], ...] = (
     conditions_section,
     usage_section,
 )
-"""In the order in which they are read."""
+"""The sections, in the order in which they are read."""

@@ -1,4 +1,4 @@
-"""How the winner differs from the hand-written strategy that is nearest to it."""
+"""How the winner differs from the baseline that is nearest to it."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ NAMED = 4
 LONGEST_REASON = 400
 
 OUTCOMES = {"failed": 0, "timed_out": 1, "lost": 2, "stopped": 3}
-"""The graver first."""
+"""Outcomes by their rank, the graver first."""
 
 
 def failures_section(findings: Findings) -> Section:

@@ -60,7 +60,7 @@ def commands_of(findings: Findings) -> list[tuple[str, str]]:
 
 
 def _unproven(findings: Findings, title: str) -> Headline:
-    """Before the finals: the best so far, which may be lucky."""
+    """The headline before the finals: the best so far, which may be lucky."""
     run = findings.run
     complete = [each for each in run.trials if each.outcome == "ok"]
     own = [each for each in complete if each.strategy.digest == run.winner_digest]
@@ -83,7 +83,7 @@ def _unproven(findings: Findings, title: str) -> Headline:
 
 
 def _payback(findings: Findings) -> str:
-    """When the search has paid for itself; of a strategy that changes the statistics, step times do not tell."""
+    """A sentence on when the search has paid for itself; empty for a strategy that changes the statistics."""
     payback = findings.payback
     if payback is None or (findings.run.verdict or {}).get("changes_statistics"):
         return ""
@@ -96,7 +96,7 @@ def _payback(findings: Findings) -> str:
 
 
 def _thousands(count: float) -> str:
-    """Two digits are enough, in groups of three."""
+    """The count in two digits, which are enough, and in groups of three."""
     rounded = float(f"{count:.2g}")
     return f"{rounded:,.0f}".replace(",", "\N{NARROW NO-BREAK SPACE}")
 

@@ -1,4 +1,4 @@
-"""Which factors explain step times among all that was timed."""
+"""The factors that explain step times among all that was timed."""
 
 from __future__ import annotations
 

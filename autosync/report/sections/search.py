@@ -64,7 +64,7 @@ def _counts(points: list[Point]) -> str:
 
 
 def _hits(searched: list[Point]) -> str:
-    """Over the whole search, and beside it what drawing without the simulator hit."""
+    """The hit-rate of the whole search, and beside it that of what was drawn without the simulator."""
     hits, low_high = sum(each.hit for each in searched), wilson_interval(sum(e.hit for e in searched), len(searched))
     text = (
         f"In all {hits} of {len(searched)} searched trials are hits: {percent(hits / len(searched))} "

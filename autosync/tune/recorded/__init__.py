@@ -1,4 +1,4 @@
-"""Recorded trials in the place of a cluster: cells, pools to search in, and a table that answers with a clock."""
+"""Recorded trials in place of a cluster: cells, pools to search in, and a table that answers with a clock."""
 
 from autosync.tune.recorded.cells import Cell, cells_of, read_cells
 from autosync.tune.recorded.pool import PoolSpace

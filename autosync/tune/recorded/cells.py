@@ -23,15 +23,15 @@ from autosync.tune.spaces import load_space
 __all__ = ["Cell", "cells_of", "read_cells"]
 
 LEAST_STRATEGIES = 12
-"""Of a cell, timed, to search among."""
+"""The fewest timed strategies that a cell needs to be searched."""
 
 ENOUGH_REPEATS = 12
-"""Of a cell, to know its noise by itself."""
+"""The fewest repeats by which a cell's noise is known from its own trials."""
 
 
 @dataclass(frozen=True, eq=False)
 class Cell:
-    """The pool: each strategy by its canonical form, with its records in order of their start.
+    """One cell: `trials` hold each strategy by its canonical form, with its records in order of their start.
 
     Steps are as if the machine had not drifted between occasions: a search would have timed all on one. `deviation` is
     that of log seconds between trials of one strategy. `digest` is of what was measured: what is worked out from it,
@@ -46,7 +46,7 @@ class Cell:
 
     @cached_property
     def seconds(self) -> Mapping[Strategy, float]:
-        """Each strategy's true step seconds: the median of its trials' medians; infinite if none was timed."""
+        """True step seconds of each strategy: the median of its trials' medians; infinite if none was timed."""
         return {strategy: _seconds(trials) for strategy, trials in self.trials.items()}
 
     @property
@@ -55,7 +55,7 @@ class Cell:
 
     @cached_property
     def baselines(self) -> tuple[tuple[str, Strategy], ...]:
-        """The hand-written strategies that were recorded, with their labels, in the order first timed."""
+        """The baselines that were recorded, with their labels, in the order first timed."""
         found = [
             (trial.started_at, trial.label, strategy)
             for strategy, trials in self.trials.items()
@@ -111,7 +111,7 @@ def read_cells(folder: Path, only: Sequence[str] = ()) -> tuple[list[Cell], list
 
 
 def cells_of(records: Iterable[RuntimeRecord]) -> tuple[list[Cell], list[str]]:
-    """The cells big enough, by name, and a sentence for each that is not."""
+    """The cells that are big enough, by name, and a sentence for each that is not."""
     by_cell: dict[tuple[str, str], list[RuntimeRecord]] = {}
     for record in sorted(records, key=lambda record: record.started_at):
         if record.outcome != "lost":
@@ -129,14 +129,14 @@ def _cell(name: str, records: Sequence[RuntimeRecord]) -> Cell:
     trials: dict[Strategy, list[RuntimeRecord]] = {}
     for record in _leveled(records):
         trials.setdefault(space.canonical(record.strategy), []).append(record)
-    # By digest: in the order of time, strategies bred from good ones would come last.
+    # Ordered by digest: in the order of time, strategies bred from good ones would come last.
     ordered = sorted(trials.items(), key=lambda each: each[0].digest)
     measured = [[each.strategy.digest, each.outcome, each.started_at, *each.step_seconds] for each in records]
     return Cell(name, space, {strategy: tuple(own) for strategy, own in ordered}, math.nan, digest(measured))
 
 
 def _leveled(records: Sequence[RuntimeRecord]) -> list[RuntimeRecord]:
-    """The records with steps less what the machine drifted by on their occasion."""
+    """The records with the drift of the machine on their occasion taken out of their steps."""
     drifts = drifts_in_cell(records, [True] * len(records)).tolist()
     return [
         replace(record, step_seconds=tuple(seconds / math.exp(drift) for seconds in record.step_seconds))
@@ -162,7 +162,7 @@ def _seconds(trials: Sequence[RuntimeRecord]) -> float:
 
 
 def _with_noise(cells: Sequence[Cell]) -> list[Cell]:
-    """Each by its own repeats; by all cells' where it has few; by the steps within trials where there are none."""
+    """The cells with their noise: by own repeats; where these are few, by all cells'; without any, by trials' steps."""
     ratios = {cell.name: _ratios(cell) for cell in cells}
     pooled = [ratio for own in ratios.values() for ratio in own]
     found = []
@@ -174,7 +174,7 @@ def _with_noise(cells: Sequence[Cell]) -> list[Cell]:
 
 
 def _ratios(cell: Cell) -> list[float]:
-    """Log-ratios of the first two trials of each strategy timed twice."""
+    """Log-ratios of the first two trials of each strategy that was timed twice."""
     medians = [
         [each.median_seconds for each in trials if each.median_seconds is not None] for trials in cell.trials.values()
     ]
@@ -182,7 +182,7 @@ def _ratios(cell: Cell) -> list[float]:
 
 
 def _names(by_cell: Mapping[tuple[str, str], Sequence[RuntimeRecord]]) -> dict[tuple[str, str], str]:
-    """MODEL@CLUSTER as the collection calls them, else by the nodes; where that is said twice, with a digest added."""
+    """Names MODEL@CLUSTER, as the collection calls cells, else by the number of nodes; equal ones with a digest."""
     plain = {}
     for key, records in by_cell.items():
         _, _, cluster = records[0].run.rpartition("@")

@@ -17,12 +17,12 @@ from autosync.spec import Strategy
 __all__ = ["PoolSpace"]
 
 LENGTH = 0.3
-"""Of the kernel that says which strategies are alike, in shares of the variables decided differently."""
+"""Length of the kernel that says which strategies are alike, in shares of the variables decided differently."""
 
 
 @final
 class PoolSpace:
-    """What a `SearchSpace` offers, of the strategies in `members` only.
+    """What a `SearchSpace` offers, but with the strategies in `members` alone.
 
     Wherever the real space would give a strategy, this gives the member most like it (by `DecisionCoder.kernel`) among
     those that `is_open`, which for a replay are those not yet timed; so a searcher moves through the pool as it would
@@ -64,7 +64,7 @@ class PoolSpace:
         return self._space.canonical(strategy)
 
     def sample(self, rng: random.Random) -> Strategy:
-        """An open member, each with the same chance."""
+        """An open member, drawn with the same chance as any other."""
         return rng.choice(self._open())
 
     def mutate(self, strategy: Strategy, rng: random.Random) -> Strategy:
@@ -89,7 +89,7 @@ class PoolSpace:
         return self._nearest(self._space.adopt(strategy, rng))
 
     def _open(self, *but: Strategy) -> Sequence[Strategy]:
-        """Open members other than `but`; where there is none, others that are not, or any."""
+        """Open members other than `but`; where there is none, other members that are not open, or any."""
         others = [each for each in self._members if each not in but]
         return [each for each in others if self._is_open(each)] or others or self._members
 

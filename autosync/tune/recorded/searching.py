@@ -22,14 +22,14 @@ from autosync.tune.stopping import Patience
 __all__ = ["search_recorded"]
 
 NETWORK_UNTAUGHT = "linear"
-"""What *auto* is without the checkpoint that comes with the program, which may have learned from these very records."""
+"""The *auto* simulator without the checkpoint that comes with the program, which may know these very records."""
 
 CLOSE = 1.05
-"""Times the step of the cell's best that count as close to it."""
+"""Times the best step of the cell up to which a step counts as close to it."""
 
 
 def search_recorded(options: TuneOptions, say: Callable[[str], None]) -> int:
-    """Search the cell `options.model` of the records in `options.replay`, and say what came of it; the exit status.
+    """Search the cell `options.model` of the records in `options.replay`, say what came of it; the exit status.
 
     Raises `DatasetError` when there is no such cell.
     """
@@ -39,7 +39,7 @@ def search_recorded(options: TuneOptions, say: Callable[[str], None]) -> int:
     if options.simulator == "auto" and options.warm_start is None:
         options = options.model_copy(update={"simulator": NETWORK_UNTAUGHT})
     table = RecordedTable(cell, options.seed)
-    # Searchers say SearchSpace, of which there is one; what they use of it a pool has too.
+    # Searchers ask for the one class SearchSpace; a pool has all of it that they use.
     pool = cast(SearchSpace, PoolSpace(cell.space, tuple(cell.trials), table.is_open))
     searcher = make_searcher(options, pool, list(cell.baselines))
     say(f"{cell.name}: {len(cell.trials)} strategies were timed, {len(cell.baselines)} of them hand-written.")
@@ -64,14 +64,14 @@ class _Nowhere:
     """Keeps nothing: what is searched was recorded before."""
 
     def append(self, record: RuntimeRecord) -> None:
-        """It is known."""
+        """Do nothing: the record is known."""
 
     def save_state(self, state: dict[str, Any]) -> None:
-        """The same command says the same again."""
+        """Do nothing: the same command says the same again."""
 
 
 def _reporter(table: RecordedTable, say: Callable[[str], None]) -> Callable[[RuntimeRecord], None]:
-    """Says a line for each trial that is faster than all before it."""
+    """A watcher that says a line for each trial that is faster than all before it."""
     trials, least = 0, math.inf
 
     def report(record: RuntimeRecord) -> None:
@@ -85,7 +85,7 @@ def _reporter(table: RecordedTable, say: Callable[[str], None]) -> Callable[[Run
 
 
 def _summary(cell: Cell, records: Sequence[RuntimeRecord]) -> str:
-    """By what is true of each strategy, which the search was not told."""
+    """What the search found, by the true seconds of each strategy, which it was not told."""
     met = [cell.seconds[cell.space.canonical(each.strategy)] for each in records]
     close = next((number for number, each in enumerate(met, 1) if each <= CLOSE * cell.best_seconds), 0)
     baseline, _ = cell.best_baseline

@@ -14,7 +14,7 @@ from trials.request import TrialRequest
 __all__ = ["RUN", "RecordedTable"]
 
 RUN = "replay"
-"""The run that its records are of."""
+"""The name of the run that its records belong to."""
 
 
 @final
@@ -52,5 +52,5 @@ class RecordedTable:
         )
 
     def is_open(self, strategy: Strategy) -> bool:
-        """Whether `strategy`, a canonical one, was not timed yet."""
+        """Whether `strategy`, a canonical one, is yet to be timed."""
         return strategy.digest not in self._timed

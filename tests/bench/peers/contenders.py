@@ -46,14 +46,14 @@ class Field:
         self._strategies = _distinct(self.model, engine.cluster, added)
 
     def entries(self) -> list[Entry]:
-        """All who train together."""
+        """The contenders that train, all together."""
         return [self._of_strategy(name, strategy) for name, strategy in self._strategies.items()] + [
             Entry("mwms", self._of_crew("mwms", "mwms", alone=False), self._ring_bytes),
             *self._ddp_entries(),
         ]
 
     def alone(self) -> dict[str, Contender]:
-        """By system, steps of all replicas at once that nobody reduces."""
+        """Contenders by system, whose steps are of all replicas at once and reduced by nobody."""
         crew = self._crews["alone"]
         return {
             "autosync": _contender("autosync alone", crew, {}, None, _seconds_apart),

@@ -61,7 +61,7 @@ class Crew:
         return self.ask_each(do, [fields] * len(self._processes))
 
     def ask_each(self, do: str, fields: Sequence[Mapping[str, Any]]) -> list[Any]:
-        """As `ask`, with fields of each process's own. Raises `RuntimeError` when one has ended or hangs."""
+        """Answers as of `ask`, to fields of each process's own. Raises `RuntimeError` when one has ended or hangs."""
         for process, own in zip(self._processes, fields, strict=True):
             assert process.stdin is not None
             process.stdin.write(json.dumps({"do": do, **own}) + "\n")

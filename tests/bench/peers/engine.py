@@ -83,7 +83,7 @@ class Engine:
         return (self._servers.cpu_seconds() if self._servers else 0.0) + self._client.cpu_seconds()
 
     def memory_bytes(self) -> tuple[int, list[int]]:
-        """The client's, and each server's."""
+        """Bytes of the client's memory, and of each server's."""
         return self._client.ask("memory")[0], self._servers.ask("memory") if self._servers else []
 
 

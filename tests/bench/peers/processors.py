@@ -10,7 +10,7 @@ __all__ = ["Jiffies", "jiffies"]
 
 @dataclass(frozen=True)
 class Jiffies:
-    """Of all processors together: all there were, those in which something ran, and those on soft interrupts.
+    """Jiffies of all processors together: all there were, those in which something ran, those on soft interrupts.
 
     Soft interrupts are packets' for the most part.
     """
@@ -24,7 +24,7 @@ class Jiffies:
 
 
 def jiffies() -> Jiffies:
-    """By /proc/stat (proc(5))."""
+    """The jiffies that /proc/stat tells of (proc(5))."""
     line = Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0]
     user, nice, system, idle, waiting, interrupts, on_packets, stolen = map(int, line.split()[1:9])
     busy = user + nice + system + interrupts + on_packets

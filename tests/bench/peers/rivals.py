@@ -12,7 +12,7 @@ from trials.emulate import Host
 __all__ = ["ddp_on", "mirrored_on"]
 
 MIRRORED_PORT, DDP_PORT = 23456, 23457
-"""Every host has a network of its own, so all can use one number."""
+"""Port numbers, the same for all hosts, since every host has a network of its own."""
 
 INTERFACE = "eth0"
 

@@ -75,7 +75,7 @@ def _legend() -> Iterator[str]:
 
 
 def _place(at: int, window: tuple[int, int]) -> float:
-    """Where a time is drawn."""
+    """The place at which a time is drawn."""
     begin, end = window
     return LEFT + (min(max(at, begin), end) - begin) * (WIDTH - LEFT - 20) / (end - begin)
 

@@ -135,7 +135,7 @@ class NcfMini(nn.Module):
 
 
 def _zipf(shape: tuple[int, ...], size: int) -> Tensor:
-    """As `autosync.engine.zoo.synthetic.zipf_ids`."""
+    """Numbers such as `autosync.engine.zoo.synthetic.zipf_ids` gives."""
     return (torch.exp(torch.rand(shape) * math.log(size + 1)).long() - 1).clamp(max=size - 1)
 
 

@@ -50,7 +50,7 @@ def records_of(model: str, cluster: str, strategies: int = 60, repeats: int = 10
 
 
 def records(strategies: int = 60, repeats: int = 10) -> list[RuntimeRecord]:
-    """Of every model on every cluster."""
+    """Records of every model on every cluster."""
     return [
         each for model in MODELS for cluster in CLUSTERS for each in records_of(model, cluster, strategies, repeats)
     ]
@@ -62,7 +62,7 @@ def cells(strategies: int = 60, repeats: int = 10) -> tuple[Cell, ...]:
 
 
 def by_law(law: Simulator, found: Sequence[RuntimeRecord]) -> list[RuntimeRecord]:
-    """The same trials, whose medians are what `law` foretells."""
+    """The same trials, whose medians are what `law` predicts."""
     retimed = []
     for each in found:
         seconds = np.exp(law.predict(each.model, each.cluster, [each.strategy])[0])

@@ -36,7 +36,7 @@ from tests.simulator.evaluation.made_up import BUILDERS, NOISE, Guessing, by_law
 
 CELLS = cells()
 OF_REPLAY = cells_of(by_law(Replay(SLOW_MESSAGES), records()), part_of)[0]
-"""Of a law that a replay can learn, as it cannot that of `CELLS`."""
+"""Cells of a law that a replay can learn, as it cannot that of `CELLS`."""
 SETTINGS = EvaluationSettings(
     seeds=2, shots=(0, 10), curve=(10, 25), speed_records=20, speed_candidates=50, resamples=50
 )

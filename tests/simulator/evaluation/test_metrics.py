@@ -23,7 +23,7 @@ from autosync.simulator.evaluation.metrics import (
 
 
 def forecasts(predicted: list[float], measured: list[float], error: float = 0.0, spread: float = 0.0) -> Forecasts:
-    """From seconds."""
+    """Predictions and times, both given in seconds."""
     count = len(measured)
     return Forecasts(
         np.log(predicted), np.log(measured), np.full(count, error), np.full(count, spread) if spread else None

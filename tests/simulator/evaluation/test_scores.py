@@ -1,4 +1,4 @@
-"""Scores' means and intervals, on forecasts whose right ones are known."""
+"""Scores' means and intervals, on predictions whose right ones are known."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_a_score_is_the_mean_over_cells_of_the_mean_over_seeds() -> None:
 
 
 def test_the_interval_holds_the_truth_about_as_often_as_it_says() -> None:
-    """Of 100 draws of 40 strategies, a bootstrap's 95 % interval holds the true mean in 85 or more: fewer than that
+    """In 100 draws of 40 strategies, a bootstrap's 95 % interval holds the true mean 85 times or more: fewer than that
     has odds under 1 in 10 000 if the coverage is 95 %, and of 1 in 100 if it is 92 %, as is usual at this size."""
     rng, held = np.random.default_rng(0), 0
     for _ in range(100):

@@ -186,7 +186,7 @@ def test_a_node_cannot_join_one_that_is_alone(name: str) -> None:
 
 
 def test_signals_reach_the_program_inside_once_each_and_its_end_is_waited_for(name: str) -> None:
-    """As from a terminal, which sends Ctrl-C to the whole group of the outer command."""
+    """Signals come as from a terminal, which sends Ctrl-C to the whole group of the outer command."""
     inner = (
         "import signal, sys, time; got = []\n"
         "signal.signal(signal.SIGINT, lambda number, frame: got.append(number))\n"
@@ -328,7 +328,7 @@ def test_one_made_for_the_length_of_a_block_goes_with_a_process_that_is_killed_i
 
 
 def check_gone(name: str) -> None:
-    """Within the time that nothing may outlive a command that was killed."""
+    """Nothing remains after the time within which nothing may outlive a command that was killed."""
     deadline = time.monotonic() + 20
     while (left := remains(name)) and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -357,7 +357,7 @@ def test_a_command_on_a_node_goes_with_the_one_that_runs_it_there(name: str) -> 
 
 
 def test_ignored_signals_stay_ignored(name: str) -> None:
-    """As under nohup."""
+    """Signals are ignored, as under nohup."""
     with emulated(name, star_of(1, 1.0), start_ray=False):
         inner = ["sh", "-c", "echo ready; sleep 0.5; echo done"]
         outer = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""Which interfaces, wires and rates an emulated cluster gets, and the commands that make them."""
+"""The interfaces, wires and rates that an emulated cluster gets, and the commands that make them."""
 
 from __future__ import annotations
 

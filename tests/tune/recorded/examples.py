@@ -25,7 +25,7 @@ REPEATED = 4
 
 
 def records_of(name: str) -> Iterator[RuntimeRecord]:
-    """Of the cell on the cluster called `name`: baselines, sampled strategies, repeats of some; one has failed."""
+    """Records of the cell on cluster `name`: baselines, sampled strategies, repeats of some; one has failed."""
     cluster = CLUSTERS[name]
     space, rng = SPACE.bind(MODEL, cluster), random.Random(name)
     seeds = different_strategies(BASELINES, MODEL, cluster)

@@ -48,7 +48,7 @@ def test_baselines_come_in_the_order_they_were_timed() -> None:
 
 
 def test_a_hit_is_a_trial_that_the_report_s_rule_calls_one() -> None:
-    """Both trials err between trials: 2 sqrt(2) deviations are needed, and some more for the noise within them."""
+    """Medians of both trials err: 2 sqrt(2) deviations are needed, and some more for the noise within them."""
     found = cell()
     best = found.trials[found.best_baseline[1]][0]
     close, far = (faster(best, math.exp(-deviations * found.deviation)) for deviations in (2.7, 4.5))
@@ -107,7 +107,7 @@ def test_what_cannot_be_read_is_said_in_a_sentence(tmp_path: Path) -> None:
 
 
 def test_the_share_of_hits_is_of_all_trials_but_those_of_baselines_which_are_none_when_timed_again_either() -> None:
-    """All searched trials are twenty times as fast, and hits: what else is counted brings the share below one."""
+    """Searched trials are all twenty times as fast, and hits: what else is counted brings the share below one."""
     timed = [each for each in records_of("two") if each.outcome == "ok"]
     baselines = [each for each in timed if each.purpose == "baseline"]
     again = [replace(each, purpose="remeasure", started_at=each.started_at + 1000) for each in baselines]
