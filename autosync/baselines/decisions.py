@@ -13,9 +13,9 @@ from autosync.spec import (
     Synchronizer,
     Variable,
     VariableStrategy,
+    canonical_strategy,
     shard_sizes,
 )
-from autosync.spec.symmetry import canonical_strategy
 
 __all__ = ["Baseline", "Cuts", "shard_bytes", "strategy_of", "variables_in_ready_order"]
 

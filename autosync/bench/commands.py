@@ -17,7 +17,7 @@ from autosync.bench.replaying import SEEDS_A_JOB, Replaying, SearchJob
 from autosync.bench.transfer import checkpoint_of, strange_to
 from autosync.bench.versions import FACTS, of_live
 from autosync.dataset import ResultStore
-from autosync.spec.codec import digest
+from autosync.spec import digest
 from autosync.tune.recorded.cells import Cell, read_cells
 from trials.collect.conditions import engine_digest
 

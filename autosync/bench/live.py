@@ -18,8 +18,7 @@ from autosync.cost import step_bound
 from autosync.errors import AutosyncError
 from autosync.report.findings import Findings
 from autosync.runs import read_run
-from autosync.spec import cut
-from autosync.spec.codec import digest
+from autosync.spec import cut, digest
 from trials.emulate.shaping import FRAME_BYTES
 from trials.guard import guarded
 

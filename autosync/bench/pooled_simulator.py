@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autosync.cost import Simulator, with_spread
-from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
-from autosync.spec.codec import digest
+from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy, digest
 
 __all__ = ["GROWTH", "Memory", "PooledSimulator"]
 

@@ -21,7 +21,7 @@ from autosync.bench.transfer import checkpoint_of
 from autosync.bench.versions import of_replay
 from autosync.search import run_search
 from autosync.space import SearchSpace
-from autosync.spec.codec import digest
+from autosync.spec import digest
 from autosync.tune.recorded.cells import Cell, read_cells
 from autosync.tune.recorded.pool import PoolSpace
 from autosync.tune.recorded.table import RecordedTable

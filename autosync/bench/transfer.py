@@ -10,8 +10,7 @@ from pathlib import Path
 from autosync.bench.contenders import MEMBERS, NETWORK, untaught
 from autosync.bench.versions import TAUGHT
 from autosync.cost import Replay
-from autosync.spec import RuntimeRecord
-from autosync.spec.codec import digest
+from autosync.spec import RuntimeRecord, digest
 from autosync.tune.recorded.cells import Cell
 
 __all__ = ["checkpoint_of", "strange_to"]

@@ -27,8 +27,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from autosync.spec import ClusterSpec, Link, ModelSpec, Variable
-from autosync.spec.model import DTYPE_BYTES
+from autosync.spec import DTYPE_BYTES, ClusterSpec, Link, ModelSpec, Variable
 
 __all__ = ["StepBound", "step_bound"]
 

@@ -11,14 +11,7 @@ from autosync.cost.compression import CompressedShard, Use, bucket_uses, cast_ro
 from autosync.cost.decision_rows import channel_of
 from autosync.cost.exchange import Quantities
 from autosync.cost.tables import CostTables, VariableTable
-from autosync.spec import (
-    AllReduce,
-    ParameterServer,
-    VariableStrategy,
-    is_summed_as_it_is,
-    parcels,
-    piece_sizes,
-)
+from autosync.spec import AllReduce, ParameterServer, VariableStrategy, is_summed_as_it_is, parcels, piece_sizes
 
 __all__ = ["Entries", "entries_of"]
 

@@ -15,15 +15,7 @@ from typing import final
 
 from autosync.cost import AnalyticSimulator
 from autosync.search.reversions import Reversion, reversions
-from autosync.spec import (
-    AllReduce,
-    ClusterSpec,
-    ModelSpec,
-    Strategy,
-    Synchronizer,
-    VariableStrategy,
-    strategy_faults,
-)
+from autosync.spec import AllReduce, ClusterSpec, ModelSpec, Strategy, Synchronizer, VariableStrategy, strategy_faults
 
 __all__ = ["Counterfactual", "counterfactuals"]
 

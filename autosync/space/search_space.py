@@ -23,8 +23,7 @@ from autosync.space.relief_moves import relieved
 from autosync.space.sampling import sampled
 from autosync.space.size import count_strategies, log_choices
 from autosync.space.staleness import can_be_stale, settled
-from autosync.spec import AllReduce, ClusterSpec, ModelSpec, ParameterServer, Strategy
-from autosync.spec.symmetry import canonical_strategy
+from autosync.spec import AllReduce, ClusterSpec, ModelSpec, ParameterServer, Strategy, canonical_strategy
 
 __all__ = ["SMALL", "SearchSpace"]
 

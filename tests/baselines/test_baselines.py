@@ -15,10 +15,10 @@ from autosync.spec import (
     ParameterServer,
     Strategy,
     Variable,
+    canonical_strategy,
     shard_sizes,
     strategy_faults,
 )
-from autosync.spec.symmetry import canonical_strategy
 from tests import cases
 
 MODELS = [

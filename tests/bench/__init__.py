@@ -1,1 +1,0 @@
-"""Benchmarks to be run by hand: `python -m tests.bench.NAME`."""

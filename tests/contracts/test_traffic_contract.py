@@ -26,9 +26,9 @@ from autosync.spec import (
     TopK,
     VariableStrategy,
 )
-from tests.bench.peers.crew import Crew
-from tests.bench.peers.engine import MEMBER
-from tests.bench.peers.links import carried, star
+from tests.by_hand.peers.crew import Crew
+from tests.by_hand.peers.engine import MEMBER
+from tests.by_hand.peers.links import carried, star
 from tests.trials.emulate.clusters import needs_root
 from trials.emulate import Emulated, emulated
 

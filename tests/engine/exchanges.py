@@ -14,8 +14,7 @@ from autosync.engine.state import AS_IT_IS, Correction
 from autosync.engine.sync.compressed import bucket_exchange, server_exchange
 from autosync.engine.sync.exchange import BucketPlace, ServerPlace
 from autosync.engine.sync.member import Member
-from autosync.spec import AllReduce, ParameterServer, Variable
-from autosync.spec.compressor import Compressor
+from autosync.spec import AllReduce, Compressor, ParameterServer, Variable
 
 __all__ = ["BucketSteps", "ServerSteps"]
 

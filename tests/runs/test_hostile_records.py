@@ -1,6 +1,6 @@
 """Commands that read a run's records refuse a file that is damaged or hostile in one sentence that names it.
 
-`tests/bench/hostile_records.py` has many more such files, each in a process of its own, with its time and memory.
+`tests/by_hand/hostile_records.py` has many more such files, each in a process of its own, with its time and memory.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from autosync.explain.cli import main as explain
 from autosync.report.cli import main as report
 from autosync.runs.cli import main as runs
 from autosync.tune.cli import main as tune
-from tests.bench.hostile_records import HARMS, made
+from tests.by_hand.hostile_records import HARMS, made
 
 KINDS = ("one bit flipped", "nested model", "infinite start", "half of it", "ring of links")
 

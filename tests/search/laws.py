@@ -11,15 +11,7 @@ import numpy.typing as npt
 
 from autosync.search import Proposal
 from autosync.space import SearchSpace
-from autosync.spec import (
-    AllReduce,
-    ClusterSpec,
-    ModelSpec,
-    RuntimeRecord,
-    Strategy,
-    TimingProtocol,
-    shard_sizes,
-)
+from autosync.spec import AllReduce, ClusterSpec, ModelSpec, RuntimeRecord, Strategy, TimingProtocol, shard_sizes
 
 __all__ = ["StepLaw", "rough_simulator", "timed", "truth"]
 

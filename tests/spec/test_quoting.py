@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from autosync.spec.quoting import MOST_QUOTED, cut, listed, quoted
+from autosync.spec import cut, listed, quoted
+from autosync.spec.quoting import MOST_QUOTED
 
 
 def test_what_is_short_is_quoted_whole():

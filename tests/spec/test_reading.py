@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from autosync.errors import SpecError
-from autosync.spec.reading import Limits, parse_json, read_json
+from autosync.spec import Limits, parse_json, read_json
 
 WHAT = "The strategy file"
 DEEP = 100_000

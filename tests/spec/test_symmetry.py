@@ -10,8 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autosync.spec import AllReduce, ClusterSpec, Figure, ParameterServer, Partition, Strategy, VariableStrategy
-from autosync.spec.symmetry import canonical_strategy
+from autosync.spec import (
+    AllReduce,
+    ClusterSpec,
+    Figure,
+    ParameterServer,
+    Partition,
+    Strategy,
+    VariableStrategy,
+    canonical_strategy,
+)
 from tests import cases
 
 CLUSTERS = {

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from autosync.engine.sync.wire import Wire
-from autosync.spec import Cast
-from autosync.spec.compressor import Compressor
+from autosync.spec import Cast, Compressor
 
 __all__ = ["rows_at"]
 

@@ -16,8 +16,7 @@ from autosync.simulator.evaluation.cells import Cell
 from autosync.simulator.evaluation.settings import ABLATIONS, AS_IT_IS, EvaluationSettings
 from autosync.simulator.evaluation.simulators import Builder, Evaluated
 from autosync.simulator.evaluation.tasks import Task, tasks_of
-from autosync.spec import RuntimeRecord, cut
-from autosync.spec.codec import digest
+from autosync.spec import RuntimeRecord, cut, digest
 
 __all__ = ["UNVERSIONED", "Fits", "Job", "Prediction", "Result", "carried_out", "jobs_of"]
 

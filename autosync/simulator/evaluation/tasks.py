@@ -10,8 +10,7 @@ from typing import final
 
 from autosync.simulator.evaluation.cells import Cell, identity_of
 from autosync.simulator.evaluation.settings import EvaluationSettings
-from autosync.spec import RuntimeRecord
-from autosync.spec.codec import digest
+from autosync.spec import RuntimeRecord, digest
 
 __all__ = ["Task", "passed_over", "targets_of", "tasks_of"]
 

@@ -16,8 +16,7 @@ from autosync.errors import DatasetError
 from autosync.report.analysis import Noise, Yardstick, is_hit, noise_of, yardstick_of
 from autosync.simulator.evaluation.noise import deviation_of_repeats, deviation_of_steps
 from autosync.space import SearchSpace
-from autosync.spec import RuntimeRecord, Strategy
-from autosync.spec.codec import digest
+from autosync.spec import RuntimeRecord, Strategy, digest
 from autosync.tune.spaces import load_space
 
 __all__ = ["Cell", "cells_of", "read_cells"]

@@ -11,14 +11,7 @@ from autosync.dataset.autosync_import import import_dataset, read_graph_item, sa
 from autosync.dataset.import_autosync import main
 from autosync.errors import DatasetError
 from autosync.spec import AllReduce, ParameterServer, Partition, PowerSGD, RuntimeRecord
-from tests.dataset.autosync_import.files import (
-    all_reduce,
-    graph_item,
-    node,
-    parameter_server,
-    strategy,
-    write_sample,
-)
+from tests.dataset.autosync_import.files import all_reduce, graph_item, node, parameter_server, strategy, write_sample
 
 SHAPES = {"embedding": (100, 8), "dense/kernel": (8, 12), "dense/bias": (12,)}
 ID = "20200601T080115M902347"

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autosync.simulator.evaluation.ar_topk import (
-    PUBLISHED,
-    Case,
-    median_error,
-    predicted_milliseconds,
-    winners_right,
-)
+from autosync.simulator.evaluation.ar_topk import PUBLISHED, Case, median_error, predicted_milliseconds, winners_right
 
 
 @pytest.mark.parametrize("case", PUBLISHED, ids=lambda case: f"{case.model}-{case.gbit_per_s}-{case.ratio}")

@@ -1,6 +1,6 @@
 """Whether memory stays flat over hundreds of trials in one set of processes.
 
-    python -m tests.bench.bench_memory --model mlp --trials 300
+    python -m tests.by_hand.bench_memory --model mlp --trials 300
 
 Needs root. Four servers on emulated nodes with links as fast as the machine, and one client. Trials run the baselines
 in turn, two steps each. As in a search, the client connects anew after every `--connection` trials, which frees what
@@ -15,8 +15,8 @@ from itertools import cycle
 import click
 import numpy as np
 
-from tests.bench.peers.engine import engine_on
-from tests.bench.peers.links import star
+from tests.by_hand.peers.engine import engine_on
+from tests.by_hand.peers.links import star
 
 NODES, LATER_STEPS = 4, 2
 

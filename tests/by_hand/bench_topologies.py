@@ -1,6 +1,6 @@
 """Hand-written strategies over emulated clusters: which one wins depends on the model and on the network.
 
-    python -m tests.bench.bench_topologies --out topologies.json 4x1gbit 4x200mbit topologies/two_racks.yaml
+    python -m tests.by_hand.bench_topologies --out topologies.json 4x1gbit 4x200mbit topologies/two_racks.yaml
 
 Needs root. For each cluster: seconds up and down, memory a node, and each link as probed against as set. For each model
 every baseline that differs there, timed in turns (A/B/.../A/B/...); the table has the medians over all turns' steps and
@@ -45,7 +45,7 @@ def main() -> None:
 @click.option("--turns", default=ENOUGH_TURNS)
 def over(clusters: tuple[str, ...], out: Path, models: str, turns: int) -> None:
     """Make each of CLUSTERS (4x200mbit, or a cluster file) in turn, and time the baselines of each model there."""
-    from tests.bench.peers.links import cluster_of
+    from tests.by_hand.peers.links import cluster_of
     from trials.emulate import emulated, run_inside
     from trials.emulate.status import usage_of
 
@@ -59,7 +59,7 @@ def over(clusters: tuple[str, ...], out: Path, models: str, turns: int) -> None:
         with emulated("bench", spec) as made:
             up_seconds = time.monotonic() - begin
             memory = [usage_of(host).memory_bytes for host in made.hosts]
-            command = [sys.executable, "-m", "tests.bench.bench_topologies", "here", str(part), models, str(turns)]
+            command = [sys.executable, "-m", "tests.by_hand.bench_topologies", "here", str(part), models, str(turns)]
             assert run_inside(made.hosts[0], command) == 0
             begin = time.monotonic()
         down_seconds = time.monotonic() - begin

@@ -1,8 +1,8 @@
 """How long it takes to switch to a strategy: seconds to place, to trace and run the first step, over real servers.
 
-    python -m tests.bench.bench_switch --model bert-mini --rounds 6
-    python -m tests.bench.bench_switch --model bert-base --rounds 2 --trace-only
-    python -m tests.bench.bench_switch --model bert-base --rounds 2 --workers 16 --trace-only --ways "servers in turn"
+    python -m tests.by_hand.bench_switch --model bert-mini --rounds 6
+    python -m tests.by_hand.bench_switch --model bert-base --rounds 2 --trace-only
+    python -m tests.by_hand.bench_switch --model bert-base --rounds 2 --workers 16 --trace-only --ways "servers in turn"
 
 Worker processes on this machine, four if not said otherwise. Strategies take turns (A/B/C/A/B/C...), so that a slow
 minute of the machine meets all of them; shown are medians with the 95 % interval over rounds (the range, with under
@@ -135,7 +135,7 @@ def main() -> None:
         _client(what, options.client)
         return
     with worker_processes(options.workers) as addresses:
-        command = [sys.executable, "-m", "tests.bench.bench_switch", *sys.argv[1:], "--client", *addresses]
+        command = [sys.executable, "-m", "tests.by_hand.bench_switch", *sys.argv[1:], "--client", *addresses]
         raise SystemExit(subprocess.run(command, cwd=REPOSITORY, env=quiet(), check=False).returncode)
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from tests.bench.peers.crew import Crew
+from tests.by_hand.peers.crew import Crew
 from trials.emulate import Host
 
 __all__ = ["ddp_on", "mirrored_on"]
@@ -26,7 +26,7 @@ def mirrored_on(hosts: Sequence[Host]) -> Iterator[Crew]:
         for index in range(len(hosts))
     ]
     environments = [{"TF_CONFIG": config} for config in configs]
-    with Crew(hosts, "tests.bench.peers.mirrored_member", environments=environments) as crew:
+    with Crew(hosts, "tests.by_hand.peers.mirrored_member", environments=environments) as crew:
         crew.ask("start")
         yield crew
 
@@ -35,7 +35,7 @@ def mirrored_on(hosts: Sequence[Host]) -> Iterator[Crew]:
 def ddp_on(hosts: Sequence[Host]) -> Iterator[Crew]:
     """A rank of PyTorch over gloo in each host."""
     environments = [{"GLOO_SOCKET_IFNAME": INTERFACE, "OMP_NUM_THREADS": "1"}] * len(hosts)
-    with Crew(hosts, "tests.bench.peers.ddp_member", environments=environments) as crew:
+    with Crew(hosts, "tests.by_hand.peers.ddp_member", environments=environments) as crew:
         ranks = [
             {"rank": rank, "size": len(hosts), "host": hosts[0].address, "port": DDP_PORT} for rank in range(len(hosts))
         ]

@@ -11,7 +11,7 @@ from autosync.bench.columns import CELLS, LIVE, SEARCHES
 from autosync.bench.report import Material, write_report
 from autosync.bench.versions import latest, of_replay, versions_in_words
 from autosync.dataset import ResultStore
-from tests.benchmark.test_replay import data, replayed, rows  # noqa: F401  a fixture
+from tests.bench.test_replay import data, replayed, rows  # noqa: F401  a fixture
 
 SHIPPED = Path(__file__).parents[2] / "runtimes" / "bench"
 

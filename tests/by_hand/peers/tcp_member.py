@@ -7,7 +7,7 @@ import threading
 import time
 from typing import Any
 
-from tests.bench.peers.answering import answer
+from tests.by_hand.peers.answering import answer
 
 PIECE_BYTES = 1 << 20
 

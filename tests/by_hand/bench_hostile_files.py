@@ -1,7 +1,7 @@
 """What comes back of hostile files, in how many seconds and megabytes, from every command that reads one.
 
-    python -m tests.bench.bench_hostile_files
-    python -m tests.bench.bench_hostile_files --kind strategy --all
+    python -m tests.by_hand.bench_hostile_files
+    python -m tests.by_hand.bench_hostile_files --kind strategy --all
 
 A line for each command and file: exit status, seconds, megabytes over what the command takes for a file that it refuses
 at once, and the beginning of what it said last. The exit status is 1 if any of them shows a traceback, ends in another
@@ -29,7 +29,7 @@ from pathlib import Path
 
 import click
 
-from tests.bench.hostile import KINDS, cluster_texts, yaml_texts
+from tests.by_hand.hostile import KINDS, cluster_texts, yaml_texts
 
 MOST_SECONDS, MOST_MEGABYTES, LONGEST_SAID = 10.0, 1000.0, 1500
 PATIENCE = 60.0

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 from xml.sax.saxutils import escape
 
-from tests.bench.peers.tracing import Operation
+from tests.by_hand.peers.tracing import Operation
 
 __all__ = ["chrome_trace", "drawn"]
 

@@ -11,8 +11,8 @@ from typing import Any, final
 
 import tensorflow as tf
 
-from tests.bench.peers.answering import Question, answer, own_bytes, timed_steps
-from tests.bench.peers.tasks import task_of
+from tests.by_hand.peers.answering import Question, answer, own_bytes, timed_steps
+from tests.by_hand.peers.tasks import task_of
 
 
 @final

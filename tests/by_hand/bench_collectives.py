@@ -1,7 +1,7 @@
 """Communication alone: all-reduce, parameter servers and sparse tables against what the links can carry.
 
-    python -m tests.bench.bench_collectives over 4x200mbit 4x100mbit 4x1gbit 4xunshaped --out collectives.json
-    python -m tests.bench.bench_collectives show collectives.json
+    python -m tests.by_hand.bench_collectives over 4x200mbit 4x100mbit 4x1gbit 4xunshaped --out collectives.json
+    python -m tests.by_hand.bench_collectives show collectives.json
 
 Needs root and torch. A step is one of training, through the engine, of a model that hardly computes: one variable
 whose gradient is a repeated number, or one table of which rows are looked up. So it holds the step's call, its update
@@ -36,13 +36,13 @@ from autosync.spec import (
     Strategy,
     VariableStrategy,
 )
-from tests.bench.peers.contenders import busiest_link_bytes
-from tests.bench.peers.crew import Crew
-from tests.bench.peers.engine import Engine, engine_on
-from tests.bench.peers.links import ring_goodput, star
-from tests.bench.peers.rivals import ddp_on, mirrored_on
-from tests.bench.peers.tasks import dense, sparse
-from tests.bench.peers.turns import (
+from tests.by_hand.peers.contenders import busiest_link_bytes
+from tests.by_hand.peers.crew import Crew
+from tests.by_hand.peers.engine import Engine, engine_on
+from tests.by_hand.peers.links import ring_goodput, star
+from tests.by_hand.peers.rivals import ddp_on, mirrored_on
+from tests.by_hand.peers.tasks import dense, sparse
+from tests.by_hand.peers.turns import (
     ENOUGH_TURNS,
     Contender,
     cpu_seconds_a_step,

@@ -1,7 +1,7 @@
 """What TensorFlow's automatic order costs where nothing needs it: graphs and seconds with and without three chains.
 
-    python -m tests.bench.bench_chains --model bert-mini --rounds 12
-    python -m tests.bench.bench_chains --parts reads --rounds 40
+    python -m tests.by_hand.bench_chains --model bert-mini --rounds 12
+    python -m tests.by_hand.bench_chains --parts reads --rounds 40
 
 merges: over worker processes, a step in which one replica chooses the places of all (top-k, `star`), with a bucket a
 variable and, to compare, all in one bucket. passes: the same processes, a model that draws random numbers in its own
@@ -204,7 +204,7 @@ def main() -> None:
     if options.child:
         _measure(options)
         return
-    command = [sys.executable, "-m", "tests.bench.bench_chains", *sys.argv[1:], "--child"]
+    command = [sys.executable, "-m", "tests.by_hand.bench_chains", *sys.argv[1:], "--child"]
     # Each read that waits holds a thread.
     environment = quiet() | {"TF_NUM_INTEROP_THREADS": str(options.workers + 1)}
     for part in options.parts:

@@ -11,10 +11,10 @@ from typing import Any, final
 from autosync.baselines import BASELINES
 from autosync.cost import traffic
 from autosync.spec import AllReduce, ClusterSpec, ModelSpec, Strategy, VariableStrategy
-from tests.bench.peers.crew import Crew
-from tests.bench.peers.engine import MEMBER, Engine, engine_on
-from tests.bench.peers.rivals import ddp_on, mirrored_on
-from tests.bench.peers.turns import Contender
+from tests.by_hand.peers.crew import Crew
+from tests.by_hand.peers.engine import MEMBER, Engine, engine_on
+from tests.by_hand.peers.rivals import ddp_on, mirrored_on
+from tests.by_hand.peers.turns import Contender
 from trials.emulate import Emulated
 
 __all__ = ["Entry", "Field", "busiest_link_bytes", "field_of"]

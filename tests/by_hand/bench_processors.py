@@ -1,6 +1,6 @@
 """How long the processors are busy in a step, and with what: what is left for overlapping to gain.
 
-    python -m tests.bench.bench_processors --cluster 4x200mbit --model vgg-mini poseidon parameter_server mine.json
+    python -m tests.by_hand.bench_processors --cluster 4x200mbit --model vgg-mini poseidon parameter_server mine.json
 
 Needs root, and a machine with nothing else to do: all that its processors do counts. Strategies (baselines by name, or
 strategy files) take turns on one emulated cluster. Of each: the median of the turns' median steps with its 95 %
@@ -21,9 +21,9 @@ import click
 from autosync.baselines import BASELINES
 from autosync.search import median_interval
 from autosync.train.fit_strategy import read_strategy
-from tests.bench.peers.engine import Engine, engine_on
-from tests.bench.peers.links import cluster_of
-from tests.bench.peers.processors import jiffies
+from tests.by_hand.peers.engine import Engine, engine_on
+from tests.by_hand.peers.links import cluster_of
+from tests.by_hand.peers.processors import jiffies
 from trials.emulate import emulated
 
 WARMUP = 8

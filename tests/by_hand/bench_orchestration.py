@@ -1,6 +1,6 @@
 """What a search costs beside the steps it times, read from the records of a finished run.
 
-    python -m tests.bench.bench_orchestration --data data [--run NAME]
+    python -m tests.by_hand.bench_orchestration --data data [--run NAME]
 
 A trial's seconds are split into those inside steps (warm-up and timed, at the trial's mean) and the rest: proposing,
 Ray Tune, placing, tracing and building the step. The gap to the next trial's start counts to the trial before it.

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from autosync.spec import ClusterSpec, Figure
-from tests.bench.peers.crew import Crew
+from tests.by_hand.peers.crew import Crew
 from trials.cluster_file import read_cluster_file
 from trials.emulate import Host, parse_emulation, star_of
 
@@ -36,7 +36,7 @@ def star(text: str) -> ClusterSpec:
 
 def ring_goodput(hosts: Sequence[Host], flow_bytes: int = FLOWS_BYTES) -> float:
     """Bytes a second of a plain TCP flow from each host to the next, all at once as in a ring; the median."""
-    with Crew(hosts, "tests.bench.peers.tcp_member") as crew:
+    with Crew(hosts, "tests.by_hand.peers.tcp_member") as crew:
         ports = [each["port"] for each in crew.ask("listen")]
         ends = [{"host": host.address, "port": port} for host, port in zip(hosts, ports, strict=True)]
         crew.ask_each("connect", [*ends[1:], ends[0]])

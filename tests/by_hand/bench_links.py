@@ -1,6 +1,6 @@
 """What emulated links carry of the rate they are set to, and what that costs, by the size of their packets.
 
-    python -m tests.bench.bench_links --packets 1500,9000 4x200mbit 4x1gbit topologies/two_racks.yaml
+    python -m tests.by_hand.bench_links --packets 1500,9000 4x200mbit 4x1gbit topologies/two_racks.yaml
 
 Needs root. For each cluster and size of packets, in turns, the cluster is emulated anew with a TensorFlow server in
 each host, and 3 MB are sent along every route of a pattern at once: from the first node to the last, between these two
@@ -24,9 +24,9 @@ import click
 
 from autosync.search import median_interval
 from autosync.spec import ClusterSpec
-from tests.bench.peers.engine import engine_on
-from tests.bench.peers.links import cluster_of
-from tests.bench.peers.processors import jiffies
+from tests.by_hand.peers.engine import engine_on
+from tests.by_hand.peers.links import cluster_of
+from tests.by_hand.peers.processors import jiffies
 from trials.emulate import Emulated, emulated, network, shaping
 from trials.probe.fair import fair_rates
 from trials.probe.flows import ends_of

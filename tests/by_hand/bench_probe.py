@@ -1,6 +1,6 @@
 """How near probed links come to what they were set to, over emulated clusters.
 
-    python -m tests.bench.bench_probe 4x1gbit 4x200mbit topologies/two_racks.yaml
+    python -m tests.by_hand.bench_probe 4x1gbit 4x200mbit topologies/two_racks.yaml
 
 Needs root. A cluster is emulated (without Ray), a TensorFlow server started in each of its hosts, and the client runs
 in the first. `can fill` is what the links around a link can bring it, with which the probed rate is compared. TCP
@@ -20,7 +20,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from autosync.spec import ClusterSpec, Node
-from tests.bench.peers.links import cluster_of
+from tests.by_hand.peers.links import cluster_of
 from trials.probe import Probing
 from trials.probe.fair import fair_rates
 from trials.probe.flows import Ends, ends_of
@@ -55,7 +55,7 @@ def _part(host: Any, *arguments: str) -> Iterator[Any]:
     """This program as a process in `host`, killed when the block ends."""
     from trials.emulate import start_inside
 
-    command = [sys.executable, "-m", "tests.bench.bench_probe", *arguments]
+    command = [sys.executable, "-m", "tests.by_hand.bench_probe", *arguments]
     process = start_inside(
         host, command, env=os.environ | QUIET, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )

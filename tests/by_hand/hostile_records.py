@@ -1,6 +1,6 @@
 """Files of records that someone has damaged or made to do harm, through every command that reads records.
 
-    python -m tests.bench.hostile_records [--only NAME] [--commands runs,report,explain,tune]
+    python -m tests.by_hand.hostile_records [--only NAME] [--commands runs,report,explain,tune]
 
 A line for each file and command: exit status, processor seconds, peak memory, and how the output ends. Exits with 1
 when any of them shows a traceback, takes over 10 s or 1 GB more than with the files as they should be, or is ended by a

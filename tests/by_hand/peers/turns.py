@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Any
 
 from autosync.errors import TrialError
-from tests.bench.peers.links import busiest_bytes, carried
+from tests.by_hand.peers.links import busiest_bytes, carried
 from trials.emulate import Host
 
 __all__ = [

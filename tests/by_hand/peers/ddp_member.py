@@ -15,8 +15,8 @@ import torch
 from torch import distributed
 from torch.nn.parallel import DistributedDataParallel
 
-from tests.bench.peers.answering import Question, answer, own_bytes, timed_steps
-from tests.bench.peers.torch_models import TorchTask, torch_task
+from tests.by_hand.peers.answering import Question, answer, own_bytes, timed_steps
+from tests.by_hand.peers.torch_models import TorchTask, torch_task
 
 HOURS = 2
 

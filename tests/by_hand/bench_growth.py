@@ -1,7 +1,7 @@
 """How the cost of a trial grows with workers and variables: seconds to place, of the first step, of a later one.
 
-    python -m tests.bench.bench_growth over --out growth.json
-    python -m tests.bench.bench_growth show growth.json
+    python -m tests.by_hand.bench_growth over --out growth.json
+    python -m tests.by_hand.bench_growth show growth.json
 
 Needs root. Synthetic models of 1 MB in 10, 100 or 1 000 variables, which hardly compute. Workers are logical devices of
 one process, or processes on the nodes of an emulated cluster whose links are as fast as the machine. The first step
@@ -20,19 +20,11 @@ from typing import Any
 
 import click
 
-from autosync.spec import (
-    AllReduce,
-    ClusterSpec,
-    ModelSpec,
-    ParameterServer,
-    Strategy,
-    Synchronizer,
-    VariableStrategy,
-)
-from tests.bench.peers.crew import Crew
-from tests.bench.peers.engine import MEMBER, Engine, engine_on
-from tests.bench.peers.links import star
-from tests.bench.peers.tasks import dense
+from autosync.spec import AllReduce, ClusterSpec, ModelSpec, ParameterServer, Strategy, Synchronizer, VariableStrategy
+from tests.by_hand.peers.crew import Crew
+from tests.by_hand.peers.engine import MEMBER, Engine, engine_on
+from tests.by_hand.peers.links import star
+from tests.by_hand.peers.tasks import dense
 
 GRADIENT_BYTES = 1_000_000
 LATER_STEPS = 5

@@ -1,6 +1,6 @@
 """Does communication overlap the backward pass? A trace of real steps over an emulated cluster, drawn.
 
-    python -m tests.bench.bench_overlap --cluster 4x200mbit --model vgg-mini --baseline all_reduce_25mb --out overlap
+    python -m tests.by_hand.bench_overlap --cluster 4x200mbit --model vgg-mini --baseline all_reduce_25mb --out overlap
 
 Needs root. Operations are timed by TensorFlow's profiler in every worker process, bytes are read at every host's
 interface each 2 ms. Of each worker and step: forward and backward pass (the first to the last operation of each), and
@@ -24,10 +24,10 @@ from typing import Any
 import click
 
 from autosync.baselines import BASELINES
-from tests.bench.peers.engine import engine_on
-from tests.bench.peers.links import carried, star
-from tests.bench.peers.timeline import chrome_trace, drawn
-from tests.bench.peers.tracing import Operation
+from tests.by_hand.peers.engine import engine_on
+from tests.by_hand.peers.links import carried, star
+from tests.by_hand.peers.timeline import chrome_trace, drawn
+from tests.by_hand.peers.tracing import Operation
 from trials.emulate import Emulated, emulated
 
 SAMPLE_SECONDS = 2e-3

@@ -1,6 +1,6 @@
 """Whether trials that run side by side take as long as alone, on an emulated cluster with CPU quotas.
 
-    python -m tests.bench.bench_concurrent --model ncf-mini --link 200mbit --cores 0.4
+    python -m tests.by_hand.bench_concurrent --model ncf-mini --link 200mbit --cores 0.4
 
 Needs root. Four nodes make two lanes of two. In turns, each strategy runs on the first lane while the second is idle,
 and then while another strategy runs on the second. Printed are the medians of both and the ratio of side by side to
@@ -35,7 +35,7 @@ def main(model: str, link: str, cores: float, inside: bool) -> None:
     with emulated("concurrent", star_of(4, parse_rate(link), cores or None)) as made:
         print(f"{model}, 4 nodes of {cores or 'all'} cores at {link}, two lanes of two")
         sys.stdout.flush()
-        command = [sys.executable, "-m", "tests.bench.bench_concurrent", "--inside", "--model", model]
+        command = [sys.executable, "-m", "tests.by_hand.bench_concurrent", "--inside", "--model", model]
         # The driver needs more than the head's share of a core, and is no part of a trial.
         sys.exit(run_inside(made.hosts[0], command, within_quota=False))
 

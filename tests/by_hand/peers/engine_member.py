@@ -1,6 +1,6 @@
 """autosync's own processes: servers, and clients that drive them or the devices of their own process.
 
-python -m tests.bench.peers.engine_member serve | client
+python -m tests.by_hand.peers.engine_member serve | client
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from itertools import pairwise
 from typing import Any, final
 
 from autosync.spec import ClusterSpec, Strategy
-from tests.bench.peers.answering import Question, answer, own_bytes, timed_steps
-from tests.bench.peers.tasks import task_of
+from tests.by_hand.peers.answering import Question, answer, own_bytes, timed_steps
+from tests.by_hand.peers.tasks import task_of
 from trials.reasons import reason_of
 
 
@@ -115,7 +115,7 @@ class Client:
 
         Of each server its operations, as `Operation`s; and when each step began and ended, in ns since 1970.
         """
-        from tests.bench.peers.tracing import traced
+        from tests.by_hand.peers.tracing import traced
 
         steps: list[tuple[int, int]] = []
 

@@ -1,7 +1,7 @@
 """Whole training steps against TensorFlow's `MultiWorkerMirroredStrategy` and PyTorch's DDP over gloo.
 
-    python -m tests.bench.bench_peers over 4x200mbit 4x1gbit 4xunshaped --out peers.json
-    python -m tests.bench.bench_peers show peers.json
+    python -m tests.by_hand.bench_peers over 4x200mbit 4x1gbit 4xunshaped --out peers.json
+    python -m tests.by_hand.bench_peers show peers.json
 
 Needs root and torch. All train the same variables with the same arithmetic, optimizer and batch a replica, in the same
 hosts over the same links. Every competitor's processes stay alive between turns. Of each system a pilot picks the best
@@ -28,16 +28,9 @@ from typing import Any
 import click
 
 from autosync.spec import Strategy
-from tests.bench.peers.contenders import Entry, Field, field_of
-from tests.bench.peers.links import ring_goodput, star
-from tests.bench.peers.turns import (
-    ENOUGH_TURNS,
-    cpu_seconds_a_step,
-    median_step,
-    spread,
-    step_bytes,
-    turns_of,
-)
+from tests.by_hand.peers.contenders import Entry, Field, field_of
+from tests.by_hand.peers.links import ring_goodput, star
+from tests.by_hand.peers.turns import ENOUGH_TURNS, cpu_seconds_a_step, median_step, spread, step_bytes, turns_of
 
 MODELS = ("bert-mini", "vgg-mini", "ncf-mini")
 STEPS, PILOT_STEPS = 10, 3

@@ -8,13 +8,13 @@ from typing import Any, final
 
 from autosync.errors import TrialError
 from autosync.spec import ClusterSpec, ModelSpec, Strategy
-from tests.bench.peers.crew import Crew
-from tests.bench.peers.tracing import Operation
+from tests.by_hand.peers.crew import Crew
+from tests.by_hand.peers.tracing import Operation
 from trials.emulate import Emulated
 
 __all__ = ["MEMBER", "Engine", "engine_on"]
 
-MEMBER = "tests.bench.peers.engine_member"
+MEMBER = "tests.by_hand.peers.engine_member"
 
 
 @final
