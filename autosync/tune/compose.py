@@ -35,9 +35,9 @@ from autosync.tune.refusals import check_cheap_things
 from autosync.tune.run_directory import RunDirectory
 from autosync.tune.scalars import SearchScalars
 from autosync.tune.simulators import guide, leaves_room, make_simulator, simulator_in_words
-from autosync.tune.spaces import load_space
 from autosync.tune.stopping import Patience
 from autosync.tune.tune_run import run_with_tune
+from search_spaces import load_space
 from trials.head_watch import watch_head
 from trials.interruption import ctrl_c_waits
 from trials.local_ray import RayStart, start_ray

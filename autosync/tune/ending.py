@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from autosync.anatomy import counted, strategy_in_words
+from autosync.anatomy import counted, duration, milliseconds, strategy_in_words
 from autosync.errors import NodesLostError, TrialError
 from autosync.search import Verdict
 from autosync.spec import RuntimeRecord
 from autosync.tune.contest import hold_finals
 from autosync.tune.finals import finalists
 from autosync.tune.job import Job
-from autosync.tune.progress import Standing, duration, milliseconds
+from autosync.tune.progress import Standing
 from autosync.tune.report import Outcome, outcome_json, outcome_table, verdict_in_words, worths_table
 from autosync.tune.reporting import report_run
 from autosync.tune.worths import measure_worths

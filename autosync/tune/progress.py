@@ -17,7 +17,7 @@ from autosync.anatomy import duration, milliseconds
 from autosync.search import pairwise_accuracy, strategy_medians
 from autosync.spec import RuntimeRecord
 
-__all__ = ["Progress", "Standing", "duration", "milliseconds"]
+__all__ = ["Progress", "Standing"]
 
 FEWEST_RANKED = 5
 """The fewest strategies whose ranking is told: from ten pairs on a share begins to say something."""

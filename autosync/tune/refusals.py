@@ -6,7 +6,7 @@ from autosync.engine.zoo import default_space, resolve_name
 from autosync.rivals import check_installed
 from autosync.tune.options import OptionsError, TuneOptions
 from autosync.tune.simulators import check_warm_start
-from autosync.tune.spaces import load_space
+from search_spaces import load_space
 from trials.cluster_file import read_cluster_file
 from trials.local_ray import check_workers
 from trials.opening import check_model_name

@@ -21,7 +21,7 @@ from autosync.tune.compose import make_searcher
 from autosync.tune.job import Job
 from autosync.tune.options import TuneOptions
 from autosync.tune.run_directory import RunDirectory
-from autosync.tune.spaces import load_space
+from search_spaces import load_space
 from tests.cases import mlp_model, star_cluster
 from tests.trials.scripted import ScriptedStep
 from trials.backends.base import Backend

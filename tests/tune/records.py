@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from autosync.baselines import BASELINES
 from autosync.spec import RuntimeRecord, Strategy, TimingProtocol
-from autosync.tune.spaces import load_space
+from search_spaces import load_space
 from tests.tune.pretend import CLUSTER, MODEL
 
 __all__ = ["found", "record", "seed"]

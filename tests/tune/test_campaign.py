@@ -13,8 +13,8 @@ from autosync.errors import DatasetError, TrialError
 from autosync.search import GuidedSearch
 from autosync.spec import RuntimeRecord
 from autosync.tune.campaign import MOST_LOSSES, MOST_LOST, Campaign, Limits
-from autosync.tune.spaces import load_space
 from autosync.tune.stopping import Patience, trials_since_better
+from search_spaces import load_space
 from tests.tune.pretend import CLUSTER, MODEL, PROTOCOL, SEEDS, Kept, PretendBackend, campaign
 from trials.request import TrialRequest
 

@@ -14,8 +14,8 @@ from autosync.search import BreedingOptions, GuidedOptions, GuidedSearch
 from autosync.spec import RuntimeRecord
 from autosync.tune.campaign import Campaign, Limits
 from autosync.tune.compose import untimed_in_words
-from autosync.tune.spaces import load_space
 from autosync.tune.stopping import Patience
+from search_spaces import load_space
 from tests.tune.pretend import CLUSTER, MODEL, PROTOCOL, Kept, PretendBackend
 from trials.request import TrialRequest
 

@@ -10,8 +10,9 @@ from itertools import count
 import pytest
 from rich.console import Console
 
+from autosync.anatomy import duration, milliseconds
 from autosync.spec import RuntimeRecord
-from autosync.tune.progress import Progress, Standing, duration, milliseconds
+from autosync.tune.progress import Progress, Standing
 from tests.tune.records import found, record
 
 

@@ -15,7 +15,7 @@ from autosync.simulator import LearnedSimulator, TrainingSettings
 from autosync.tune.compose import make_searcher
 from autosync.tune.options import SIMULATORS, OptionsError
 from autosync.tune.simulators import check_warm_start, leaves_room, make_simulator, simulator_in_words
-from autosync.tune.spaces import load_space
+from search_spaces import load_space
 from tests import cases
 from tests.cover import thorough
 from tests.tune.pretend import CLUSTER, MODEL, options

@@ -10,7 +10,7 @@ from autosync.dataset import RecordStore
 from autosync.engine.zoo import default_space
 from autosync.errors import TrialError
 from autosync.spec import RuntimeRecord
-from autosync.tune.spaces import load_space
+from search_spaces import load_space
 from trials.backends.base import Backend
 from trials.collect.conditions import ENGINE, Conditions
 from trials.collect.plan import Cell, Plan

@@ -17,7 +17,7 @@ from autosync.report.analysis import Noise, Yardstick, is_hit, noise_of, yardsti
 from autosync.simulator.evaluation.noise import deviation_of_repeats, deviation_of_steps
 from autosync.space import SearchSpace
 from autosync.spec import RuntimeRecord, Strategy, digest
-from autosync.tune.spaces import load_space
+from search_spaces import load_space
 
 __all__ = ["Cell", "cells_of", "read_cells"]
 

@@ -6,14 +6,13 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from autosync.anatomy import counted
+from autosync.anatomy import counted, duration
 from autosync.space import SearchSpace
 from autosync.spec import RuntimeRecord, TimingProtocol
 from autosync.tune.campaign import Campaign, Limits
 from autosync.tune.compose import make_searcher
 from autosync.tune.finals import seconds_for
 from autosync.tune.options import OptionsError, TuneOptions
-from autosync.tune.progress import duration
 from autosync.tune.recorded.cells import Cell, read_cells
 from autosync.tune.recorded.pool import PoolSpace
 from autosync.tune.recorded.table import RUN, RecordedTable

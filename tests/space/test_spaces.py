@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from autosync.errors import SpaceError
-from autosync.tune.spaces import load_space, space_names
+from search_spaces import load_space, space_names
 
 
 @pytest.fixture
