@@ -1,7 +1,6 @@
 """A strategy taken apart: who holds which bytes, what it decides in words, and how it differs from another."""
 
 from autosync.anatomy.architecture import ARCHITECTURES, architecture_of, summary_of
-from autosync.anatomy.holdings import Holding, holdings
 from autosync.anatomy.nearest import Difference, Nearest, nearest_baseline
 from autosync.anatomy.quantities import counted, duration, megabytes, milliseconds, model_in_words
 from autosync.anatomy.words import (
@@ -16,7 +15,6 @@ from autosync.anatomy.words import (
 __all__ = [
     "ARCHITECTURES",
     "Difference",
-    "Holding",
     "Nearest",
     "algorithm_in_words",
     "architecture_of",
@@ -24,7 +22,6 @@ __all__ = [
     "counted",
     "decision_in_words",
     "duration",
-    "holdings",
     "marked",
     "megabytes",
     "milliseconds",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from autosync.anatomy.holdings import holdings
 from autosync.anatomy.quantities import counted
+from autosync.layout.shards import holdings
 from autosync.spec import AllReduce, ModelSpec, ParameterServer, Strategy, Synchronizer, Variable
 
 __all__ = ["ARCHITECTURES", "architecture_of", "summary_of"]

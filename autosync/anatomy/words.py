@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from autosync.anatomy.holdings import holdings
 from autosync.anatomy.quantities import megabytes
+from autosync.layout.shards import holdings
 from autosync.spec import (
     AllReduce,
     Cast,

@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from autosync.cost.breakdown import Breakdown, breakdown
-from autosync.cost.channels import Channel
 from autosync.cost.coefficients import Coefficients
 from autosync.cost.step_time import link_seconds, node_seconds, server_seconds
 from autosync.cost.tables import CostTables, cost_tables
+from autosync.layout.channels import Channel
 from autosync.spec import AllReduce, ClusterSpec, ModelSpec, Strategy, Synchronizer
 
 __all__ = ["Bottleneck", "bottleneck"]

@@ -14,22 +14,19 @@ flops for each replica that sent some.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
-from autosync.cost.channels import Channel
-from autosync.cost.exchange import Quantities
+from autosync.layout.channels import Channel
+from autosync.layout.coding import CAST_BYTES, INDEX_BYTES, CompressedShard, cast_bytes, power_sgd_bytes
+from autosync.layout.exchange import Quantities
 from autosync.spec import AllReduce, Cast, Compressor, ParameterServer, PowerSGD, TopK
 
-__all__ = ["CompressedShard", "Use", "bucket_uses", "cast_rows_uses", "server_uses"]
+__all__ = ["Use", "bucket_uses", "cast_rows_uses", "server_uses"]
 
 CAST_PASSES = 0.5
 POWER_SGD_PASSES = 4.0
 BYTES_A_FLOP = 1 / 3
-CAST_BYTES = 2
-INDEX_BYTES = 4
 CODING: Channel = ("coding", "", False)
 ALL_GATHER: Channel = ("all_gather", "", False)
 
@@ -41,28 +38,6 @@ class Use(NamedTuple):
     quantities: Quantities
 
 
-@dataclass(frozen=True)
-class CompressedShard:
-    """A dense shard: its shape, bytes an element, and the rows of its sufficient factors if it has such."""
-
-    shape: tuple[int, ...]
-    item_bytes: int
-    factor_rows: int | None = None
-
-    @property
-    def elements(self) -> int:
-        return math.prod(self.shape)
-
-    @property
-    def bytes(self) -> int:
-        return self.elements * self.item_bytes
-
-    @property
-    def factor_bytes(self) -> float:
-        """What sufficient factors send in its place: K (M + N) elements."""
-        return float((self.factor_rows or 0) * sum(self.shape) * self.item_bytes)
-
-
 def bucket_uses(synchronizer: AllReduce, shards: Sequence[CompressedShard], pieces: float, replicas: int) -> list[Use]:
     """The uses of a compressed bucket of `shards`, whose algorithm makes `pieces` of it."""
     compressor = synchronizer.compressor
@@ -70,7 +45,7 @@ def bucket_uses(synchronizer: AllReduce, shards: Sequence[CompressedShard], piec
     whole = float(sum(shard.bytes for shard in shards))
     held = Quantities(held_bytes=whole, pieces=pieces, gradient_bytes=whole)
     if isinstance(compressor, Cast):
-        sent = _cast_bytes(shards)
+        sent = cast_bytes(shards)
         ends = 2 * (2 * (replicas - 1) / replicas)  # of what a replica sends, on average, and of what it receives
         scales = pieces if compressor.dtype == "fp16" else 0.0
         used = Use(algorithm, held._replace(payload_bytes=sent, touched_bytes=whole, scales=scales))
@@ -78,7 +53,7 @@ def bucket_uses(synchronizer: AllReduce, shards: Sequence[CompressedShard], piec
     if isinstance(compressor, TopK):
         return [*_top_k_uses(compressor, shards, held, algorithm, replicas), _coding(_top_k_passes(compressor) * whole)]
     if isinstance(compressor, PowerSGD):
-        left, right = _power_sgd_bytes(compressor, shards)
+        left, right = power_sgd_bytes(compressor, shards)
         uses = [Use(algorithm, held._replace(payload_bytes=left, touched_bytes=left))]
         if right:
             uses.append(Use(algorithm, Quantities(right, touched_bytes=right, pieces=pieces)))
@@ -97,14 +72,14 @@ def server_uses(synchronizer: ParameterServer, shard: CompressedShard, replicas:
     dense: Channel = ("dense_server", device, synchronizer.local_copy)
     pull = Use(("pull", device, synchronizer.local_copy), held)
     if isinstance(compressor, Cast):
-        sent = _cast_bytes([shard])
+        sent = cast_bytes([shard])
         scales = 1.0 if compressor.dtype == "fp16" else 0.0
         used = Use(dense, held._replace(payload_bytes=sent, scales=scales))
         return [used, _coding(CAST_PASSES * whole), _server_coding(device, replicas * CAST_PASSES * whole)]
     if isinstance(compressor, PowerSGD):
         if compressor.matrix(shard.shape) is None:
             return [Use(dense, held._replace(payload_bytes=whole))]
-        left, right = _power_sgd_bytes(compressor, [shard])
+        left, right = power_sgd_bytes(compressor, [shard])
         push: Channel = ("push", device, False)
         return [
             pull,
@@ -150,20 +125,6 @@ def _top_k_uses(
 
 def _top_k_passes(compressor: TopK) -> float:
     return 8 + 800 * compressor.ratio
-
-
-def _cast_bytes(shards: Sequence[CompressedShard]) -> float:
-    return float(CAST_BYTES * sum(shard.elements for shard in shards))
-
-
-def _power_sgd_bytes(compressor: PowerSGD, shards: Sequence[CompressedShard]) -> tuple[float, float]:
-    """Bytes of the factors P with all that travels whole, and of the factors Q."""
-    left = right = 0
-    for shard in shards:
-        matrix = compressor.matrix(shard.shape)
-        left += (matrix[0] * compressor.rank if matrix else shard.elements) * shard.item_bytes
-        right += matrix[1] * compressor.rank * shard.item_bytes if matrix else 0
-    return float(left), float(right)
 
 
 def _power_sgd_work(compressor: PowerSGD, shards: Sequence[CompressedShard]) -> float:

@@ -8,10 +8,11 @@ from typing import NamedTuple, final
 import numpy as np
 import numpy.typing as npt
 
-from autosync.cost.channels import Channel
-from autosync.cost.exchange import Quantities
 from autosync.cost.met_objects import UNMET, MetObjects
-from autosync.cost.tables import CostTables, VariableTable
+from autosync.cost.tables import CostTables
+from autosync.layout.channels import Channel
+from autosync.layout.exchange import Quantities
+from autosync.layout.weights import VariableTable
 from autosync.spec import AllReduce, Strategy, Synchronizer, VariableStrategy
 
 __all__ = ["ALONE", "BUCKET", "ENCODED", "MIXED", "PARCEL", "DecisionRows", "Rows", "channel_of"]

@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from autosync.cost.channels import Channel
-from autosync.cost.compression import CompressedShard, Use, bucket_uses, cast_rows_uses, server_uses
+from autosync.cost.compression import Use, bucket_uses, cast_rows_uses, server_uses
 from autosync.cost.decision_rows import channel_of
-from autosync.cost.exchange import Quantities
-from autosync.cost.tables import CostTables, VariableTable
-from autosync.spec import AllReduce, ParameterServer, VariableStrategy, is_summed_as_it_is, parcels, piece_sizes
+from autosync.cost.tables import CostTables
+from autosync.layout.channels import Channel
+from autosync.layout.coding import CompressedShard
+from autosync.layout.exchange import Quantities
+from autosync.layout.together import is_summed_as_it_is, parcels, piece_sizes
+from autosync.layout.weights import VariableTable
+from autosync.spec import AllReduce, ParameterServer, VariableStrategy
 
 __all__ = ["Entries", "entries_of"]
 

@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from autosync.cost.coefficients import Coefficients
-from autosync.cost.exchange import Quantities
-from autosync.cost.halves import SEEN_AS
 from autosync.cost.loads import Loads, Used, loads_by_replicas
 from autosync.cost.step_time import StepTerms, step_seconds, step_terms
 from autosync.cost.tables import PHASES
+from autosync.layout.all_reduce.halving import SEEN_AS
+from autosync.layout.exchange import Quantities
 from autosync.spec import ALGORITHMS, ClusterSpec, ModelSpec, Strategy
 
 __all__ = ["FEATURES", "FEATURES_VERSION", "feature_table", "features_and_seconds"]

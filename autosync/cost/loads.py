@@ -9,12 +9,12 @@ from functools import cached_property, lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from autosync.cost.channels import Channel
 from autosync.cost.decision_rows import ENCODED, MIXED, DecisionRows
 from autosync.cost.entries import Entries, entries_of
 from autosync.cost.tables import PHASES, CostTables, Matrices, cost_tables
 from autosync.cost.uses import Uses, uses_of_entries, uses_of_rows
 from autosync.errors import SpecError
+from autosync.layout.channels import Channel
 from autosync.spec import ClusterSpec, ModelSpec, Strategy, VariableStrategy, check_strategy
 
 __all__ = ["Loads", "Used", "channel_loads", "loads_by_replicas"]

@@ -13,7 +13,7 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
-from autosync.cost.exchange import SCALE_BYTES, Exchange, Quantities, Stage, Transfer, Work
+from autosync.layout.exchange import SCALE_BYTES, Exchange, Quantities, Stage, Transfer, Work
 from autosync.spec import ClusterSpec, Device, Link
 
 __all__ = ["Columns", "Projected", "Projection"]

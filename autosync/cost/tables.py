@@ -10,80 +10,24 @@ from typing import Any, NamedTuple, final
 import numpy as np
 import numpy.typing as npt
 
-from autosync.cost.channels import Channel, Exchanges
 from autosync.cost.computing import core_flops, ready_fractions
-from autosync.cost.exchange import Quantities
 from autosync.cost.fair_cores import fair_cores
-from autosync.cost.processes import Processes
 from autosync.cost.projection import Columns, Projected, Projection
-from autosync.spec import DTYPE_BYTES, ClusterSpec, ModelSpec, Partition, Variable, shard_sizes
+from autosync.layout.channels import Channel, Exchanges
+from autosync.layout.exchange import Processes
+from autosync.layout.weights import VariableTable
+from autosync.spec import ClusterSpec, ModelSpec
 
-__all__ = ["PHASES", "CostTables", "Matrices", "VariableTable", "cost_tables"]
+__all__ = ["PHASES", "CostTables", "Matrices", "cost_tables"]
 
 PHASES = 17
 """Points of the backward pass, from its start to its end, to which gradients' ready times are rounded."""
 
-MOST_SHORT_IDS, SHORT_ID_BYTES, LONG_ID_BYTES = 2**31 - 1, 4, 8
-"""Row numbers travel as int32 where it can count a variable's rows."""
 
 MOST_MATRICES = 64
 """The most matrices kept; strategies costed together use one of a few sets of channels."""
 
 FloatArray = npt.NDArray[np.float64]
-
-
-@final
-@dataclass(frozen=True)
-class VariableTable:
-    """A variable's phase, and the quantities and shapes of its shards under every partition met so far."""
-
-    variable: Variable
-    phase: int
-    _cuts: dict[Partition | None, tuple[Quantities, ...]] = field(default_factory=dict, repr=False)
-    _shapes: dict[Partition | None, tuple[tuple[int, ...], ...]] = field(default_factory=dict, repr=False)
-
-    @cached_property
-    def item_bytes(self) -> int:
-        return DTYPE_BYTES[self.variable.dtype]
-
-    @cached_property
-    def elements_a_byte(self) -> float:
-        return 1 / self.item_bytes
-
-    def shards(self, cut: Partition | None) -> tuple[Quantities, ...]:
-        """What each shard weighs when it is not compressed."""
-        if cut not in self._cuts:
-            self._cuts[cut] = tuple(self._quantities(share) for share in self._shares(cut))
-        return self._cuts[cut]
-
-    def shapes(self, cut: Partition | None) -> tuple[tuple[int, ...], ...]:
-        if cut not in self._shapes:
-            whole = self.variable.shape
-            self._shapes[cut] = (
-                (whole,)
-                if cut is None
-                else tuple(
-                    (*whole[: cut.axis], size, *whole[cut.axis + 1 :])
-                    for size in shard_sizes(whole[cut.axis], cut.shards)
-                )
-            )
-        return self._shapes[cut]
-
-    def _shares(self, cut: Partition | None) -> list[float]:
-        if cut is None:
-            return [1.0]
-        rows = self.variable.shape[cut.axis]
-        return [size / rows for size in shard_sizes(rows, cut.shards)]
-
-    def _quantities(self, share: float) -> Quantities:
-        variable = self.variable
-        held = share * variable.bytes
-        if variable.rows_per_step is None:
-            return Quantities(held, 0.0, held, held, gradient_bytes=held)
-        rows = share * variable.rows_per_step
-        touched = rows * variable.row_elements * self.item_bytes
-        id_bytes = SHORT_ID_BYTES if variable.shape[0] <= MOST_SHORT_IDS else LONG_ID_BYTES
-        return Quantities(touched, rows * id_bytes, touched, held, gradient_bytes=touched)
 
 
 class Matrices(NamedTuple):

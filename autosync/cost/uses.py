@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from autosync.cost.channels import Channel
 from autosync.cost.decision_rows import ALONE, BUCKET, PARCEL, Rows
 from autosync.cost.entries import CHUNKED, Entries
-from autosync.cost.exchange import Quantities
 from autosync.cost.tables import CostTables
-from autosync.spec.parcel import MOST_PIECES, PARCEL_BYTES, PIECE_BYTES
+from autosync.layout.channels import Channel
+from autosync.layout.exchange import Quantities
+from autosync.layout.together import MOST_PIECES, PARCEL_BYTES, PIECE_BYTES
 
 __all__ = ["Uses", "uses_of_entries", "uses_of_rows"]
 
@@ -91,7 +91,7 @@ def _alone(tables: CostTables, channels: Sequence[Channel], table: Rows, owners:
 def _in_parcels(
     tables: CostTables, channels: Sequence[Channel], table: Rows, owners: IntArray, places: IntArray
 ) -> Uses:
-    """The uses of shards alike in server and dtype; they travel together as ready, as in `autosync.spec.parcel`."""
+    """The uses of shards alike in server and dtype; they travel together as ready, as in `autosync.layout.together`."""
     del tables, channels
     owners, places = _sorted(owners, places, (table.order, table.key))
     held, item_bytes = table.quantities[places, HELD], table.item_bytes[places]

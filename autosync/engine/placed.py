@@ -6,7 +6,6 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, final
 
-from autosync.engine.layout import Shard, buckets, bundles, on_servers, parcels_of, shards_of
 from autosync.engine.placement import Placement
 from autosync.engine.replica import CompiledModel, Lookups, Replica, Results
 from autosync.engine.state import Correction, Optimizer, Scalars
@@ -18,6 +17,8 @@ from autosync.engine.sync.memory import Memory
 from autosync.engine.sync.parameter_server import DenseServer, SparseServer
 from autosync.engine.sync.stream import stream
 from autosync.engine.sync.update import Update
+from autosync.layout.shards import Shard, shards_of
+from autosync.layout.together import buckets, bundles, on_servers, parcels_of
 from autosync.spec import AllReduce, ParameterServer, Strategy, SufficientFactors
 
 __all__ = ["Key", "Placed", "Start", "key_of", "split_gradient", "split_rows"]

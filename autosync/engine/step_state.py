@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from autosync.engine.correction import RuleState
-from autosync.engine.layout import Shard
 from autosync.engine.placed import Key, Placed, key_of
 from autosync.engine.state import Block, Rows
 from autosync.engine.sync.parameter_server import SparseServer
 from autosync.errors import SpecError
+from autosync.layout.shards import Shard
 
 __all__ = ["StepState", "load_state", "state_of", "values_of"]
 

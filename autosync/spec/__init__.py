@@ -5,7 +5,6 @@ from autosync.spec.codec import canonical_json, digest
 from autosync.spec.compressor import Cast, Compressor, PowerSGD, SufficientFactors, TopK
 from autosync.spec.median import median_interval
 from autosync.spec.model import DTYPE_BYTES, ModelSpec, Operator, Variable
-from autosync.spec.parcel import is_summed_as_it_is, parcels, piece_sizes
 from autosync.spec.profile import ModelProfile
 from autosync.spec.quoting import cut, listed, quoted
 from autosync.spec.reading import STATE, Limits, parse_json, read_bytes, read_json
@@ -51,12 +50,9 @@ __all__ = [
     "check_strategy",
     "cut",
     "digest",
-    "is_summed_as_it_is",
     "listed",
     "median_interval",
-    "parcels",
     "parse_json",
-    "piece_sizes",
     "quoted",
     "read_bytes",
     "read_json",

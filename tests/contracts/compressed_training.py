@@ -14,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from autosync.engine.layout import Shard, buckets, on_servers, shards_of
 from autosync.engine.sync.thin_factors import first_right_factor
+from autosync.layout.shards import Shard, shards_of
+from autosync.layout.together import buckets, on_servers
 from autosync.spec import ModelSpec, ParameterServer, PowerSGD, Strategy, TopK
 from tests.contracts.compression_models import (
     Model,

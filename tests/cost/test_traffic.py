@@ -8,7 +8,8 @@ import pytest
 
 from autosync.cost import traffic
 from autosync.errors import SpecError
-from autosync.spec import AllReduce, Cast, ModelSpec, ParameterServer, Strategy, Variable, VariableStrategy, piece_sizes
+from autosync.layout.together import piece_sizes
+from autosync.spec import AllReduce, Cast, ModelSpec, ParameterServer, Strategy, Variable, VariableStrategy
 from tests import cases
 from tests.cost.cases import all_by, dense_model, link_bytes, link_messages, sparse_model, strategy_of
 

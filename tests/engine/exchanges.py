@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from autosync.engine.layout import Shard
 from autosync.engine.state import AS_IT_IS, Correction
 from autosync.engine.sync.compressed import bucket_exchange, server_exchange
 from autosync.engine.sync.exchange import BucketPlace, ServerPlace
 from autosync.engine.sync.member import Member
+from autosync.layout.shards import Shard
 from autosync.spec import AllReduce, Compressor, ParameterServer, Variable
 
 __all__ = ["BucketSteps", "ServerSteps"]

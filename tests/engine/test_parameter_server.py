@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from autosync.engine.sync import stream
-from autosync.spec import parcels
+from autosync.layout.together import parcels
 from tests.cases import local_cluster, star_cluster
 from tests.contracts.parity import BOUNDS, reference, session_on, trained_alike
 from tests.contracts.ways import ALONE
@@ -20,8 +20,8 @@ SERVED = ("one server", "one server, local copies", "servers, first axis cut", "
 @pytest.fixture
 def many_pieces(monkeypatch):
     """Messages so small that these models, too, have several parcels, in pieces that wait for each other."""
-    monkeypatch.setattr("autosync.spec.parcel.PARCEL_BYTES", 256)
-    monkeypatch.setattr("autosync.spec.parcel.PIECE_BYTES", 64)
+    monkeypatch.setattr("autosync.layout.together.PARCEL_BYTES", 256)
+    monkeypatch.setattr("autosync.layout.together.PIECE_BYTES", 64)
     monkeypatch.setattr(stream, "WINDOW_BYTES", 300)
     monkeypatch.setattr(stream, "WINDOW_PIECES", 2)
 

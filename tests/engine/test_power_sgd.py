@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from autosync.engine.layout import Shard
 from autosync.engine.sync.member import Member
 from autosync.engine.sync.orthonormal import orthonormal
 from autosync.engine.sync.thin_factors import first_right_factor
+from autosync.layout.shards import Shard
 from autosync.spec import AllReduce, PowerSGD, Variable
 from tests.engine.exchanges import BucketSteps, ServerSteps
 

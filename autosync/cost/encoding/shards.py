@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from autosync.cost.halves import SEEN_AS
-from autosync.cost.tables import VariableTable
+from autosync.layout.all_reduce.halving import SEEN_AS
+from autosync.layout.weights import VariableTable
 from autosync.spec import (
     ALGORITHMS,
     AllReduce,

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from autosync.cost.exchange import Quantities, Stage
 from autosync.cost.replay.coefficients import ReplayCoefficients
 from autosync.cost.replay.parts import PartMaker
 from autosync.cost.replay.queues import Tasks, replayed
 from autosync.cost.replay.resources import Resources
+from autosync.layout.exchange import Quantities, Stage
 from autosync.spec import ClusterSpec
 
 __all__ = ["exchange_seconds"]

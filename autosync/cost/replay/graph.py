@@ -9,9 +9,9 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from autosync.cost.exchange import Quantities
 from autosync.cost.replay.recipes import Catalogue
 from autosync.cost.replay.shipments import Shipment
+from autosync.layout.exchange import Quantities
 from autosync.spec.ring import ring_pieces
 
 __all__ = ["StepGraph", "step_graph"]

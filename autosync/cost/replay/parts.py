@@ -14,10 +14,10 @@ from typing import NamedTuple, final
 import numpy as np
 import numpy.typing as npt
 
-from autosync.cost.exchange import SCALE_BYTES, Quantities, Stage, Transfer, Work
 from autosync.cost.replay.coefficients import ReplayCoefficients
 from autosync.cost.replay.flows import last_arrival
 from autosync.cost.replay.resources import Resources
+from autosync.layout.exchange import SCALE_BYTES, Quantities, Stage, Transfer, Work
 from autosync.spec import Link
 
 __all__ = ["Costed", "Flow", "Part", "PartMaker"]

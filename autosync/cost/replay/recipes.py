@@ -11,12 +11,11 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
-from autosync.cost.channels import Channel, Exchanges
-from autosync.cost.exchange import Exchange, Work
-from autosync.cost.processes import Processes
 from autosync.cost.replay.coefficients import ReplayCoefficients
 from autosync.cost.replay.parts import Costed, Flow, Part, PartMaker
 from autosync.cost.replay.resources import Resources
+from autosync.layout.channels import Channel, Exchanges
+from autosync.layout.exchange import Exchange, Processes, Work
 
 __all__ = ["Catalogue", "Recipe"]
 

@@ -7,21 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from autosync.cost.channels import Channel
-from autosync.cost.compression import CompressedShard, Use, bucket_uses, cast_rows_uses, server_uses
+from autosync.cost.compression import Use, bucket_uses, cast_rows_uses, server_uses
 from autosync.cost.entries import CHUNKED
-from autosync.cost.exchange import Quantities
-from autosync.cost.tables import VariableTable
-from autosync.spec import (
-    AllReduce,
-    ParameterServer,
-    Strategy,
-    SufficientFactors,
-    Synchronizer,
-    is_summed_as_it_is,
-    parcels,
-    piece_sizes,
-)
+from autosync.layout.channels import Channel
+from autosync.layout.coding import CompressedShard
+from autosync.layout.exchange import Quantities
+from autosync.layout.together import is_summed_as_it_is, parcels, piece_sizes
+from autosync.layout.weights import VariableTable
+from autosync.spec import AllReduce, ParameterServer, Strategy, SufficientFactors, Synchronizer
 
 __all__ = ["Shipment", "shipments"]
 

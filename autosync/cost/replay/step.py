@@ -17,8 +17,9 @@ from autosync.cost.replay.queues import Observer, Tasks, Timeline, replayed
 from autosync.cost.replay.recipes import Catalogue
 from autosync.cost.replay.resources import Resources
 from autosync.cost.replay.shipments import shipments
-from autosync.cost.tables import CostTables, VariableTable, cost_tables
+from autosync.cost.tables import CostTables, cost_tables
 from autosync.errors import SpecError
+from autosync.layout.weights import VariableTable
 from autosync.spec import ClusterSpec, ModelSpec, Strategy, check_strategy
 
 __all__ = ["Setting", "Step", "laid_out", "setting_of", "timeline_of"]

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from autosync.engine.layout import Shard
 from autosync.engine.sync.member import Member
 from autosync.engine.sync.memory import Memory
+from autosync.layout.shards import Shard
 
 __all__ = ["BucketExchange", "BucketPlace", "FactorPair", "ServerExchange", "ServerPlace"]
 

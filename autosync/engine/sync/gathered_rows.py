@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, final
 
-from autosync.engine.layout import Shard
 from autosync.engine.state import Rows, Scalars
 from autosync.engine.sync.row_wire import rows_at
 from autosync.engine.sync.update import Update
+from autosync.layout.shards import Shard
 
 __all__ = ["GatheredRows"]
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, final
 
 from autosync.engine.arrays import cut, end_to_end, flat, shaped
-from autosync.engine.layout import Shard
 from autosync.engine.state import AS_IT_IS, Block, Correction, Rows, Scalars
 from autosync.engine.sync.compressed import server_exchange
 from autosync.engine.sync.copies import Copies
@@ -14,7 +13,9 @@ from autosync.engine.sync.exchange import ServerPlace
 from autosync.engine.sync.member import Member
 from autosync.engine.sync.row_wire import rows_at
 from autosync.engine.sync.update import Update
-from autosync.spec import DTYPE_BYTES, ParameterServer, is_summed_as_it_is, piece_sizes
+from autosync.layout.shards import Shard
+from autosync.layout.together import is_summed_as_it_is, piece_sizes
+from autosync.spec import DTYPE_BYTES, ParameterServer
 
 __all__ = ["DenseServer", "SparseServer"]
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from autosync.engine.layout import Shard
+from autosync.layout.shards import Shard
 from autosync.spec import PowerSGD
 
 __all__ = ["Matrices", "first_right_factor"]

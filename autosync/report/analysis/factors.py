@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from autosync.anatomy import algorithm_in_words, holdings
+from autosync.anatomy import algorithm_in_words
+from autosync.layout.shards import holdings
 from autosync.spec import ALGORITHMS, AllReduce, ModelSpec, ParameterServer, Strategy
 
 __all__ = ["Factor", "factors_of"]

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from matplotlib.axes import Axes
 
-from autosync.anatomy import Holding, algorithm_in_words, compressor_in_words, counted, holdings, megabytes
+from autosync.anatomy import algorithm_in_words, compressor_in_words, counted, megabytes
+from autosync.layout.shards import Holding, holdings
 from autosync.report.blocks import Drawing
 from autosync.report.pictures.axes import figure_of
 from autosync.report.style import MUTED, PAPER, Colour, Width, look_of

@@ -12,11 +12,10 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from autosync.cost.exchange import Stage, Transfer
-from autosync.cost.processes import Processes
 from autosync.cost.replay import ReplayCoefficients, exchange_seconds
-from autosync.cost.ring import ring_exchange
-from autosync.cost.tree import tree_exchange
+from autosync.layout.all_reduce.ring import ring_exchange
+from autosync.layout.all_reduce.tree import tree_exchange
+from autosync.layout.exchange import Processes, Stage, Transfer
 from autosync.spec import ClusterSpec, Figure, Node
 
 __all__ = ["COLLECTIVES", "PUBLISHED", "Case", "median_error", "predicted_milliseconds", "winners_right"]

@@ -11,9 +11,10 @@ import pytest
 
 from autosync.baselines import BASELINES
 from autosync.cost import traffic
-from autosync.cost.exchange import Stage, Transfer
 from autosync.cost.replay import Replay, ReplayCoefficients, exchange_seconds, laid_out
 from autosync.errors import SpecError
+from autosync.layout.exchange import Stage, Transfer
+from autosync.layout.together import piece_sizes
 from autosync.spec import (
     ALGORITHMS,
     AllReduce,
@@ -31,7 +32,6 @@ from autosync.spec import (
     TopK,
     Variable,
     VariableStrategy,
-    piece_sizes,
 )
 from tests import cases
 from tests.cost.cases import all_by, dense_model, sparse_model, strategy_of

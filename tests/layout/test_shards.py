@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from autosync.engine.layout import Shard, buckets, bundles, on_servers, shards_of
+from autosync.layout.shards import Shard, shards_of
+from autosync.layout.together import buckets, bundles, on_servers
 from autosync.spec import AllReduce, ModelSpec, ParameterServer, Partition, Strategy, Variable, VariableStrategy
 from tests.cases import mlp_model, prime_model, scalar_model
 

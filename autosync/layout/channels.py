@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from autosync.cost.all_gather import all_gather_exchange
-from autosync.cost.exchange import Exchange, Work
-from autosync.cost.gathered_rows import gathered_rows_exchange
-from autosync.cost.halving_doubling import halving_doubling_exchange
-from autosync.cost.hierarchical import hierarchical_exchange
-from autosync.cost.parameter_server import (
+from autosync.layout.all_reduce.halving import halving_doubling_exchange, rabenseifner_exchange
+from autosync.layout.all_reduce.hierarchical import hierarchical_exchange
+from autosync.layout.all_reduce.ring import ring_exchange
+from autosync.layout.all_reduce.tree import tree_exchange
+from autosync.layout.exchange import Exchange, Processes, Stage, Transfer, Work
+from autosync.layout.server import (
     dense_server_exchange,
     own_push_exchange,
     pull_exchange,
@@ -18,12 +19,37 @@ from autosync.cost.parameter_server import (
     send_back_exchange,
     sparse_server_exchange,
 )
-from autosync.cost.processes import Processes
-from autosync.cost.rabenseifner import rabenseifner_exchange
-from autosync.cost.ring import ring_exchange
-from autosync.cost.tree import tree_exchange
 
-__all__ = ["Channel", "Exchanges"]
+__all__ = ["Channel", "Exchanges", "all_gather_exchange", "gathered_rows_exchange"]
+
+
+def gathered_rows_exchange(replicas: Sequence[str], processes: Processes, slots: int) -> Exchange:
+    """Every replica adds all replicas' rows and updates its own table: touched rows, or all when there are slots."""
+    transfers = tuple(
+        Transfer(source, target, payload=1.0, index=1.0, messages=2.0, gradients=1.0)
+        for source in replicas
+        for target in replicas
+        if processes.apart(source, target)
+    )
+    count = float(len(replicas))
+    work = tuple(
+        Work(each, count, updated_touched=count) if slots == 0 else Work(each, count, updated_held=1.0 + slots)
+        for each in replicas
+    )
+    return Exchange(push=(Stage(transfers),), work=work)
+
+
+def all_gather_exchange(replicas: Sequence[str], processes: Processes, slots: int) -> Exchange:
+    """Every replica adds all replicas' parts and updates its whole values with its `slots` optimizer slots."""
+    transfers = tuple(
+        Transfer(source, target, payload=1.0)
+        for source in replicas
+        for target in replicas
+        if processes.apart(source, target)
+    )
+    work = tuple(Work(each, float(len(replicas)), updated_held=1.0 + slots) for each in replicas)
+    return Exchange(push=(Stage(transfers),), work=work)
+
 
 Channel: TypeAlias = tuple[str, str, bool]
 """A channel: (what, server or "", local copy). What: an all-reduce algorithm, `all_gather`, `gathered_rows`,

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from autosync.cost.exchange import Exchange, Stage, Transfer, Work
-from autosync.cost.processes import Processes
+from autosync.layout.exchange import Exchange, Processes, Stage, Transfer, Work
 
 __all__ = ["tree_exchange"]
 

@@ -6,8 +6,8 @@ from itertools import chain
 
 import pytest
 
-from autosync.spec import Cast, ParameterServer, PowerSGD, TopK, is_summed_as_it_is, parcels, piece_sizes
-from autosync.spec.parcel import MOST_PIECES, PARCEL_BYTES, PIECE_BYTES
+from autosync.layout.together import MOST_PIECES, PARCEL_BYTES, PIECE_BYTES, is_summed_as_it_is, parcels, piece_sizes
+from autosync.spec import Cast, ParameterServer, PowerSGD, TopK
 
 
 def test_small_shards_are_put_together_until_they_are_worth_a_message() -> None:

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from autosync.cost.exchange import Exchange, Stage, Transfer, Work
-from autosync.cost.processes import Processes
+from autosync.layout.exchange import Exchange, Processes, Stage, Transfer, Work
 
 __all__ = [
     "dense_server_exchange",

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from autosync.cost.exchange import Exchange, Stage, Transfer, Work
-from autosync.cost.processes import Processes
+from autosync.layout.exchange import Exchange, Processes, Stage, Transfer, Work
 
 __all__ = ["ring_exchange", "ring_stage"]
 

@@ -27,7 +27,7 @@ from autosync.spec import (
 )
 from tests import cases
 from tests.cost.cases import link_bytes, link_messages
-from tests.cost.messages import link_bytes_of_messages
+from tests.layout.messages import link_bytes_of_messages
 
 CLUSTERS = {
     "one replica": cases.local_cluster(1),

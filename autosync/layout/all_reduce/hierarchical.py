@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from autosync.cost.exchange import Exchange, Stage, Transfer, Work
-from autosync.cost.processes import Processes
-from autosync.cost.ring import ring_stage
+from autosync.layout.all_reduce.ring import ring_stage
+from autosync.layout.exchange import Exchange, Processes, Stage, Transfer, Work
 
 __all__ = ["hierarchical_exchange"]
 

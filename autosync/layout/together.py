@@ -1,68 +1,23 @@
-"""The layout of a strategy: every shard with its place in its variable, said in numbers alone."""
+"""What travels together: buckets, bundles to be updated, and parcels of a server's shards, in pieces."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import accumulate
 
+from autosync.layout.shards import Shard
 from autosync.spec import (
     DTYPE_BYTES,
     AllReduce,
-    ModelSpec,
+    Cast,
     ParameterServer,
-    Strategy,
     Synchronizer,
-    Variable,
-    is_summed_as_it_is,
-    parcels,
     shard_sizes,
 )
 
-__all__ = ["Shard", "buckets", "bundles", "on_servers", "parcels_of", "shards_of"]
+__all__ = ["buckets", "bundles", "is_summed_as_it_is", "on_servers", "parcels", "parcels_of", "piece_sizes"]
 
 BUNDLE_BYTES = 1 << 20
 """Buckets are updated together until they are this large; what is that large already need not be copied for it."""
-
-
-@dataclass(frozen=True)
-class Shard:
-    """A piece of variable number `variable_index`: rows `start` to `start + size` of axis `axis`."""
-
-    variable: Variable
-    variable_index: int
-    index: int
-    axis: int
-    start: int
-    size: int
-    synchronizer: Synchronizer
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        shape = self.variable.shape
-        return (*shape[: self.axis], self.size, *shape[self.axis + 1 :]) if shape else ()
-
-    @property
-    def elements(self) -> int:
-        return self.variable.elements // self.variable.shape[self.axis] * self.size if self.variable.shape else 1
-
-
-def shards_of(strategy: Strategy, model: ModelSpec) -> tuple[tuple[Shard, ...], ...]:
-    """The shards of every variable, in graph order."""
-    layout = []
-    for number, variable in enumerate(model.variables):
-        decided = strategy.by_name[variable.name]
-        axis = decided.partition.axis if decided.partition else 0
-        rows = variable.shape[axis] if variable.shape else 1
-        sizes = shard_sizes(rows, len(decided.shards))
-        starts = [0, *accumulate(sizes)]
-        layout.append(
-            tuple(
-                Shard(variable, number, index, axis, starts[index], sizes[index], synchronizer)
-                for index, synchronizer in enumerate(decided.shards)
-            )
-        )
-    return tuple(layout)
 
 
 def buckets(shards: Sequence[Shard]) -> tuple[tuple[Shard, ...], ...]:
@@ -122,3 +77,39 @@ def parcels_of(shards: Sequence[Shard]) -> tuple[tuple[Shard, ...], ...]:
         sizes = [shard.elements * DTYPE_BYTES[shard.variable.dtype] for shard in members]
         found += [tuple(members[index] for index in together) for together in parcels(sizes)]
     return tuple(sorted(found, key=lambda parcel: (parcel[-1].variable.ready_order, parcel[-1].index)))
+
+
+PARCEL_BYTES = 1 << 18
+"""Bytes up to which shards are put together: a message costs as much as tens of kilobytes of contents."""
+
+PIECE_BYTES, MOST_PIECES = 1 << 18, 32
+"""Bytes of each piece of what is larger, about, and the most pieces: each costs messages."""
+
+
+def is_summed_as_it_is(synchronizer: ParameterServer) -> bool:
+    """Whether a gradient's numbers travel each for itself, so that shards may be put together and cut at will.
+
+    A compressor, and the common scale of a message in fp16, belong to one shard.
+    """
+    compressor = synchronizer.compressor
+    return compressor is None or (isinstance(compressor, Cast) and compressor.dtype == "bf16")
+
+
+def parcels(shard_bytes: Sequence[int]) -> list[range]:
+    """The shards of these sizes, given as their gradients become ready, that travel together: as ranges of indices.
+
+    They are alike in server, dtype and all else, and are `is_summed_as_it_is`.
+    """
+    found, begin, held = [], 0, 0
+    for index, size in enumerate(shard_bytes):
+        held += size
+        if held >= PARCEL_BYTES or index + 1 == len(shard_bytes):
+            found.append(range(begin, index + 1))
+            begin, held = index + 1, 0
+    return found
+
+
+def piece_sizes(elements: int, item_bytes: int) -> tuple[int, ...]:
+    """Elements of each piece of a parcel."""
+    wanted = min(round(elements * item_bytes / PIECE_BYTES), MOST_PIECES)
+    return shard_sizes(elements, max(1, wanted)) if elements else (0,)

@@ -1,0 +1,1 @@
+"""What each all-reduce algorithm sends: one file an algorithm."""
