@@ -5,9 +5,9 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator
 
-from autosync.anatomy import model_in_words
 from autosync.spec import RuntimeRecord, median_interval
-from trials.cluster.words import cluster_lines
+from autosync.words.cluster import cluster_lines
+from autosync.words.quantities import model_in_words
 
 __all__ = ["cluster_lines", "model_in_words", "record_lines"]
 

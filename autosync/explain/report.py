@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from autosync.anatomy import Difference, Nearest, megabytes, model_in_words, nearest_baseline, strategy_in_words
+from autosync.baselines.nearest import Difference, Nearest, nearest_baseline
 from autosync.cost import AnalyticSimulator, traffic
 from autosync.explain.bottleneck import step_lines
 from autosync.explain.subject import Subject
 from autosync.spec import Link
+from autosync.words.quantities import megabytes, model_in_words
+from autosync.words.strategy import strategy_in_words
 from trials.summary import cluster_lines
 
 __all__ = ["explained"]

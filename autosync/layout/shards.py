@@ -5,14 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import accumulate
 
-from autosync.spec import (
-    ModelSpec,
-    Strategy,
-    Synchronizer,
-    Variable,
-    VariableStrategy,
-    shard_sizes,
-)
+from autosync.spec import ModelSpec, Strategy, Synchronizer, Variable, VariableStrategy, shard_sizes
 
 __all__ = ["Holding", "Shard", "holdings", "shards_of"]
 

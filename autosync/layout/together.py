@@ -5,14 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from autosync.layout.shards import Shard
-from autosync.spec import (
-    DTYPE_BYTES,
-    AllReduce,
-    Cast,
-    ParameterServer,
-    Synchronizer,
-    shard_sizes,
-)
+from autosync.spec import DTYPE_BYTES, AllReduce, Cast, ParameterServer, Synchronizer, shard_sizes
 
 __all__ = ["buckets", "bundles", "is_summed_as_it_is", "on_servers", "parcels", "parcels_of", "piece_sizes"]
 

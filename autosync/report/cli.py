@@ -10,12 +10,12 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from autosync.anatomy import duration, milliseconds
 from autosync.errors import AutosyncError
 from autosync.report.comparison import Comparison, standings_of, write_comparison
 from autosync.report.numbers import NOTHING, ratio
 from autosync.report.run_report import write_report
 from autosync.runs import read_run, run_called
+from autosync.words.quantities import duration, milliseconds
 
 __all__ = ["command", "main"]
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 
-from autosync.anatomy import counted, duration, milliseconds
 from autosync.report.blocks import Block, Column, Headline, Note, Paragraph, Picture, Row, Section, Table
 from autosync.report.findings import Findings
 from autosync.report.numbers import NOTHING, interval_ms, ratio, ratio_interval
@@ -16,6 +15,7 @@ from autosync.report.page import Page, write_page
 from autosync.report.pictures.comparison import draw_curves, draw_speedups, draw_winners
 from autosync.report.style import look_of
 from autosync.runs import Contender, Run, contender_of
+from autosync.words.quantities import counted, duration, milliseconds
 
 __all__ = ["Comparison", "Standing", "standings_of", "write_comparison"]
 

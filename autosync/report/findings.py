@@ -8,7 +8,7 @@ from typing import final
 
 import numpy as np
 
-from autosync.anatomy import Nearest, architecture_of, nearest_baseline
+from autosync.baselines.nearest import Nearest, nearest_baseline
 from autosync.report.analysis import (
     Importance,
     Noise,
@@ -25,6 +25,7 @@ from autosync.report.analysis import (
 )
 from autosync.runs import Contender, Run, contenders_of
 from autosync.spec import RuntimeRecord, Strategy, strategy_faults
+from autosync.words.strategy import architecture_of
 
 __all__ = ["Findings", "Point"]
 

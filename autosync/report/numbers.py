@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from autosync.anatomy import milliseconds
+from autosync.words.quantities import milliseconds
 
 __all__ = [
     "NOTHING",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from autosync.anatomy import ARCHITECTURES
+from autosync.words.strategy import ARCHITECTURES
 
 __all__ = [
     "ARCHITECTURE_LOOKS",

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from autosync.anatomy import architecture_of, marked
 from autosync.runs.run import Run
 from autosync.search import median_interval
 from autosync.spec import RuntimeRecord
+from autosync.words.strategy import architecture_of, marked
 
 __all__ = ["Contender", "contender_of", "contenders", "contenders_of", "strategy_name"]
 

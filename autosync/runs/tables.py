@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
-from autosync.anatomy import duration, marked, milliseconds
 from autosync.runs.contenders import Contender
 from autosync.runs.listing import Listed
+from autosync.words.quantities import duration, milliseconds
+from autosync.words.strategy import marked
 
 __all__ = ["contenders_table", "runs_table"]
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from autosync.anatomy import algorithm_in_words
 from autosync.search.contrast import Contrast, named
 from autosync.spec import AllReduce, VariableStrategy
+from autosync.words.strategy import algorithm_in_words
 
 __all__ = ["bucket_reversions"]
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import final
 
-from autosync.anatomy import megabytes
 from autosync.spec import AllReduce, ModelSpec, Strategy, Synchronizer
+from autosync.words.quantities import megabytes
 
 __all__ = ["Contrast", "named"]
 

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias, final
 
-from autosync.anatomy import compressor_in_words
 from autosync.search.bucket_reversions import bucket_reversions
 from autosync.search.contrast import Contrast, named
 from autosync.spec import AllReduce, ModelSpec, ParameterServer, Partition, Strategy, Synchronizer, VariableStrategy
+from autosync.words.strategy import compressor_in_words
 
 __all__ = ["Reversion", "reversions"]
 

@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from autosync.anatomy import counted
 from autosync.errors import NodesLostError, TrialError
 from autosync.search import Verdict, judge
 from autosync.spec import RuntimeRecord
 from autosync.tune.finals import remeasure, seconds_of_turn
 from autosync.tune.job import Job
+from autosync.words.quantities import counted
 
 __all__ = ["TIMES_MORE", "hold_finals"]
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from autosync.anatomy import counted, duration, milliseconds, strategy_in_words
 from autosync.errors import NodesLostError, TrialError
 from autosync.search import Verdict
 from autosync.spec import RuntimeRecord
@@ -18,6 +17,8 @@ from autosync.tune.progress import Standing
 from autosync.tune.report import Outcome, outcome_json, outcome_table, verdict_in_words, worths_table
 from autosync.tune.reporting import report_run
 from autosync.tune.worths import measure_worths
+from autosync.words.quantities import counted, duration, milliseconds
+from autosync.words.strategy import strategy_in_words
 
 __all__ = ["command_to_go_on", "finish", "print_interrupted"]
 

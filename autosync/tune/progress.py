@@ -13,9 +13,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from autosync.anatomy import duration, milliseconds
 from autosync.search import pairwise_accuracy, strategy_medians
 from autosync.spec import RuntimeRecord
+from autosync.words.quantities import duration, milliseconds
 
 __all__ = ["Progress", "Standing"]
 

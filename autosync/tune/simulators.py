@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autosync.anatomy import counted
 from autosync.cost import AnalyticSimulator, Drafted, Informed, Replay, Simulator
 from autosync.space import SearchSpace
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord
 from autosync.tune.options import CLOSED_FORMS, OptionsError, TuneOptions
+from autosync.words.quantities import counted
 
 if TYPE_CHECKING:
     from autosync.simulator import LearnedSimulator

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
-from autosync.anatomy import counted
 from autosync.search import Foresight, Searcher, strategy_medians
 from autosync.spec import RuntimeRecord
 from autosync.tune.options import TRAINING_STEPS
+from autosync.words.quantities import counted
 
 __all__ = ["PATIENCE", "Patience", "trials_since_better"]
 

@@ -6,12 +6,13 @@ import math
 
 import numpy as np
 
-from autosync.anatomy import counted, nearest_baseline
+from autosync.baselines.nearest import nearest_baseline
 from autosync.runs import REVERTED
 from autosync.search import Worth, counterfactuals, worth_of
 from autosync.spec import RuntimeRecord
 from autosync.tune.finals import again, seconds_of_turn, take_turns
 from autosync.tune.job import Job
+from autosync.words.quantities import counted
 
 __all__ = ["measure_worths"]
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from autosync.anatomy import milliseconds
 from autosync.cost import step_bound
 from autosync.report import write_report
 from autosync.report.sections import SECTIONS
 from autosync.runs import read_run, verdict_in_words
+from autosync.words.quantities import milliseconds
 from tests.report.pages import Seen, seen
 from tests.runs.examples import CLUSTER, MODEL, SEARCHED, STOPPED, Story, search_records, write_finished_run, write_run
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from autosync.anatomy import nearest_baseline
 from autosync.baselines import BASELINES, different_strategies
+from autosync.baselines.nearest import nearest_baseline
 from autosync.cost import AnalyticSimulator
 from autosync.dataset import RecordStore
 from autosync.runs import REVERTED, csv_of

@@ -9,8 +9,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from autosync.anatomy import nearest_baseline
 from autosync.baselines import BASELINES
+from autosync.baselines.nearest import nearest_baseline
 from autosync.search import Counterfactual, counterfactuals, worth_of
 from autosync.spec import (
     AllReduce,

@@ -10,9 +10,9 @@ from itertools import count
 import pytest
 from rich.console import Console
 
-from autosync.anatomy import duration, milliseconds
 from autosync.spec import RuntimeRecord
 from autosync.tune.progress import Progress, Standing
+from autosync.words.quantities import duration, milliseconds
 from tests.tune.records import found, record
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from autosync.errors import AutosyncError
-from trials.cluster.words import cluster_lines, route_lines
+from autosync.words.cluster import cluster_lines, route_lines
 from trials.cluster_file import ClusterFile, read_cluster_file
 from trials.resource_spec import cluster_file_text
 

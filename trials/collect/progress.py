@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import final
 
-from autosync.anatomy import duration, milliseconds
+from autosync.words.quantities import duration, milliseconds
 from trials.collect.done import Done
 from trials.collect.events import Told
 from trials.collect.plan import Cell, Plan

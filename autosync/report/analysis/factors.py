@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from autosync.anatomy import algorithm_in_words
 from autosync.layout.shards import holdings
 from autosync.spec import ALGORITHMS, AllReduce, ModelSpec, ParameterServer, Strategy
+from autosync.words.strategy import algorithm_in_words
 
 __all__ = ["Factor", "factors_of"]
 

@@ -11,12 +11,12 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import FancyBboxPatch
 
-from autosync.anatomy import counted
 from autosync.report.blocks import Drawing
 from autosync.report.numbers import rate
 from autosync.report.pictures.axes import figure_of, legend_below
 from autosync.report.style import FAINT, INK, MUTED, PAPER, Width
 from autosync.spec import ClusterSpec, Figure, Link, Node
+from autosync.words.quantities import counted
 
 __all__ = ["MOST_NODES", "draw_cluster"]
 

@@ -8,7 +8,6 @@ from typing import Any
 
 from matplotlib.ticker import MaxNLocator
 
-from autosync.anatomy import ARCHITECTURES
 from autosync.report.blocks import Drawing
 from autosync.report.pictures.axes import (
     MILLI,
@@ -26,6 +25,7 @@ from autosync.report.style import ARCHITECTURE_LOOKS, FAINT, PAPER, Width, look_
 from autosync.runs import Contender
 from autosync.search import median_interval
 from autosync.spec import RuntimeRecord
+from autosync.words.strategy import ARCHITECTURES
 
 __all__ = ["draw_contenders", "draw_rounds"]
 

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 
 from matplotlib.axes import Axes
 
-from autosync.anatomy import algorithm_in_words, compressor_in_words, counted, megabytes
 from autosync.layout.shards import Holding, holdings
 from autosync.report.blocks import Drawing
 from autosync.report.pictures.axes import figure_of
 from autosync.report.style import MUTED, PAPER, Colour, Width, look_of
 from autosync.spec import AllReduce, ModelSpec, ParameterServer, Strategy
+from autosync.words.quantities import counted, megabytes
+from autosync.words.strategy import algorithm_in_words, compressor_in_words
 
 __all__ = ["Holder", "draw_holders", "holders_of"]
 

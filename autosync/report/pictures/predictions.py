@@ -9,7 +9,6 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
-from autosync.anatomy import ARCHITECTURES, milliseconds
 from autosync.report.blocks import Drawing
 from autosync.report.findings import Point
 from autosync.report.pictures.axes import (
@@ -23,6 +22,8 @@ from autosync.report.pictures.axes import (
 )
 from autosync.report.style import ARCHITECTURE_LOOKS, INK, MUTED, PAPER, Width
 from autosync.search import median_interval
+from autosync.words.quantities import milliseconds
+from autosync.words.strategy import ARCHITECTURES
 
 __all__ = ["draw_predictions"]
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from autosync.anatomy import counted, duration, model_in_words
 from autosync.report.blocks import Block, Commands, Facts, Paragraph, Section
 from autosync.report.findings import Findings
+from autosync.words.quantities import counted, duration, model_in_words
 
 __all__ = ["asked_section"]
 

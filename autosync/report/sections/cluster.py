@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import partial
 
-from autosync.anatomy import counted
 from autosync.report.analysis import transfers_over
 from autosync.report.blocks import Block, Column, Note, Paragraph, Picture, Row, Section, Table
 from autosync.report.findings import Findings
@@ -12,6 +11,7 @@ from autosync.report.numbers import NOTHING, rate
 from autosync.report.pictures.cluster import MOST_NODES, draw_cluster
 from autosync.report.pictures.links import link_name
 from autosync.spec import ClusterSpec, Figure, Node
+from autosync.words.quantities import counted
 
 __all__ = ["cluster_section"]
 

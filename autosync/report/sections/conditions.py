@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime, timezone
 
-from autosync.anatomy import counted
 from autosync.report.blocks import Block, Facts, Note, Section
 from autosync.report.findings import Findings
 from autosync.report.numbers import percent, percent_interval
 from autosync.spec import RuntimeRecord
+from autosync.words.quantities import counted
 
 __all__ = ["conditions_section"]
 

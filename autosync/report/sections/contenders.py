@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from functools import partial
 
-from autosync.anatomy import counted
 from autosync.report.blocks import Block, Column, Note, Picture, Row, Section, Table
 from autosync.report.findings import Findings
 from autosync.report.numbers import NOTHING, interval_ms, ratio
 from autosync.report.pictures.contenders import draw_contenders, draw_rounds
 from autosync.report.style import look_of
 from autosync.runs import Contender
+from autosync.words.quantities import counted
 
 __all__ = ["contenders_section"]
 

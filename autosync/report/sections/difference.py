@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from autosync.anatomy import Difference, megabytes
+from autosync.baselines.nearest import Difference
 from autosync.report.blocks import Block, Column, Note, Paragraph, Row, Section, Table
 from autosync.report.findings import Findings
 from autosync.report.numbers import percent
 from autosync.spec import ModelSpec
+from autosync.words.quantities import megabytes
 
 __all__ = ["difference_section"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from autosync.anatomy import counted
 from autosync.report.blocks import Block, Column, Note, Paragraph, Row, Section, Table
 from autosync.report.findings import Findings
 from autosync.spec import RuntimeRecord
+from autosync.words.quantities import counted
 
 __all__ = ["failures_section"]
 

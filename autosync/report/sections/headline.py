@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import shlex
 
-from autosync.anatomy import counted, duration, megabytes, milliseconds
 from autosync.cost import step_bound
 from autosync.report.blocks import Headline
 from autosync.report.findings import Findings
 from autosync.report.numbers import NOTHING, interval_ms, ratio, ratio_interval
 from autosync.runs import strategy_name, verdict_in_words
 from autosync.search import median_interval
+from autosync.words.quantities import counted, duration, megabytes, milliseconds
 
 __all__ = ["commands_of", "headline_of"]
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from autosync.anatomy import megabytes
 from autosync.report.blocks import Block, Column, Note, Picture, Row, Section, Table
 from autosync.report.findings import Findings
 from autosync.report.numbers import ratio, ratio_interval
 from autosync.report.pictures.worths import draw_worths
+from autosync.words.quantities import megabytes
 
 __all__ = ["worths_section"]
 

@@ -11,12 +11,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from autosync.anatomy import ARCHITECTURES, architecture_of
 from autosync.simulator.evaluation.findings import Findings, Subject
 from autosync.simulator.evaluation.metrics import METRICS
 from autosync.simulator.evaluation.noise import best_possible_accuracy
 from autosync.simulator.evaluation.scores import Estimate, Scores, difference
 from autosync.simulator.evaluation.settings import ABLATIONS
+from autosync.words.strategy import ARCHITECTURES, architecture_of
 
 __all__ = ["PICTURES", "RC"]
 

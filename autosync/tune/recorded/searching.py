@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from autosync.anatomy import counted, duration
 from autosync.space import SearchSpace
 from autosync.spec import RuntimeRecord, TimingProtocol
 from autosync.tune.campaign import Campaign, Limits
@@ -17,6 +16,7 @@ from autosync.tune.recorded.cells import Cell, read_cells
 from autosync.tune.recorded.pool import PoolSpace
 from autosync.tune.recorded.table import RUN, RecordedTable
 from autosync.tune.stopping import Patience
+from autosync.words.quantities import counted, duration
 
 __all__ = ["search_recorded"]
 

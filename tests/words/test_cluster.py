@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from autosync.spec import ClusterSpec, Figure
+from autosync.words.cluster import cluster_lines, route_lines
 from tests import cases
-from trials.cluster.words import cluster_lines, route_lines
 
 
 def measured(cluster: ClusterSpec, rates: dict[str, float]) -> ClusterSpec:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from autosync.anatomy import architecture_of, summary_of
 from autosync.baselines import BASELINES
 from autosync.spec import AllReduce, ParameterServer, Partition, Strategy, Synchronizer, VariableStrategy
+from autosync.words.strategy import architecture_of, summary_of
 from tests import cases
 
 CLUSTER = cases.star_cluster(2)

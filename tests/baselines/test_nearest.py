@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from autosync.anatomy import nearest_baseline
 from autosync.baselines import BASELINES
+from autosync.baselines.nearest import nearest_baseline
 from autosync.spec import AllReduce, ParameterServer, Partition, Strategy, VariableStrategy
 from tests import cases
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from autosync.anatomy import marked, megabytes, model_in_words, strategy_in_words
 from autosync.baselines import BASELINES
 from autosync.spec import (
     AllReduce,
@@ -18,6 +17,8 @@ from autosync.spec import (
     TopK,
     VariableStrategy,
 )
+from autosync.words.quantities import megabytes, model_in_words
+from autosync.words.strategy import marked, strategy_in_words
 from tests.cases import mlp_model, ncf_like_model, star_cluster
 
 MODEL, CLUSTER = mlp_model(), star_cluster(2)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from operator import ne
 from typing import NamedTuple
 
-from autosync.anatomy.words import decision_in_words
 from autosync.baselines import BASELINES
 from autosync.spec import AllReduce, ClusterSpec, ModelSpec, Strategy, canonical_strategy
+from autosync.words.strategy import decision_in_words
 
 __all__ = ["Difference", "Nearest", "nearest_baseline"]
 

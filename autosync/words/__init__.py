@@ -1,0 +1,1 @@
+"""Strategies, clusters and quantities in words."""
