@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any, final
 
-from autosync.bench.intervals import Estimate, median_of
 from autosync.bench.live_tables import kinds_of, over_seeds
 from autosync.bench.standings import Standings
 from autosync.bench.words import in_times
-from autosync.simulator.evaluation.tables import Table
+from autosync.stats.estimate import Estimate, median_of
+from autosync.stats.tables import Table
 from autosync.words.quantities import duration
 
 __all__ = ["EPOCHS", "Cost", "cost_table", "live_costs", "replay_costs"]

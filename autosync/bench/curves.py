@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 import numpy.typing as npt
 
-from autosync.bench.intervals import Estimate, share_of
+from autosync.stats.estimate import Estimate, share_of
 
 __all__ = ["MOST_REGRET", "ROUND", "Contest", "Curves", "curves_of"]
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from autosync.bench.contenders import OURS
-from autosync.bench.intervals import Estimate, geometric_mean, median_of, share_of
 from autosync.bench.words import in_bound, in_percent, in_times
-from autosync.simulator.evaluation.tables import Table
+from autosync.stats.estimate import Estimate, geometric_mean, median_of, share_of
+from autosync.stats.tables import Table
 from trials.emulate.shaping import FRAME_BYTES
 
 __all__ = ["Kind", "controls_table", "kinds_of", "live_table", "live_targets_table", "over_seeds", "rules_table"]

@@ -14,9 +14,9 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from autosync.bench.contenders import IDEAL
 from autosync.bench.curves import Contest, Curves
-from autosync.bench.intervals import Estimate
 from autosync.bench.live_tables import kinds_of, over_seeds
 from autosync.bench.standings import CLOSE, YARDSTICK, Standings
+from autosync.stats.estimate import Estimate
 
 __all__ = ["cell_picture", "live_picture", "summary_picture"]
 

@@ -9,10 +9,10 @@ import numpy as np
 
 from autosync.bench.contenders import ABLATIONS, IDEAL, OURS
 from autosync.bench.curves import MOST_REGRET
-from autosync.bench.intervals import median_of, share_of
 from autosync.bench.standings import CLOSE, YARDSTICK, Standings
 from autosync.bench.words import NOTHING, in_bound, in_percent, in_seconds, in_times, in_trials
-from autosync.simulator.evaluation.tables import Table
+from autosync.stats.estimate import median_of, share_of
+from autosync.stats.tables import Table
 
 __all__ = [
     "ablations_table",

@@ -33,7 +33,7 @@ from autosync.bench.standings import CLOSE, YARDSTICK, Standings
 from autosync.bench.versions import latest, of_live, of_replay, versions_in_words
 from autosync.dataset import ResultStore
 from autosync.simulator.evaluation.pictures import RC
-from autosync.simulator.evaluation.tables import Table
+from autosync.stats.tables import Table
 from autosync.tune.options import SEARCHERS
 
 __all__ = ["Material", "write_report"]

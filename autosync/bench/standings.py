@@ -11,7 +11,7 @@ import numpy.typing as npt
 from scipy.stats import binomtest
 
 from autosync.bench.curves import Contest, Curves
-from autosync.bench.intervals import Estimate, estimate_of, median_of, resampled, share_of
+from autosync.stats.estimate import Estimate, estimate_of, median_of, resampled, share_of
 
 __all__ = ["CLOSE", "YARDSTICK", "Standings"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from autosync.bench.intervals import Estimate
+from autosync.stats.estimate import Estimate
 
 __all__ = ["NOTHING", "in_bound", "in_percent", "in_seconds", "in_times", "in_trials"]
 

@@ -6,15 +6,12 @@ from autosync.cost.bound import StepBound, step_bound
 from autosync.cost.breakdown import Breakdown, breakdown
 from autosync.cost.coefficients import Coefficients
 from autosync.cost.drafted import Drafted
-from autosync.cost.families import positions_by_family
 from autosync.cost.features import FEATURES, FEATURES_VERSION, feature_table, features_and_seconds
 from autosync.cost.informed import Informed, weight_of
 from autosync.cost.leveling import drifts_in_cell
-from autosync.cost.occasions import drifts_of, occasions_of
 from autosync.cost.protocol import Restorable, Simulator, Unsure, with_spread
 from autosync.cost.replay import Replay, ReplayCoefficients, StepFigures, VariableFigures, side_by_side
 from autosync.cost.traffic import Traffic, traffic
-from autosync.cost.weights import heaviest, timed_and_weighed
 
 __all__ = [
     "FEATURES",
@@ -37,15 +34,10 @@ __all__ = [
     "bottleneck",
     "breakdown",
     "drifts_in_cell",
-    "drifts_of",
     "feature_table",
     "features_and_seconds",
-    "heaviest",
-    "occasions_of",
-    "positions_by_family",
     "side_by_side",
     "step_bound",
-    "timed_and_weighed",
     "traffic",
     "weight_of",
     "with_spread",

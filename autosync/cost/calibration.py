@@ -14,11 +14,10 @@ import numpy.typing as npt
 from scipy.optimize import least_squares
 
 from autosync.cost.coefficients import Coefficients
-from autosync.cost.families import positions_by_family
 from autosync.cost.loads import Loads, loads_by_replicas
 from autosync.cost.step_time import step_seconds
-from autosync.cost.weights import timed_and_weighed
 from autosync.spec import RuntimeRecord
+from autosync.stats.occasions import positions_by_family, timed_and_weighed
 
 __all__ = ["calibrated"]
 

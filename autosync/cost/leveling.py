@@ -8,9 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from autosync.cost.analytic import AnalyticSimulator
-from autosync.cost.families import positions_by_family
-from autosync.cost.occasions import drifts_of, occasions_of
 from autosync.spec import RuntimeRecord
+from autosync.stats.occasions import drifts_of, occasions_of, positions_by_family
 
 __all__ = ["drifts_in_cell"]
 

@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import final
+from typing import Any, final
 
 import numpy as np
 
 from autosync.baselines.nearest import Nearest, nearest_baseline
-from autosync.report.analysis import (
-    Importance,
-    Noise,
-    Payback,
-    Quality,
-    Yardstick,
-    factors_of,
-    importance_of,
-    is_hit,
-    noise_of,
-    payback_of,
-    quality_of,
-    yardstick_of,
-)
+from autosync.report.importance import Importance, factors_of, importance_of
 from autosync.runs import Contender, Run, contenders_of
 from autosync.spec import RuntimeRecord, Strategy, strategy_faults
+from autosync.stats.accuracy import Quality, quality_of
+from autosync.stats.hits import Yardstick, is_hit, yardstick_of
+from autosync.stats.noise import Noise, noise_of
 from autosync.words.strategy import architecture_of
 
-__all__ = ["Findings", "Point"]
+__all__ = ["Findings", "Payback", "Point", "payback_of"]
 
 SEED = 0
 """The seed of every bootstrap, so that the same run gives the same report."""
@@ -144,3 +135,24 @@ class Findings:
         if strategy is None or self.run.model is None:
             return None
         return None if any(strategy_faults(strategy, self.run.model, self.run.cluster)) else strategy
+
+
+@dataclass(frozen=True)
+class Payback:
+    """Steps under the winner after which the search's seconds are won back; `latest` is with the least speed-up."""
+
+    search_seconds: float
+    saved_seconds: float
+    steps: float
+    latest: float
+    training_seconds: float
+
+
+def payback_of(verdict: Mapping[str, Any], search_seconds: float, baseline_seconds: float) -> Payback | None:
+    """The payback: a speed-up s saves the share 1 - 1/s of the baseline's seconds a step. None without a winner."""
+    if not verdict.get("beyond_noise"):
+        return None
+    speedup, (low, _) = float(verdict["speedup"]), verdict["speedup_interval"]
+    saved, least = (baseline_seconds * (1 - 1 / each) for each in (speedup, float(low)))
+    steps = search_seconds / saved
+    return Payback(search_seconds, saved, steps, search_seconds / least, steps * (baseline_seconds - saved))

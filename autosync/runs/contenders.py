@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from autosync.runs.run import Run
-from autosync.search import median_interval
-from autosync.spec import RuntimeRecord
+from autosync.spec import RuntimeRecord, median_interval
 from autosync.words.strategy import architecture_of, marked
 
 __all__ = ["Contender", "contender_of", "contenders", "contenders_of", "strategy_name"]

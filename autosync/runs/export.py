@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime, timezone
 from typing import Any
 
-from autosync.search import median_interval
-from autosync.spec import RuntimeRecord
+from autosync.spec import RuntimeRecord, median_interval
 
 __all__ = ["COLUMNS", "csv_of", "json_of", "trial_rows"]
 

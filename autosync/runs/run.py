@@ -10,8 +10,8 @@ from typing import Any
 
 from autosync.errors import AutosyncError
 from autosync.runs.documents import document_in, result_of, run_document, state_of, strategy_of
-from autosync.search import strategy_medians
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
+from autosync.stats.accuracy import strategy_medians
 
 __all__ = ["REVERTED", "Run", "is_run", "read_run", "records_of"]
 

@@ -17,10 +17,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from autosync.cost import drifts_of, occasions_of, positions_by_family
 from autosync.simulator.inputs import Inputs
 from autosync.simulator.view import View
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord
+from autosync.stats.occasions import drifts_of, occasions_of, positions_by_family
 
 __all__ = ["Examples", "Targets", "data_digest", "examples_of", "family_counts", "family_key"]
 

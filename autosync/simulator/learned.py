@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from autosync.cost import Replay, Simulator, timed_and_weighed
+from autosync.cost import Replay, Simulator
 from autosync.simulator.ensemble import Ensemble, Teaching, taught
 from autosync.simulator.examples import data_digest, examples_of, family_counts, family_key
 from autosync.simulator.networks import network_called
@@ -20,6 +20,7 @@ from autosync.simulator.settings import NOTHING_WITHHELD, Ablation, TrainingSett
 from autosync.simulator.spread import Spread, calibrated_spread, family_error
 from autosync.simulator.view import View
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
+from autosync.stats.occasions import timed_and_weighed
 
 __all__ = ["LearnedSimulator"]
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from autosync.cost import heaviest, weight_of
+from autosync.cost import weight_of
 from autosync.dataset import read_rows, records_with_ids
 from autosync.spec import RuntimeRecord
+from autosync.stats.occasions import heaviest
 from autosync.tune.job import Job
 
 __all__ = ["earlier_records"]

@@ -6,8 +6,9 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from autosync.search import interleaved, strategy_medians
+from autosync.search import interleaved
 from autosync.spec import RuntimeRecord, Strategy, TimingProtocol
+from autosync.stats.accuracy import strategy_medians
 from trials.request import TrialRequest
 
 __all__ = ["CANDIDATES", "again", "finalists", "remeasure", "seconds_for", "seconds_of_turn", "take_turns"]

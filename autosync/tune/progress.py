@@ -13,8 +13,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from autosync.search import pairwise_accuracy, strategy_medians
 from autosync.spec import RuntimeRecord
+from autosync.stats.accuracy import pairwise_accuracy, strategy_medians
 from autosync.words.quantities import duration, milliseconds
 
 __all__ = ["Progress", "Standing"]

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
-from autosync.search import Foresight, Searcher, strategy_medians
+from autosync.search import Foresight, Searcher
 from autosync.spec import RuntimeRecord
+from autosync.stats.accuracy import strategy_medians
 from autosync.tune.options import TRAINING_STEPS
 from autosync.words.quantities import counted
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
-from autosync.search import strategy_medians
 from autosync.spec import RuntimeRecord
+from autosync.stats.accuracy import strategy_medians
 
 __all__ = ["best_now", "best_when"]
 

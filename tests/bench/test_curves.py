@@ -11,10 +11,10 @@ import pytest
 from autosync.bench.contenders import IDEAL
 from autosync.bench.cost import replay_costs
 from autosync.bench.curves import Contest, curves_of
-from autosync.bench.intervals import share_of
 from autosync.bench.replay_tables import ablations_table, hits_table, targets_table
 from autosync.bench.standings import Standings
 from autosync.bench.words import in_percent
+from autosync.stats.estimate import share_of
 
 
 def row(true: list[float], seed: int = 0, **changed: Any) -> dict[str, Any]:

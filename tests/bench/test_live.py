@@ -16,7 +16,6 @@ from autosync.bench.bench_error import BenchError
 from autosync.bench.columns import LIVE
 from autosync.bench.commands import ALL_MEMBERS, live
 from autosync.bench.cost import EPOCHS, cost_table, live_costs
-from autosync.bench.intervals import Estimate
 from autosync.bench.live import LiveJob, command_of, parse_cell, row_of
 from autosync.bench.live_tables import controls_table, kinds_of, live_table, live_targets_table, rules_table
 from autosync.bench.report import write_report
@@ -24,6 +23,7 @@ from autosync.cost import step_bound
 from autosync.dataset import RecordStore, ResultStore
 from autosync.search import judge
 from autosync.simulator import LearnedSimulator
+from autosync.stats.estimate import Estimate
 from autosync.tune.recorded.cells import read_cells
 from autosync.tune.report import Outcome, outcome_json
 from tests.tune.pretend import CLUSTER, MODEL

@@ -27,8 +27,17 @@ from unittest.mock import patch
 
 import numpy as np
 
-from autosync.search import median_interval
-from autosync.spec import AllReduce, ClusterSpec, Figure, ModelSpec, Node, Strategy, TopK, VariableStrategy
+from autosync.spec import (
+    AllReduce,
+    ClusterSpec,
+    Figure,
+    ModelSpec,
+    Node,
+    Strategy,
+    TopK,
+    VariableStrategy,
+    median_interval,
+)
 from tests.engine.worker_processes import REPOSITORY, quiet, worker_processes
 
 PARTS = ("merges", "passes", "reads")

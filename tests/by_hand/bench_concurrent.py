@@ -82,7 +82,7 @@ def _timed(fleet: Any) -> dict[str, dict[str, list[float]]]:
 
 
 def _print(found: dict[str, dict[str, list[float]]]) -> None:
-    from autosync.search import median_interval
+    from autosync.spec import median_interval
 
     for name, by_way in found.items():
         alone, beside = by_way["alone"], by_way["side by side"]

@@ -22,8 +22,7 @@ from unittest import mock
 
 import click
 
-from autosync.search import median_interval
-from autosync.spec import ClusterSpec
+from autosync.spec import ClusterSpec, median_interval
 from tests.by_hand.peers.engine import engine_on
 from tests.by_hand.peers.links import cluster_of
 from tests.by_hand.peers.processors import jiffies

@@ -15,8 +15,7 @@ from pathlib import Path
 import click
 
 from autosync.dataset import RecordStore
-from autosync.search import median_interval
-from autosync.spec import RuntimeRecord
+from autosync.spec import RuntimeRecord, median_interval
 
 
 def split(record: RuntimeRecord, next_start: float) -> tuple[float, float, float]:

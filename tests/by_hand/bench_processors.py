@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 import click
 
 from autosync.baselines import BASELINES
-from autosync.search import median_interval
+from autosync.spec import median_interval
 from autosync.train.fit_strategy import read_strategy
 from tests.by_hand.peers.engine import Engine, engine_on
 from tests.by_hand.peers.links import cluster_of

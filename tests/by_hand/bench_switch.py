@@ -25,8 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from autosync.search import median_interval
-from autosync.spec import ClusterSpec, Figure, ModelSpec, Node, Strategy
+from autosync.spec import ClusterSpec, Figure, ModelSpec, Node, Strategy, median_interval
 from tests.contracts.ways import ALONE
 from tests.engine.worker_processes import REPOSITORY, quiet, worker_processes
 

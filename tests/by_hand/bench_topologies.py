@@ -161,7 +161,7 @@ def print_cluster(text: str, found: dict[str, Any]) -> None:
 
 
 def _interval(turns: list[list[float]]) -> tuple[float, float]:
-    from autosync.search import median_interval
+    from autosync.spec import median_interval
 
     return median_interval([statistics.median(turn) for turn in turns if turn])
 

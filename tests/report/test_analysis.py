@@ -10,22 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from autosync.report.analysis import (
-    Factor,
-    Importance,
-    factors_of,
-    hit_rates,
-    importance_of,
-    is_hit,
-    noise_of,
-    payback_of,
-    quality_of,
-    transfers_over,
-    wilson_interval,
-    yardstick_of,
-)
-from autosync.report.analysis.importance import FEWEST
-from autosync.report.findings import Findings
+from autosync.report.findings import Findings, payback_of
+from autosync.report.importance import FEWEST, Factor, Importance, factors_of, importance_of
+from autosync.report.sections.cluster import transfers_over
 from autosync.runs import Run
 from autosync.spec import (
     AllReduce,
@@ -38,6 +25,10 @@ from autosync.spec import (
     Synchronizer,
     VariableStrategy,
 )
+from autosync.stats.accuracy import quality_of
+from autosync.stats.estimate import wilson_interval
+from autosync.stats.hits import hit_rates, is_hit, yardstick_of
+from autosync.stats.noise import noise_of
 from tests import cases
 from tests.runs.examples import search_records
 

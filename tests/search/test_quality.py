@@ -7,8 +7,9 @@ import pytest
 
 from autosync.baselines import BASELINES
 from autosync.cost import AnalyticSimulator, Coefficients
-from autosync.search import GuidedSearch, Proposal, RandomSearch, Searcher, best_so_far, run_search
+from autosync.search import GuidedSearch, Proposal, RandomSearch, Searcher, run_search
 from autosync.spec import ModelSpec, Strategy
+from autosync.stats.accuracy import best_so_far
 from search_spaces.default import SPACE
 from tests.cases import bert_like_model, star_cluster
 from tests.search.laws import timed, truth

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from autosync.cost.replay.coefficients import ReplayCoefficients
 from autosync.cost.replay.search import PROBE, Search
 from autosync.cost.replay.step import Step
-from autosync.cost.weights import weighted_median
+from autosync.stats.occasions import weighted_median
 
 __all__ = ["Family", "calibrated"]
 

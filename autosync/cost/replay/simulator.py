@@ -8,16 +8,14 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
-from autosync.cost.families import positions_by_family
-from autosync.cost.occasions import occasions_of
 from autosync.cost.replay.calibration import Family, calibrated
 from autosync.cost.replay.coefficients import ReplayCoefficients
 from autosync.cost.replay.figures import StepFigures, step_figures
 from autosync.cost.replay.step import Setting, Step, setting_of
 from autosync.cost.replay.trace import predicted_trace
-from autosync.cost.weights import heaviest, timed_and_weighed
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
 from autosync.spec.fields import known_fields, required
+from autosync.stats.occasions import heaviest, occasions_of, positions_by_family, timed_and_weighed
 
 __all__ = ["Replay"]
 

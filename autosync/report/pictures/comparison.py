@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
-from autosync.report.analysis import Yardstick
 from autosync.report.blocks import Drawing
 from autosync.report.pictures.axes import (
     MILLI,
@@ -22,8 +21,9 @@ from autosync.report.pictures.axes import (
 )
 from autosync.report.style import INK, MUTED, RUN_COLOURS, Look, Width, look_of
 from autosync.runs import Contender
-from autosync.search import best_so_far
 from autosync.spec import RuntimeRecord
+from autosync.stats.accuracy import best_so_far
+from autosync.stats.hits import Yardstick
 
 __all__ = ["draw_curves", "draw_speedups", "draw_winners"]
 

@@ -23,8 +23,7 @@ from autosync.report.pictures.axes import (
 )
 from autosync.report.style import ARCHITECTURE_LOOKS, FAINT, PAPER, Width, look_of
 from autosync.runs import Contender
-from autosync.search import median_interval
-from autosync.spec import RuntimeRecord
+from autosync.spec import RuntimeRecord, median_interval
 from autosync.words.strategy import ARCHITECTURES
 
 __all__ = ["draw_contenders", "draw_rounds"]

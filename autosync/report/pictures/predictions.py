@@ -21,7 +21,7 @@ from autosync.report.pictures.axes import (
     plain_ticks,
 )
 from autosync.report.style import ARCHITECTURE_LOOKS, INK, MUTED, PAPER, Width
-from autosync.search import median_interval
+from autosync.spec import median_interval
 from autosync.words.quantities import milliseconds
 from autosync.words.strategy import ARCHITECTURES
 

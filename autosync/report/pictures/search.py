@@ -10,12 +10,13 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-from autosync.report.analysis import HitRate, Yardstick
 from autosync.report.blocks import Drawing
 from autosync.report.findings import Point
 from autosync.report.pictures.axes import MILLI, figure_of, legend_below, log_milliseconds, look_handle, padded
 from autosync.report.style import ARCHITECTURE_LOOKS, FAINT, INK, MUTED, PAPER, Width, look_of
-from autosync.search import best_so_far, median_interval
+from autosync.spec import median_interval
+from autosync.stats.accuracy import best_so_far
+from autosync.stats.hits import HitRate, Yardstick
 from autosync.words.quantities import milliseconds
 from autosync.words.strategy import ARCHITECTURES
 

@@ -8,8 +8,8 @@ from typing import Any
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
 
-from autosync.report.analysis import Importance
 from autosync.report.blocks import Drawing
+from autosync.report.importance import Importance
 from autosync.report.pictures.axes import dot, figure_of, legend_below, rows_axis, rows_inches, yardstick_line
 from autosync.report.style import INK, MUTED, Look, Width
 

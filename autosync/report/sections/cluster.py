@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from functools import partial
+from typing import Any, NamedTuple
 
-from autosync.report.analysis import transfers_over
 from autosync.report.blocks import Block, Column, Note, Paragraph, Picture, Row, Section, Table
 from autosync.report.findings import Findings
 from autosync.report.numbers import NOTHING, rate
 from autosync.report.pictures.cluster import MOST_NODES, draw_cluster
 from autosync.report.pictures.links import link_name
-from autosync.spec import ClusterSpec, Figure, Node
+from autosync.spec import ClusterSpec, Figure, Link, Node
 from autosync.words.quantities import counted
 
-__all__ = ["cluster_section"]
+__all__ = ["Transfers", "cluster_section", "transfers_over"]
 
 
 def cluster_section(findings: Findings) -> Section:
@@ -109,3 +110,32 @@ def _figure(figure: Figure) -> str:
 def _hidden(cluster: ClusterSpec) -> str:
     more = len(cluster.nodes) - MOST_NODES
     return f"{more} more nodes are in the table only. " if more > 0 else ""
+
+
+class Transfers(NamedTuple):
+    """The slowest's and the fastest's rate of `several` transfers of the largest messages over a link."""
+
+    several: int
+    slowest_gbit_per_s: float
+    fastest_gbit_per_s: float
+
+
+def transfers_over(link: Link, cluster: ClusterSpec, probe: Mapping[str, Any] | None) -> Transfers | None:
+    """The transfers in a run's `probe.json` of which all bytes crossed the link; None when there were none."""
+    rates = [rate for each in (probe or {}).get("probes", ()) if _crosses(each, link, cluster) for rate in _rates(each)]
+    return Transfers(len(rates), min(rates), max(rates)) if rates else None
+
+
+def _crosses(probe: Mapping[str, Any], link: Link, cluster: ClusterSpec) -> bool:
+    if probe.get("fills"):
+        return tuple(probe["fills"]) == (link.source, link.target)
+    nodes = {node.name for node in cluster.nodes}
+    ends = [(flow["source"], flow["target"]) for flow in probe["flows"]]
+    return len(ends) == 1 and set(ends[0]) <= nodes and link in cluster.route(*ends[0])
+
+
+def _rates(probe: Mapping[str, Any]) -> Iterator[float]:
+    largest = max(probe["bytes"])
+    for size, seconds in zip(probe["bytes"], probe["seconds"], strict=True):
+        if size == largest:
+            yield 8e-9 * size / seconds

@@ -9,7 +9,7 @@ from autosync.report.blocks import Headline
 from autosync.report.findings import Findings
 from autosync.report.numbers import NOTHING, interval_ms, ratio, ratio_interval
 from autosync.runs import strategy_name, verdict_in_words
-from autosync.search import median_interval
+from autosync.spec import median_interval
 from autosync.words.quantities import counted, duration, megabytes, milliseconds
 
 __all__ = ["commands_of", "headline_of"]

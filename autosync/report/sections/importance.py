@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from autosync.report.analysis import Importance
-from autosync.report.analysis.importance import FEWEST
 from autosync.report.blocks import Block, Column, Note, Picture, Row, Section, Table
 from autosync.report.findings import Findings
+from autosync.report.importance import FEWEST, Importance
 from autosync.report.numbers import NOTHING, percent, percent_interval
 from autosync.report.pictures.worths import draw_importances
 from autosync.words.quantities import counted

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 
-from autosync.report.analysis import Estimate
 from autosync.report.blocks import Block, Column, Note, Picture, Row, Section, Table
 from autosync.report.findings import Findings
 from autosync.report.numbers import percent, percent_interval
 from autosync.report.pictures.predictions import draw_predictions
 from autosync.report.style import look_of
+from autosync.stats.accuracy import Estimate
 from autosync.words.strategy import ARCHITECTURES
 
 __all__ = ["predictions_section"]

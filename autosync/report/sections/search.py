@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from functools import partial
 
-from autosync.report.analysis import hit_rates, wilson_interval
 from autosync.report.blocks import Block, Column, Note, Paragraph, Picture, Row, Section, Table
 from autosync.report.findings import Findings, Point
 from autosync.report.numbers import NOTHING, interval_ms, percent, percent_interval
 from autosync.report.pictures.search import draw_search
 from autosync.report.style import look_of
 from autosync.runs import strategy_name
-from autosync.search import median_interval
+from autosync.spec import median_interval
+from autosync.stats.estimate import wilson_interval
+from autosync.stats.hits import hit_rates
 from autosync.words.quantities import counted
 
 __all__ = ["search_section"]

@@ -10,7 +10,8 @@ from autosync.simulator.evaluation.metrics import METRICS
 from autosync.simulator.evaluation.noise import best_possible_accuracy, best_possible_error
 from autosync.simulator.evaluation.scores import Scores, difference, estimate_of
 from autosync.simulator.evaluation.settings import ABLATIONS, AS_IT_IS
-from autosync.simulator.evaluation.tables import NOTHING, Table, cell_text, percent
+from autosync.simulator.evaluation.tables import cell_text
+from autosync.stats.tables import NOTHING, Table, percent
 
 __all__ = ["TABLES"]
 

@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from autosync.cost import drifts_in_cell
 from autosync.errors import AutosyncError
-from autosync.simulator.evaluation.noise import deviation_of_repeats, deviation_of_steps
 from autosync.spec import ClusterSpec, RuntimeRecord
+from autosync.stats.noise import deviation_of_repeats, deviation_of_steps
 
 __all__ = ["Cell", "EvaluationError", "Measurement", "cells_of", "identity_of"]
 

@@ -13,7 +13,7 @@ from autosync.simulator.evaluation import ar_topk
 from autosync.simulator.evaluation.findings import Findings, Point, Subject
 from autosync.simulator.evaluation.metrics import pairwise_accuracy, told_apart
 from autosync.simulator.evaluation.noise import second_look
-from autosync.simulator.evaluation.tables import NOTHING, Table, percent
+from autosync.stats.tables import NOTHING, Table, percent
 from autosync.words.strategy import ARCHITECTURES, architecture_of, summary_of
 
 __all__ = ["DETAILS"]

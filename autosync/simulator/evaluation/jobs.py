@@ -10,13 +10,13 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
-from autosync.cost import positions_by_family
 from autosync.errors import SpecError
 from autosync.simulator.evaluation.cells import Cell
 from autosync.simulator.evaluation.settings import ABLATIONS, AS_IT_IS, EvaluationSettings
 from autosync.simulator.evaluation.simulators import Builder, Evaluated
 from autosync.simulator.evaluation.tasks import Task, tasks_of
 from autosync.spec import RuntimeRecord, cut, digest
+from autosync.stats.occasions import positions_by_family
 
 __all__ = ["UNVERSIONED", "Fits", "Job", "Prediction", "Result", "carried_out", "jobs_of"]
 

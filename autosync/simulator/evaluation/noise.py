@@ -3,42 +3,15 @@
 from __future__ import annotations
 
 import math
-import statistics
-from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from autosync.simulator.evaluation.metrics import Forecasts
 
-__all__ = ["best_possible_accuracy", "best_possible_error", "deviation_of_repeats", "deviation_of_steps", "second_look"]
+__all__ = ["best_possible_accuracy", "best_possible_error", "second_look"]
 
 FloatArray = npt.NDArray[np.float64]
-
-NORMAL_MEDIAN = 1.4826
-"""The standard deviation of normal errors over the median of their absolute values."""
-MEDIAN_OVER_MEAN_ERROR = 1.2533
-LEAST_DEVIATION = 0.005
-
-
-def deviation_of_repeats(ratios: Sequence[float]) -> float:
-    """Standard deviation of the log of one trial's median, from log-ratios of two trials each.
-
-    It follows from the median of the absolute ratios, over sqrt(2) since both trials err, so that a few trials on a
-    busy machine do not make all others ties.
-    """
-    typical = NORMAL_MEDIAN * statistics.median(abs(each) for each in ratios) / math.sqrt(2)
-    return max(typical, LEAST_DEVIATION)
-
-
-def deviation_of_steps(trials: Sequence[Sequence[float]]) -> float:
-    """The same where nothing was repeated, from the steps within trials: too small, since drift between trials adds."""
-    errors = [
-        MEDIAN_OVER_MEAN_ERROR * statistics.stdev(np.log(steps).tolist()) / math.sqrt(len(steps))
-        for steps in trials
-        if len(steps) > 1
-    ]
-    return max(statistics.median(errors), LEAST_DEVIATION) if errors else LEAST_DEVIATION
 
 
 def second_look(first: FloatArray, second: FloatArray, deviation: float) -> Forecasts:

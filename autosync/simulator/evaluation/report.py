@@ -16,8 +16,8 @@ from autosync.simulator.evaluation.findings import Findings, Subject
 from autosync.simulator.evaluation.jobs import UNVERSIONED
 from autosync.simulator.evaluation.pictures import PICTURES, RC
 from autosync.simulator.evaluation.settings import AS_IT_IS
-from autosync.simulator.evaluation.tables import Table
 from autosync.simulator.evaluation.targets import targets, targets_table
+from autosync.stats.tables import Table
 
 __all__ = ["PAGE", "write_report"]
 

@@ -11,7 +11,7 @@ from autosync.simulator.evaluation import ar_topk
 from autosync.simulator.evaluation.findings import Findings, Subject
 from autosync.simulator.evaluation.noise import best_possible_error
 from autosync.simulator.evaluation.scores import Estimate, Scores, estimate_of
-from autosync.simulator.evaluation.tables import NOTHING, Table, percent
+from autosync.stats.tables import NOTHING, Table, percent
 
 __all__ = ["Target", "targets", "targets_table"]
 

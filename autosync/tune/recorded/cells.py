@@ -13,10 +13,10 @@ from autosync.cost import drifts_in_cell
 from autosync.dataset import RecordStore
 from autosync.engine.zoo import default_space
 from autosync.errors import DatasetError
-from autosync.report.analysis import Noise, Yardstick, is_hit, noise_of, yardstick_of
-from autosync.simulator.evaluation.noise import deviation_of_repeats, deviation_of_steps
 from autosync.space import SearchSpace
 from autosync.spec import RuntimeRecord, Strategy, digest
+from autosync.stats.hits import Yardstick, is_hit, yardstick_of
+from autosync.stats.noise import Noise, deviation_of_repeats, deviation_of_steps, noise_of
 from search_spaces import load_space
 
 __all__ = ["Cell", "cells_of", "read_cells"]

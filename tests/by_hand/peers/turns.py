@@ -94,6 +94,6 @@ def step_bytes(turns: Sequence[Turn]) -> float:
 
 def spread(values: Sequence[float]) -> tuple[float, float]:
     """The 95 % interval of the median of one value a turn; with under six turns, their range."""
-    from autosync.search import median_interval
+    from autosync.spec import median_interval
 
     return median_interval(values)

@@ -27,10 +27,10 @@ from autosync.simulator.evaluation.answers import TABLES
 from autosync.simulator.evaluation.details import WORST
 from autosync.simulator.evaluation.jobs import jobs_of
 from autosync.simulator.evaluation.simulators import Evaluated
-from autosync.simulator.evaluation.tables import Table
 from autosync.simulator.evaluation.targets import targets
 from autosync.simulator.evaluation.tasks import targets_of
 from autosync.spec import RuntimeRecord, Strategy
+from autosync.stats.tables import Table
 from tests.cost.cases import SLOW_MESSAGES
 from tests.simulator.evaluation.made_up import BUILDERS, NOISE, Guessing, by_law, cells, part_of, records
 

@@ -8,13 +8,8 @@ import numpy as np
 import pytest
 
 from autosync.simulator.evaluation.metrics import pairwise_accuracy
-from autosync.simulator.evaluation.noise import (
-    best_possible_accuracy,
-    best_possible_error,
-    deviation_of_repeats,
-    deviation_of_steps,
-    second_look,
-)
+from autosync.simulator.evaluation.noise import best_possible_accuracy, best_possible_error, second_look
+from autosync.stats.noise import deviation_of_repeats, deviation_of_steps
 
 
 def test_the_deviation_of_one_trial_is_found_from_differences_of_two() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from autosync.cost.weights import heaviest, timed_and_weighed, weighted_median
+from autosync.stats.occasions import heaviest, timed_and_weighed, weighted_median
 from tests.contracts.test_simulator_contract import CLUSTER, MODEL, record
 from tests.space.samples import sampled
 

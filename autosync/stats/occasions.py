@@ -18,10 +18,37 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from autosync.cost.weights import weighted_median
-from autosync.spec import RuntimeRecord
+from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord
 
-__all__ = ["drifts_of", "occasions_of"]
+__all__ = ["drifts_of", "heaviest", "occasions_of", "positions_by_family", "timed_and_weighed", "weighted_median"]
+
+
+def timed_and_weighed(
+    records: Sequence[RuntimeRecord], weights: Sequence[float] | None
+) -> tuple[list[RuntimeRecord], FloatArray]:
+    """The records that hold a step time and have a weight over 0, and these weights, 1 unless given, (n,)."""
+    given = np.ones(len(records)) if weights is None else np.asarray(weights, dtype=np.float64)
+    kept = [place for place, record in enumerate(records) if record.timed and given[place] > 0]
+    return [records[place] for place in kept], given[kept]
+
+
+def heaviest(weights: FloatArray, most: int) -> list[int]:
+    """Places of the largest weights, at most so many, in order; of equal ones, where not all fit, evenly spaced."""
+    chosen: list[int] = []
+    for weight in np.unique(weights)[::-1]:
+        alike, room = np.flatnonzero(weights == weight).tolist(), most - len(chosen)
+        if len(alike) > room:
+            alike = [alike[index * len(alike) // room] for index in range(room)]
+        chosen += alike
+    return sorted(chosen)
+
+
+def weighted_median(values: FloatArray, weights: FloatArray) -> float:
+    """The value with half of the weight on either side, between two values where it falls there."""
+    order = np.argsort(values, kind="stable")
+    reached = np.cumsum(weights[order]) - weights[order] / 2
+    return float(np.interp(weights.sum() / 2, reached, values[order]))
+
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -60,3 +87,21 @@ def drifts_of(residuals: FloatArray, occasions: IntArray, weights: FloatArray) -
     variances = DRIFT**2 + ERROR**2 / np.array([weights[places].sum() for places in members])
     level = np.average(medians, weights=1 / variances)
     return np.asarray(((medians - level) * DRIFT**2 / variances)[own])
+
+
+def positions_by_family(records: Sequence[RuntimeRecord]) -> dict[tuple[ModelSpec, ClusterSpec], list[int]]:
+    """Positions in `records` of each model and cluster, in order of first appearance.
+
+    One model may have been profiled several times; its first record's profile then stands for all.
+    """
+    families: dict[tuple[ModelSpec, ClusterSpec], list[int]] = {}
+    first: dict[tuple[str, ClusterSpec], ModelSpec] = {}
+    # Hashing a model takes long, and most records share theirs: look it up by identity first.
+    known: dict[tuple[int, int], list[int]] = {}
+    for position, record in enumerate(records):
+        identity = (id(record.model), id(record.cluster))
+        if identity not in known:
+            model = first.setdefault((record.model.digest, record.cluster), record.model)
+            known[identity] = families.setdefault((model, record.cluster), [])
+        known[identity].append(position)
+    return families

@@ -16,11 +16,12 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from scipy.stats import chi2
 
 from autosync.spec import RuntimeRecord
 
-__all__ = ["Noise", "noise_of"]
+__all__ = ["Noise", "deviation_of_repeats", "deviation_of_steps", "noise_of"]
 
 
 @dataclass(frozen=True)
@@ -66,3 +67,33 @@ def noise_of(trials: Sequence[RuntimeRecord], timings: Sequence[RuntimeRecord]) 
 
 def _deviation(seconds: Sequence[float]) -> float:
     return statistics.stdev(map(math.log, seconds))
+
+
+NORMAL_MEDIAN = 1.4826
+"""The standard deviation of normal errors over the median of their absolute values."""
+
+
+MEDIAN_OVER_MEAN_ERROR = 1.2533
+
+
+LEAST_DEVIATION = 0.005
+
+
+def deviation_of_repeats(ratios: Sequence[float]) -> float:
+    """Standard deviation of the log of one trial's median, from log-ratios of two trials each.
+
+    It follows from the median of the absolute ratios, over sqrt(2) since both trials err, so that a few trials on a
+    busy machine do not make all others ties.
+    """
+    typical = NORMAL_MEDIAN * statistics.median(abs(each) for each in ratios) / math.sqrt(2)
+    return max(typical, LEAST_DEVIATION)
+
+
+def deviation_of_steps(trials: Sequence[Sequence[float]]) -> float:
+    """The same where nothing was repeated, from the steps within trials: too small, since drift between trials adds."""
+    errors = [
+        MEDIAN_OVER_MEAN_ERROR * statistics.stdev(np.log(steps).tolist()) / math.sqrt(len(steps))
+        for steps in trials
+        if len(steps) > 1
+    ]
+    return max(statistics.median(errors), LEAST_DEVIATION) if errors else LEAST_DEVIATION

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from autosync.cost import drifts_of, occasions_of
 from autosync.spec import RuntimeRecord
+from autosync.stats.occasions import drifts_of, occasions_of
 from tests import cases
 from tests.simulator.cases import records
 

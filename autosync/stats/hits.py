@@ -2,7 +2,7 @@
 
 Notation, in log seconds: y_i is a trial's median and e_i its standard error; y_b and e_b are the best baseline's. A
 trial is a hit when y_i < y_b - 2 sqrt(e_i^2 + e_b^2). e_i is the deviation d between trials, which holds the noise
-within them (`autosync.report.analysis.noise`), or that of the median over the trial's own steps, where that is more or
+within them (`autosync.stats.noise`), or that of the median over the trial's own steps, where that is more or
 d is not known; a baseline that was timed T times has e_b = d / sqrt(T). Where finals were held, on a machine that may
 have drifted since, a hit beats the baseline both as it was timed among the trials and as it was in the finals. Trials
 that were stopped or failed are no hits, and count.
@@ -15,13 +15,11 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scipy.stats import binomtest
+from autosync.spec import RuntimeRecord, median_interval
+from autosync.stats.estimate import wilson_interval
+from autosync.stats.noise import Noise
 
-from autosync.report.analysis.noise import Noise
-from autosync.search import median_interval
-from autosync.spec import RuntimeRecord
-
-__all__ = ["HitRate", "Yardstick", "hit_rates", "is_hit", "wilson_interval", "yardstick_of"]
+__all__ = ["HitRate", "Yardstick", "hit_rates", "is_hit", "yardstick_of"]
 
 SURE = 2.0
 FEWEST = 5
@@ -91,12 +89,6 @@ def hit_rates(numbered: Sequence[tuple[int, bool]]) -> list[HitRate]:
 def _rate(numbered: Sequence[tuple[int, bool]]) -> HitRate:
     hits = sum(hit for _, hit in numbered)
     return HitRate(numbered[0][0], numbered[-1][0], hits, len(numbered), wilson_interval(hits, len(numbered)))
-
-
-def wilson_interval(hits: int, trials: int) -> tuple[float, float]:
-    """95 % interval of a share (Wilson 1927)."""
-    found = binomtest(hits, trials).proportion_ci(method="wilson")
-    return float(found.low), float(found.high)
 
 
 def _error(record: RuntimeRecord, noise: Noise) -> float:

@@ -7,6 +7,7 @@ comes c_i times, and a pair c_i c_j times.
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,7 +16,7 @@ import numpy.typing as npt
 
 from autosync.spec import RuntimeRecord
 
-__all__ = ["Estimate", "Quality", "quality_of"]
+__all__ = ["Estimate", "Quality", "best_so_far", "pairwise_accuracy", "quality_of", "strategy_medians"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -74,3 +75,30 @@ def _estimate(values: Floats) -> Estimate:
         return Estimate(float(values[0]), float("nan"), float("nan"))
     low, high = np.quantile(resampled, (0.025, 0.975))
     return Estimate(float(values[0]), float(low), float(high))
+
+
+def pairwise_accuracy(predicted: Sequence[float], measured: Sequence[float]) -> float:
+    """Share of pairs that are put in the measured order; a tie in `predicted` counts half.
+
+    Pairs measured equal are left out; NaN when none is left.
+    """
+    upper = np.triu_indices(len(measured), 1)
+    forecast = np.sign(np.subtract.outer(np.asarray(predicted, float), np.asarray(predicted, float)))[upper]
+    truth = np.sign(np.subtract.outer(np.asarray(measured, float), np.asarray(measured, float)))[upper]
+    agreement = (forecast * truth)[truth != 0]
+    return float(np.mean((agreement + 1) / 2)) if agreement.size else float("nan")
+
+
+def best_so_far(records: Sequence[RuntimeRecord]) -> Floats:
+    """Least median step seconds after each record, float64 (n,); infinite until one is timed."""
+    medians = [float("inf") if record.median_seconds is None else record.median_seconds for record in records]
+    return np.minimum.accumulate(np.array(medians, np.float64))
+
+
+def strategy_medians(records: Sequence[RuntimeRecord]) -> dict[str, float]:
+    """Step seconds by strategy's digest, first met first: the median over the medians of its complete records."""
+    medians: dict[str, list[float]] = {}
+    for record in records:
+        if record.outcome == "ok" and record.median_seconds is not None:
+            medians.setdefault(record.strategy.digest, []).append(record.median_seconds)
+    return {name: statistics.median(values) for name, values in medians.items()}

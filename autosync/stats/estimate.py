@@ -10,12 +10,19 @@ from typing import final
 
 import numpy as np
 import numpy.typing as npt
+from scipy.stats import binomtest
 from scipy.stats import t as student
 
-from autosync.report.analysis import wilson_interval
-from autosync.search import median_interval
+from autosync.spec import median_interval
 
-__all__ = ["Estimate", "estimate_of", "geometric_mean", "median_of", "resampled", "share_of"]
+__all__ = ["Estimate", "estimate_of", "geometric_mean", "median_of", "resampled", "share_of", "wilson_interval"]
+
+
+def wilson_interval(hits: int, trials: int) -> tuple[float, float]:
+    """95 % interval of a share (Wilson 1927)."""
+    found = binomtest(hits, trials).proportion_ci(method="wilson")
+    return float(found.low), float(found.high)
+
 
 Floats = npt.NDArray[np.float64]
 

@@ -1,0 +1,51 @@
+"""Tables: a caption, a header and rows of text, written as Markdown and as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+__all__ = ["NOTHING", "Table", "percent"]
+
+NOTHING = "-"
+
+
+@dataclass(frozen=True)
+class Table:
+    """`name` names its CSV file; `about` says in a sentence or two what the rows and columns are."""
+
+    name: str
+    title: str
+    about: str
+    header: tuple[str, ...]
+    rows: Sequence[tuple[str, ...]]
+
+    def markdown(self) -> str:
+        """The table's title, what it is about, and its rows; or that there is nothing yet."""
+        lines = [f"## {self.title}", "", self.about, ""]
+        if not self.rows:
+            return "\n".join([*lines, "There are no results for this yet.", ""])
+        lines.append(_row(self.header))
+        lines.append("|" + "---|" * len(self.header))
+        lines += [_row(row) for row in self.rows]
+        return "\n".join([*lines, ""])
+
+    def csv(self) -> str:
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows([self.header, *self.rows])
+        return text.getvalue()
+
+
+def percent(share: float) -> str:
+    return NOTHING if not math.isfinite(share) else f"{tenths(100 * share)} %"
+
+
+def tenths(value: float) -> str:
+    return f"{round(value, 1) + 0.0:.1f}"  # no -0.0
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
