@@ -1,21 +1,14 @@
 """What arithmetic alone can say about a strategy: its traffic, its step time, its features."""
 
-from autosync.cost.analytic import AnalyticSimulator
-from autosync.cost.bottleneck import Bottleneck, bottleneck
 from autosync.cost.bound import StepBound, step_bound
-from autosync.cost.breakdown import Breakdown, breakdown
-from autosync.cost.coefficients import Coefficients
-from autosync.cost.drafted import Drafted
-from autosync.cost.features import FEATURES, FEATURES_VERSION, feature_table, features_and_seconds
-from autosync.cost.informed import Informed, weight_of
-from autosync.cost.leveling import drifts_in_cell
+from autosync.cost.closed_form.analytic import AnalyticSimulator, drifts_in_cell
+from autosync.cost.closed_form.breakdown import Bottleneck, Breakdown, Traffic, bottleneck, breakdown, traffic
+from autosync.cost.coefficients import Coefficients, ReplayCoefficients
+from autosync.cost.composed import Drafted, Informed, weight_of
 from autosync.cost.protocol import Restorable, Simulator, Unsure, with_spread
-from autosync.cost.replay import Replay, ReplayCoefficients, StepFigures, VariableFigures, side_by_side
-from autosync.cost.traffic import Traffic, traffic
+from autosync.cost.replay import Replay, StepFigures, VariableFigures, side_by_side
 
 __all__ = [
-    "FEATURES",
-    "FEATURES_VERSION",
     "AnalyticSimulator",
     "Bottleneck",
     "Breakdown",
@@ -34,8 +27,6 @@ __all__ = [
     "bottleneck",
     "breakdown",
     "drifts_in_cell",
-    "feature_table",
-    "features_and_seconds",
     "side_by_side",
     "step_bound",
     "traffic",

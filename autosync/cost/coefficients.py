@@ -2,13 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any
 
-from autosync.cost.coefficient_checks import check_coefficients, numbers_of
+from autosync.errors import SpecError
+from autosync.spec.fields import known_fields, required
 
-__all__ = ["Coefficients"]
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+__all__ = ["Coefficients", "ReplayCoefficients", "check_coefficients", "numbers_of"]
+
+
+def check_coefficients(coefficients: DataclassInstance, shares: Sequence[str]) -> None:
+    """Raise `SpecError` when a coefficient is negative or not finite, or when one of `shares` is over 1."""
+    for name, value in asdict(coefficients).items():
+        if not (math.isfinite(value) and value >= 0):
+            raise SpecError(f"Coefficient {name} must be a number of at least 0, not {value!r}.")
+        if name in shares and value > 1:
+            raise SpecError(f"Coefficient {name} is a share between 0 and 1, not {value!r}.")
+
+
+def numbers_of(kind: type[DataclassInstance], document: Mapping[str, Any], what: str) -> dict[str, float]:
+    """The fields of `kind` in a JSON `document`, which has just them. Raises `SpecError`."""
+    names = tuple(each.name for each in fields(kind))
+    known_fields(document, names, what)
+    return {name: required(document, name, float, what) for name in names}
 
 
 @dataclass(frozen=True)
@@ -37,3 +58,45 @@ class Coefficients:
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Coefficients:
         return cls(**numbers_of(cls, document, "Coefficients"))
+
+
+SHARES = ("overlap",)
+NOT_OF_CORES = ("gpu_seconds_per_flop", "link_overhead")
+"""Coefficients that a faster processor leaves as they are."""
+
+
+@dataclass(frozen=True)
+class ReplayCoefficients:
+    """Costs of computing and of handling messages; defaults are assumptions for a common CPU and TensorFlow's gRPC.
+
+    `core_seconds_...` are spent on a node's cores, which all its processes share. Messages and bytes (copied between an
+    array and the network) count at both ends, reduced bytes where gradients are added, updated bytes where values and
+    optimizer slots are written, shards on every replica, for the operations that cut and join them. A measured
+    profile's times are multiplied with `profile_scale`.
+
+    `overlap` says how early a gradient that is ready at a fraction p of the backward pass sets out: at
+    1 - overlap (1 - p), so 0 is after the pass. A link takes `link_overhead` longer, as a share, than its bytes at its
+    measured rate: for headers, and for pauses between the messages of an exchange that a probe's streams do not have.
+    """
+
+    step_overhead_seconds: float = 5e-3
+    core_seconds_per_flop: float = 6e-11
+    gpu_seconds_per_flop: float = 2e-13
+    core_seconds_per_message: float = 2.5e-4
+    core_seconds_per_byte: float = 1.2e-9
+    core_seconds_per_reduced_byte: float = 3e-10
+    core_seconds_per_updated_byte: float = 1e-9
+    core_seconds_per_shard: float = 1e-4
+    profile_scale: float = 1.0
+    overlap: float = 0.5
+    link_overhead: float = 0.1
+
+    def __post_init__(self) -> None:
+        check_coefficients(self, SHARES)
+
+    def to_json(self) -> dict[str, float]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> ReplayCoefficients:
+        return cls(**numbers_of(cls, document, "Replay coefficients"))

@@ -29,7 +29,7 @@ class Detail(IntEnum):
 class Graph:
     """One strategy's servers, buckets and links (nodes, inputs), `edges` int64 (2, e) and their inputs (e, inputs).
 
-    Nodes are numbered as in `autosync.cost.encoding.graph`.
+    Nodes are numbered as in `autosync.simulator.encoding.graph`.
     """
 
     servers: torch.Tensor

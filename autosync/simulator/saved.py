@@ -8,8 +8,10 @@ from typing import Any, TypeVar
 
 import torch
 
-from autosync.cost import FEATURES_VERSION, AnalyticSimulator, Replay, Restorable, Simulator
-from autosync.cost.encoding import (
+from autosync.cost import AnalyticSimulator, Replay, Restorable, Simulator
+from autosync.errors import AutosyncError
+from autosync.simulator.checkpoint import CheckpointError, read_checkpoint, write_checkpoint
+from autosync.simulator.encoding import (
     BUCKET_INPUTS,
     EDGE_INPUTS,
     ENCODING_VERSION,
@@ -18,8 +20,7 @@ from autosync.cost.encoding import (
     SERVER_INPUTS,
     VARIABLE_INPUTS,
 )
-from autosync.errors import AutosyncError
-from autosync.simulator.checkpoint import CheckpointError, read_checkpoint, write_checkpoint
+from autosync.simulator.encoding.pooled import FEATURES_VERSION
 from autosync.simulator.ensemble import Ensemble
 from autosync.simulator.inputs import Normalization
 from autosync.simulator.networks import network_called

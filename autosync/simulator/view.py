@@ -10,16 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from autosync.cost import (
-    AnalyticSimulator,
-    Coefficients,
-    Replay,
-    Simulator,
-    StepFigures,
-    feature_table,
-    features_and_seconds,
-)
-from autosync.cost.encoding import (
+from autosync.cost import AnalyticSimulator, Coefficients, Replay, Simulator, StepFigures
+from autosync.simulator.encoding import (
     POOLED_INPUTS,
     SERVER_INPUTS,
     TOPOLOGY_POOLED,
@@ -29,6 +21,7 @@ from autosync.cost.encoding import (
     GraphEncoding,
     closed_form_coefficients,
 )
+from autosync.simulator.encoding.pooled import feature_table, features_and_seconds
 from autosync.simulator.inputs import Detail, Graph, Inputs
 from autosync.simulator.settings import Ablation
 from autosync.spec import ClusterSpec, ModelSpec, Strategy

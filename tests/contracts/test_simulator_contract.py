@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 from scipy.stats import kendalltau
 
-from autosync.cost import FEATURES, AnalyticSimulator, Coefficients, Drafted, Replay, Simulator, feature_table
+from autosync.cost import AnalyticSimulator, Coefficients, Drafted, Replay, Simulator
 from autosync.errors import SpecError
 from autosync.simulator import NETWORKS, LearnedSimulator, TrainingSettings
+from autosync.simulator.encoding.pooled import FEATURES, feature_table
 from autosync.spec import (
     AllReduce,
     ClusterSpec,

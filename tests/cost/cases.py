@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autosync.cost import Traffic
-from autosync.cost.replay import ReplayCoefficients
+from autosync.cost.coefficients import ReplayCoefficients
 from autosync.spec import (
     ClusterSpec,
     ModelSpec,

@@ -8,7 +8,7 @@ import pytest
 
 from autosync.baselines import BASELINES
 from autosync.cost import AnalyticSimulator
-from autosync.cost.computing import core_flops, ready_fractions
+from autosync.cost.capacity import core_flops, ready_fractions
 from autosync.spec import ModelProfile, ModelSpec, RuntimeRecord, Strategy, TimingProtocol
 from autosync.stats.occasions import positions_by_family
 from tests import cases

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from autosync.cost import AnalyticSimulator
-from autosync.cost.fair_cores import fair_cores
+from autosync.cost.capacity import fair_cores
 from autosync.spec import AllReduce, ClusterSpec, SharedCores
 from tests import cases
 from tests.cost.cases import all_by

@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from autosync.cost import FEATURES, Coefficients, feature_table
+from autosync.cost import Coefficients
+from autosync.simulator.encoding.pooled import FEATURES, feature_table
 from autosync.spec import AllReduce, Cast, ClusterSpec, Figure, Link, ModelSpec, ParameterServer, Strategy, TopK
 from search_spaces.default import SPACE
 from tests import cases

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from autosync.cost import met_objects
-from autosync.cost.met_objects import UNMET, MetObjects
+from autosync.cost.closed_form import rows as met_objects
+from autosync.cost.closed_form.rows import UNMET, MetObjects
 
 
 def test_objects_are_told_apart_though_they_are_equal() -> None:

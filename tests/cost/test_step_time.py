@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from autosync.cost import AnalyticSimulator, Coefficients, breakdown, traffic
-from autosync.cost.computing import ready_fractions
-from autosync.cost.loads import loads_by_replicas
-from autosync.cost.step_time import step_terms
+from autosync.cost.capacity import ready_fractions
+from autosync.cost.closed_form.loads import loads_by_replicas
+from autosync.cost.closed_form.step_time import step_terms
 from autosync.errors import SpecError
 from autosync.spec import (
     AllReduce,

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from autosync.cost import AnalyticSimulator
-from autosync.cost import decision_rows as decision_rows_module
-from autosync.cost import loads as loads_module
-from autosync.cost.decision_rows import ENCODED, MIXED, DecisionRows
-from autosync.cost.entries import entries_of
-from autosync.cost.tables import cost_tables
-from autosync.cost.uses import Uses, uses_of_entries, uses_of_rows
+from autosync.cost.closed_form import loads as loads_module
+from autosync.cost.closed_form import rows as decision_rows_module
+from autosync.cost.closed_form.batch import Uses, uses_of_entries, uses_of_rows
+from autosync.cost.closed_form.entries import entries_of
+from autosync.cost.closed_form.rows import ENCODED, MIXED, DecisionRows
+from autosync.cost.closed_form.tables import cost_tables
 from autosync.errors import SpecError
 from autosync.layout.channels import Channel
 from autosync.spec import (

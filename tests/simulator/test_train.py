@@ -8,7 +8,7 @@ from itertools import islice
 import pytest
 import torch
 
-from autosync.cost.encoding import POOLED_INPUTS
+from autosync.simulator.encoding import POOLED_INPUTS
 from autosync.simulator.examples import Examples, Targets
 from autosync.simulator.inputs import Inputs
 from autosync.simulator.networks.linear import LinearResidual

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from autosync.cost import AnalyticSimulator, Replay
-from autosync.cost.encoding import (
+from autosync.simulator import Ablation
+from autosync.simulator.encoding import (
     POOLED_INPUTS,
     REPLAY_POOLED,
     REPLAY_VARIABLE_INPUTS,
     TOPOLOGY_POOLED,
     VARIABLE_INPUTS,
 )
-from autosync.simulator import Ablation
 from autosync.simulator.inputs import Detail, Inputs
 from autosync.simulator.view import View
 from tests.simulator.cases import CLUSTER, MODEL

@@ -1,15 +1,13 @@
 """The replay: one step gone through event by event, over links, cores and servers that tasks queue for."""
 
-from autosync.cost.replay.alone import exchange_seconds
-from autosync.cost.replay.coefficients import ReplayCoefficients
 from autosync.cost.replay.figures import StepFigures, VariableFigures
+from autosync.cost.replay.parts import exchange_seconds
 from autosync.cost.replay.simulator import Replay
 from autosync.cost.replay.step import Step, laid_out
 from autosync.cost.replay.trace import predicted_trace, side_by_side
 
 __all__ = [
     "Replay",
-    "ReplayCoefficients",
     "Step",
     "StepFigures",
     "VariableFigures",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from autosync.cost.replay.coefficients import ReplayCoefficients
+from autosync.cost.coefficients import ReplayCoefficients
 from autosync.cost.replay.queues import Timeline
 from autosync.cost.replay.step import Step, timeline_of
 

@@ -14,13 +14,14 @@ from typing import NamedTuple, final
 import numpy as np
 import numpy.typing as npt
 
-from autosync.cost.replay.coefficients import ReplayCoefficients
+from autosync.cost.capacity import Resources
+from autosync.cost.coefficients import ReplayCoefficients
 from autosync.cost.replay.flows import last_arrival
-from autosync.cost.replay.resources import Resources
+from autosync.cost.replay.queues import Tasks, replayed
 from autosync.layout.exchange import SCALE_BYTES, Quantities, Stage, Transfer, Work
-from autosync.spec import Link
+from autosync.spec import ClusterSpec, Link
 
-__all__ = ["Costed", "Flow", "Part", "PartMaker"]
+__all__ = ["Costed", "Flow", "Part", "PartMaker", "exchange_seconds"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -199,3 +200,27 @@ def _messages(flow: Flow) -> FloatArray:
     messages = np.zeros(QUANTITIES)
     messages[[PIECES, SCALES]] = flow.messages, flow.gradients
     return messages
+
+
+def exchange_seconds(
+    cluster: ClusterSpec, stages: Sequence[Stage], payload_bytes: float, coefficients: ReplayCoefficients
+) -> float:
+    """Seconds of stages that follow one another, with so many bytes of payload."""
+    maker = PartMaker(Resources(cluster))
+    parts = [maker.of_stage(stage) for stage in stages]
+    if not parts:
+        return 0.0
+    quantities = np.array(Quantities(payload_bytes=payload_bytes))
+    costed = [maker.costed(part, coefficients) for part in parts]
+    count = len(parts)
+    tasks = Tasks(
+        busy=np.stack([quantities @ each.busy for each in costed]),
+        chain=np.array(
+            [part.latency_seconds + quantities @ each.chain for part, each in zip(parts, costed, strict=True)]
+        ),
+        rank=range(count),
+        line=range(count),
+        successors=[*([each + 1] for each in range(count - 1)), []],
+        waits_for=[0, *[1] * (count - 1)],
+    )
+    return float(replayed(tasks).end.max())

@@ -11,9 +11,9 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
-from autosync.cost.replay.coefficients import ReplayCoefficients
+from autosync.cost.capacity import Resources
+from autosync.cost.coefficients import ReplayCoefficients
 from autosync.cost.replay.parts import Costed, Flow, Part, PartMaker
-from autosync.cost.replay.resources import Resources
 from autosync.layout.channels import Channel, Exchanges
 from autosync.layout.exchange import Exchange, Processes, Work
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from autosync.cost.compression import Use, bucket_uses, cast_rows_uses, server_uses
-from autosync.cost.entries import CHUNKED
+from autosync.cost.closed_form.entries import CHUNKED
+from autosync.cost.sending import Use, bucket_uses, cast_rows_uses, server_uses
 from autosync.layout.channels import Channel
 from autosync.layout.coding import CompressedShard
 from autosync.layout.exchange import Quantities

@@ -9,15 +9,13 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from autosync.cost.replay.coefficients import ReplayCoefficients
-from autosync.cost.replay.folding import folded
+from autosync.cost.capacity import Passes, Resources
+from autosync.cost.closed_form.tables import CostTables, cost_tables
+from autosync.cost.coefficients import ReplayCoefficients
 from autosync.cost.replay.graph import StepGraph, step_graph
-from autosync.cost.replay.passes import Passes
-from autosync.cost.replay.queues import Observer, Tasks, Timeline, replayed
+from autosync.cost.replay.queues import Observer, Tasks, Timeline, folded, replayed
 from autosync.cost.replay.recipes import Catalogue
-from autosync.cost.replay.resources import Resources
 from autosync.cost.replay.shipments import shipments
-from autosync.cost.tables import CostTables, cost_tables
 from autosync.errors import SpecError
 from autosync.layout.weights import VariableTable
 from autosync.spec import ClusterSpec, ModelSpec, Strategy, check_strategy

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from autosync.cost.replay.coefficients import ReplayCoefficients
+from autosync.cost.coefficients import ReplayCoefficients
 from autosync.cost.replay.step import Step
 
 __all__ = ["predicted_trace", "side_by_side"]

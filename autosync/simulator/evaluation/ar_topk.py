@@ -12,7 +12,8 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from autosync.cost.replay import ReplayCoefficients, exchange_seconds
+from autosync.cost.coefficients import ReplayCoefficients
+from autosync.cost.replay import exchange_seconds
 from autosync.layout.all_reduce.ring import ring_exchange
 from autosync.layout.all_reduce.tree import tree_exchange
 from autosync.layout.exchange import Processes, Stage, Transfer

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from autosync.cost.drafted import VERIFIED
+from autosync.cost.composed import VERIFIED
 from autosync.simulator.evaluation import ar_topk
 from autosync.simulator.evaluation.findings import Findings, Point, Subject
 from autosync.simulator.evaluation.metrics import pairwise_accuracy, told_apart

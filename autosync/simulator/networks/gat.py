@@ -8,7 +8,7 @@ from typing import final
 import torch
 from torch_geometric.nn import GATv2Conv
 
-from autosync.cost.encoding import BUCKET_INPUTS, EDGE_INPUTS, LINK_INPUTS, SERVER_INPUTS, VARIABLE_INPUTS
+from autosync.simulator.encoding import BUCKET_INPUTS, EDGE_INPUTS, LINK_INPUTS, SERVER_INPUTS, VARIABLE_INPUTS
 from autosync.simulator.inputs import Detail, Inputs
 from autosync.simulator.networks.head import ResidualHead, embedding, pooled_over
 from autosync.simulator.networks.linear import LinearResidual

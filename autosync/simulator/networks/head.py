@@ -6,7 +6,7 @@ from typing import final
 
 import torch
 
-from autosync.cost.encoding import POOLED_INPUTS
+from autosync.simulator.encoding import POOLED_INPUTS
 
 __all__ = ["ResidualHead", "embedding", "pooled_over"]
 

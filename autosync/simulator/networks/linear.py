@@ -6,7 +6,7 @@ from typing import final
 
 import torch
 
-from autosync.cost.encoding import POOLED_INPUTS
+from autosync.simulator.encoding import POOLED_INPUTS
 from autosync.simulator.inputs import Detail, Inputs
 from autosync.simulator.networks.network import Network, torch_network
 from autosync.simulator.settings import TrainingSettings

@@ -6,7 +6,7 @@ from typing import final
 
 import torch
 
-from autosync.cost.encoding import VARIABLE_INPUTS
+from autosync.simulator.encoding import VARIABLE_INPUTS
 from autosync.simulator.inputs import Detail, Inputs
 from autosync.simulator.networks.head import ResidualHead, embedding
 from autosync.simulator.networks.linear import LinearResidual

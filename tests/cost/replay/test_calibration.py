@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from autosync.cost import Restorable, Simulator
-from autosync.cost.replay import Replay, ReplayCoefficients
+from autosync.cost.coefficients import ReplayCoefficients
+from autosync.cost.replay import Replay
 from autosync.errors import SpecError
 from autosync.spec import ClusterSpec, RuntimeRecord, SharedCores, Strategy, TimingProtocol
 from search_spaces.default import SPACE

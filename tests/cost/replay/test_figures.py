@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from autosync.cost.replay import Replay, ReplayCoefficients
+from autosync.cost.coefficients import ReplayCoefficients
+from autosync.cost.replay import Replay
 from autosync.spec import AllReduce, ParameterServer, Strategy, VariableStrategy
 from search_spaces.default import SPACE
 from tests import cases

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from autosync.baselines import BASELINES
-from autosync.cost.replay import Replay, ReplayCoefficients, laid_out
-from autosync.cost.replay.folding import folded
-from autosync.cost.replay.queues import replayed
+from autosync.cost.coefficients import ReplayCoefficients
+from autosync.cost.replay import Replay, laid_out
+from autosync.cost.replay.queues import folded, replayed
 from autosync.spec import (
     AllReduce,
     ClusterSpec,

@@ -11,7 +11,8 @@ import pytest
 
 from autosync.baselines import BASELINES
 from autosync.cost import traffic
-from autosync.cost.replay import Replay, ReplayCoefficients, exchange_seconds, laid_out
+from autosync.cost.coefficients import ReplayCoefficients
+from autosync.cost.replay import Replay, exchange_seconds, laid_out
 from autosync.errors import SpecError
 from autosync.layout.exchange import Stage, Transfer
 from autosync.layout.together import piece_sizes

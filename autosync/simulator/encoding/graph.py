@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from autosync.cost.encoding.places import Places
-from autosync.cost.encoding.shards import WAYS, ShardColumns
-from autosync.cost.encoding.variables import VariableWeights
 from autosync.cost.replay.figures import StepFigures
+from autosync.simulator.encoding.places import Places
+from autosync.simulator.encoding.shards import WAYS, ShardColumns
+from autosync.simulator.encoding.variables import VariableWeights
 
 __all__ = ["BUCKET_INPUTS", "EDGE_INPUTS", "LINK_INPUTS", "SERVER_INPUTS", "GraphEncoding", "graph_encoding"]
 

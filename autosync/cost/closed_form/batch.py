@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from autosync.cost.decision_rows import ALONE, BUCKET, PARCEL, Rows
-from autosync.cost.entries import CHUNKED, Entries
-from autosync.cost.tables import CostTables
+from autosync.cost.closed_form.entries import CHUNKED, Entries
+from autosync.cost.closed_form.rows import ALONE, BUCKET, PARCEL, Rows
+from autosync.cost.closed_form.tables import CostTables
 from autosync.layout.channels import Channel
 from autosync.layout.exchange import Quantities
 from autosync.layout.together import MOST_PIECES, PARCEL_BYTES, PIECE_BYTES

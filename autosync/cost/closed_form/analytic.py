@@ -1,4 +1,6 @@
-"""Fitting the coefficients of the closed form to measured step times.
+"""The closed-form simulator: arithmetic on the specs and a handful of calibrated coefficients.
+
+Fitting the coefficients of the closed form to measured step times.
 
 Least squares over the logarithms of step seconds, so that errors are relative. Positive coefficients are sought as
 logarithms and held near the prior by a ridge; records far off count by Cauchy's loss, so that outliers weigh little.
@@ -6,22 +8,22 @@ logarithms and held near the prior by a ridge; records far off count by Cauchy's
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import least_squares
 
+from autosync.cost.closed_form.loads import Loads, loads_by_replicas
+from autosync.cost.closed_form.step_time import step_seconds
 from autosync.cost.coefficients import Coefficients
-from autosync.cost.loads import Loads, loads_by_replicas
-from autosync.cost.step_time import step_seconds
-from autosync.spec import RuntimeRecord
-from autosync.stats.occasions import positions_by_family, timed_and_weighed
+from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
+from autosync.spec.fields import known_fields, required
+from autosync.stats.occasions import drifts_of, occasions_of, positions_by_family, timed_and_weighed
 
-__all__ = ["calibrated"]
-
-FloatArray = npt.NDArray[np.float64]
+__all__ = ["AnalyticSimulator", "calibrated", "drifts_in_cell"]
 
 ERROR = 0.05
 """Relative error expected of the closed form; `OUTLIER` times that is far off."""
@@ -123,3 +125,66 @@ def _huber(errors: FloatArray) -> FloatArray:
 def _cauchy(errors: FloatArray) -> FloatArray:
     """Residuals whose squares are twice Cauchy's loss of `errors`: logarithmic far out."""
     return np.asarray(np.sign(errors) * OUTLIER * np.sqrt(np.log1p((errors / OUTLIER) ** 2)))
+
+
+@final
+class AnalyticSimulator:
+    """Predicts with `step_seconds`; `fit` calibrates `coefficients`, always starting from `prior`.
+
+    Records of several models are fitted together, so they should come from machines alike.
+    """
+
+    def __init__(self, prior: Coefficients | None = None) -> None:
+        self.prior = prior or Coefficients()
+        self.coefficients = self.prior
+
+    def predict(
+        self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy]
+    ) -> npt.NDArray[np.float64]:
+        """Log step seconds (n,). Raises `SpecError` when a strategy does not fit the model and the cluster."""
+        predicted = np.empty(len(strategies))
+        for positions, _, loads in loads_by_replicas(model, cluster, strategies):
+            predicted[positions] = np.log(step_seconds(loads, self.coefficients))
+        return predicted
+
+    def fit(self, records: Sequence[RuntimeRecord], weights: Sequence[float] | None = None) -> None:
+        self.coefficients = calibrated(records, self.prior, weights)
+
+    def state(self) -> dict[str, Any]:
+        return {"prior": self.prior.to_json(), "coefficients": self.coefficients.to_json()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what `state` gave. Raises `SpecError` when it is something else."""
+        what = "The state of an AnalyticSimulator"
+        known_fields(state, ("prior", "coefficients"), what)
+        prior = Coefficients.from_json(required(state, "prior", dict, what))
+        self.coefficients = Coefficients.from_json(required(state, "coefficients", dict, what))
+        self.prior = prior
+
+
+FloatArray = npt.NDArray[np.float64]
+
+DIGITS = 3
+
+
+def drifts_in_cell(records: Sequence[RuntimeRecord], tells: Sequence[bool]) -> FloatArray:
+    """Drifts of the records' occasions, log seconds (n,): 0 where nothing tells. All are of one model and cluster.
+
+    The closed form is fitted to the records that tell and have a step time; the others tell nothing. Drifts are rounded
+    to a thousandth, so that a processor which rounds otherwise finds the same.
+    """
+    occasions = occasions_of(records)
+    known = [place for place, record in enumerate(records) if tells[place] and record.timed]
+    drifts = np.zeros(len(records))
+    if len(set(occasions.tolist())) < 2 or not known:
+        return drifts
+    told = [records[place] for place in known]
+    simulator = AnalyticSimulator()
+    simulator.fit(told)
+    residuals = np.log(np.array([record.median_seconds for record in told], dtype=np.float64))
+    for (model, cluster), places in positions_by_family(told).items():
+        residuals[places] -= simulator.predict(model, cluster, [told[place].strategy for place in places])
+    found = np.round(drifts_of(residuals, occasions[known], np.ones(len(known))), DIGITS)
+    for occasion, drift in zip(occasions[known], found, strict=True):
+        drifts[occasions == occasion] = drift
+    return drifts

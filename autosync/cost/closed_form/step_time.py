@@ -24,9 +24,9 @@ from itertools import accumulate
 import numpy as np
 import numpy.typing as npt
 
+from autosync.cost.closed_form.loads import Loads
+from autosync.cost.closed_form.tables import PHASES, CostTables
 from autosync.cost.coefficients import Coefficients
-from autosync.cost.loads import Loads
-from autosync.cost.tables import PHASES, CostTables
 
 __all__ = [
     "StepTerms",

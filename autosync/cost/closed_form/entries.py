@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from autosync.cost.compression import Use, bucket_uses, cast_rows_uses, server_uses
-from autosync.cost.decision_rows import channel_of
-from autosync.cost.tables import CostTables
+from autosync.cost.closed_form.rows import channel_of
+from autosync.cost.closed_form.tables import CostTables
+from autosync.cost.sending import Use, bucket_uses, cast_rows_uses, server_uses
 from autosync.layout.channels import Channel
 from autosync.layout.coding import CompressedShard
 from autosync.layout.exchange import Quantities

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from autosync.cost import Replay
-from autosync.cost.encoding import REPLAY_VARIABLE_INPUTS, TOPOLOGY_VARIABLE_INPUTS, VARIABLE_INPUTS, Encoder
+from autosync.simulator.encoding import REPLAY_VARIABLE_INPUTS, TOPOLOGY_VARIABLE_INPUTS, VARIABLE_INPUTS, Encoder
 from autosync.spec import (
     AllReduce,
     Cast,

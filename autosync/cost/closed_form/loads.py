@@ -9,10 +9,10 @@ from functools import cached_property, lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from autosync.cost.decision_rows import ENCODED, MIXED, DecisionRows
-from autosync.cost.entries import Entries, entries_of
-from autosync.cost.tables import PHASES, CostTables, Matrices, cost_tables
-from autosync.cost.uses import Uses, uses_of_entries, uses_of_rows
+from autosync.cost.closed_form.batch import Uses, uses_of_entries, uses_of_rows
+from autosync.cost.closed_form.entries import Entries, entries_of
+from autosync.cost.closed_form.rows import ENCODED, MIXED, DecisionRows
+from autosync.cost.closed_form.tables import PHASES, CostTables, Matrices, cost_tables
 from autosync.errors import SpecError
 from autosync.layout.channels import Channel
 from autosync.spec import ClusterSpec, ModelSpec, Strategy, VariableStrategy, check_strategy

@@ -10,9 +10,8 @@ from typing import Any, NamedTuple, final
 import numpy as np
 import numpy.typing as npt
 
-from autosync.cost.computing import core_flops, ready_fractions
-from autosync.cost.fair_cores import fair_cores
-from autosync.cost.projection import Columns, Projected, Projection
+from autosync.cost.capacity import core_flops, fair_cores, ready_fractions
+from autosync.cost.closed_form.projection import Columns, Projected, Projection
 from autosync.layout.channels import Channel, Exchanges
 from autosync.layout.exchange import Processes
 from autosync.layout.weights import VariableTable

@@ -5,16 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from autosync.cost import (
-    FEATURES,
-    AnalyticSimulator,
-    Coefficients,
-    Replay,
-    ReplayCoefficients,
-    feature_table,
-    features_and_seconds,
-)
-from autosync.cost.encoding import POOLED_INPUTS, REPLAY_POOLED, TOPOLOGY_POOLED, Encoder, closed_form_coefficients
+from autosync.cost import AnalyticSimulator, Coefficients, Replay, ReplayCoefficients
+from autosync.simulator.encoding import POOLED_INPUTS, REPLAY_POOLED, TOPOLOGY_POOLED, Encoder, closed_form_coefficients
+from autosync.simulator.encoding.pooled import FEATURES, feature_table, features_and_seconds
 from tests import cases
 from tests.space.samples import sampled
 

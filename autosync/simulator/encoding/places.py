@@ -11,8 +11,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from autosync.cost.fair_cores import fair_cores
-from autosync.cost.replay.resources import Resources
+from autosync.cost.capacity import Resources, fair_cores
 from autosync.spec import ClusterSpec, Device
 
 __all__ = ["Places", "places_of"]

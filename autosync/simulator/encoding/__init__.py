@@ -4,10 +4,10 @@ Every input is a share, the logarithm of a ratio or of a count, or says yes or n
 and cluster speaks about others. None depends on names or on how devices and groups are numbered.
 """
 
-from autosync.cost.encoding.encoder import Encoder
-from autosync.cost.encoding.graph import BUCKET_INPUTS, EDGE_INPUTS, LINK_INPUTS, SERVER_INPUTS, GraphEncoding
-from autosync.cost.encoding.pooled import POOLED_INPUTS, REPLAY_POOLED, TOPOLOGY_POOLED, closed_form_coefficients
-from autosync.cost.encoding.variables import REPLAY_VARIABLE_INPUTS, TOPOLOGY_VARIABLE_INPUTS, VARIABLE_INPUTS
+from autosync.simulator.encoding.encoder import Encoder
+from autosync.simulator.encoding.graph import BUCKET_INPUTS, EDGE_INPUTS, LINK_INPUTS, SERVER_INPUTS, GraphEncoding
+from autosync.simulator.encoding.pooled import POOLED_INPUTS, REPLAY_POOLED, TOPOLOGY_POOLED, closed_form_coefficients
+from autosync.simulator.encoding.variables import REPLAY_VARIABLE_INPUTS, TOPOLOGY_VARIABLE_INPUTS, VARIABLE_INPUTS
 
 __all__ = [
     "BUCKET_INPUTS",

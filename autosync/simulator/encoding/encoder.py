@@ -9,14 +9,14 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
-from autosync.cost.computing import ready_fractions
-from autosync.cost.encoding.graph import GraphEncoding, graph_encoding
-from autosync.cost.encoding.places import Places, places_of
-from autosync.cost.encoding.pooled import REPLAY_POOLED, replay_pooled, shape_pooled
-from autosync.cost.encoding.shards import ShardColumns, shard_columns
-from autosync.cost.encoding.variables import VariableWeights, variable_inputs
+from autosync.cost.capacity import ready_fractions
+from autosync.cost.closed_form.tables import CostTables, cost_tables
 from autosync.cost.replay.figures import StepFigures
-from autosync.cost.tables import CostTables, cost_tables
+from autosync.simulator.encoding.graph import GraphEncoding, graph_encoding
+from autosync.simulator.encoding.places import Places, places_of
+from autosync.simulator.encoding.pooled import REPLAY_POOLED, replay_pooled, shape_pooled
+from autosync.simulator.encoding.shards import ShardColumns, shard_columns
+from autosync.simulator.encoding.variables import VariableWeights, variable_inputs
 from autosync.spec import ClusterSpec, ModelSpec, Strategy
 
 __all__ = ["Encoder"]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from autosync.cost import Replay
-from autosync.cost.encoding import BUCKET_INPUTS, EDGE_INPUTS, LINK_INPUTS, SERVER_INPUTS, Encoder, GraphEncoding
+from autosync.simulator.encoding import BUCKET_INPUTS, EDGE_INPUTS, LINK_INPUTS, SERVER_INPUTS, Encoder, GraphEncoding
 from autosync.spec import AllReduce, ClusterSpec, ParameterServer, Strategy
 from tests import cases
 from tests.space.samples import sampled

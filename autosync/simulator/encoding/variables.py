@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from autosync.cost.encoding.places import Places
-from autosync.cost.encoding.shards import WAYS, ShardColumns
 from autosync.cost.replay.figures import StepFigures
+from autosync.simulator.encoding.places import Places
+from autosync.simulator.encoding.shards import WAYS, ShardColumns
 
 __all__ = [
     "REPLAY_VARIABLE_INPUTS",

@@ -1,0 +1,187 @@
+"""What a replica computes: how much, and when in its backward pass each gradient is ready."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from autosync.cost.coefficients import ReplayCoefficients
+from autosync.spec import ClusterSpec, ModelSpec, SharedCores
+
+__all__ = ["Passes", "Resources", "core_flops", "fair_cores", "ready_fractions"]
+
+SECONDS_PER_FLOP = 1e-10
+"""Seconds a flop of the core that a profiled pass is told in flops by; any core will do once records are fitted."""
+
+
+def ready_fractions(model: ModelSpec) -> dict[str, float]:
+    """The fraction of the backward pass after which each variable's gradient is ready, from 0 to 1.
+
+    The backward pass visits the operators in reverse, each costing in proportion to its flops; a gradient is ready when
+    the last operator that reads the variable has been visited. The order of `ready_order` always holds. Without
+    operators, gradients become ready at equal intervals. A profiled model says all this itself.
+    """
+    if model.profile is not None:
+        return dict(model.profile.ready)
+    ordered = sorted(model.variables, key=lambda variable: variable.ready_order)
+    if not model.flops > 0:
+        return {variable.name: (variable.ready_order + 1) / len(ordered) for variable in ordered}
+    visited: dict[str, float] = {}
+    done = 0.0
+    for operator in reversed(model.operators):
+        done += operator.flops
+        for name in operator.variables:
+            visited[name] = min(1.0, done / model.flops)
+    fractions, latest = {}, 0.0
+    for variable in ordered:
+        latest = max(latest, visited.get(variable.name, 0.0))
+        fractions[variable.name] = latest
+    return fractions
+
+
+def core_flops(model: ModelSpec) -> float:
+    """Forward flops of one replica's step on a CPU; of a profiled model, as many as would take as long."""
+    if model.profile is None:
+        return model.flops
+    return (model.profile.forward_seconds + model.profile.backward_seconds) / 3 / SECONDS_PER_FLOP
+
+
+def fair_cores(cluster: ClusterSpec) -> npt.NDArray[np.float64]:
+    """Cores (nodes,): a node's own, or its max-min fair part of the machine it shares, if that is less.
+
+    Nodes with fewer cores than an even part leave the rest to the others (Bertsekas and Gallager, Data Networks,
+    section 6.5.2, for one resource).
+    """
+    cores = np.array([node.cores for node in cluster.nodes])
+    by_machine: dict[SharedCores, list[int]] = {}
+    for number, node in enumerate(cluster.nodes):
+        if node.shared_cores is not None:
+            by_machine.setdefault(node.shared_cores, []).append(number)
+    for machine, numbers in by_machine.items():
+        left = machine.count
+        for done, number in enumerate(sorted(numbers, key=lambda each: cores[each])):
+            cores[number] = min(cores[number], left / (len(numbers) - done))
+            left -= cores[number]
+    return cores
+
+
+@dataclass(frozen=True, eq=False)
+class Passes:
+    """One replica's forward and backward pass of a model, on a CPU by its profile if there is one."""
+
+    model: ModelSpec
+
+    @cached_property
+    def ready(self) -> Mapping[str, float]:
+        """The fraction of the backward pass after which each variable's gradient is there."""
+        return ready_fractions(self.model)
+
+    @cached_property
+    def _flops(self) -> float:
+        return self.model.flops
+
+    def core_seconds(self, coefficients: ReplayCoefficients) -> tuple[float, float]:
+        """Core-seconds of both passes on a node's cores."""
+        profile = self.model.profile
+        if profile is None:
+            forward = self._flops * coefficients.core_seconds_per_flop
+            return forward, 2 * forward
+        scale = coefficients.profile_scale
+        return profile.forward_seconds * scale, profile.backward_seconds * scale
+
+    def gpu_seconds(self, coefficients: ReplayCoefficients) -> tuple[float, float]:
+        """Seconds of both passes on a GPU."""
+        forward = self._flops * coefficients.gpu_seconds_per_flop
+        return forward, 2 * forward
+
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Resources:
+    """The column of each resource of a cluster: links, nodes' cores, servers, then shared machines' cores.
+
+    A server's column is the one thread that adds and updates there; the same work also counts for its node's cores.
+    """
+
+    cluster: ClusterSpec
+
+    @cached_property
+    def links(self) -> slice:
+        return slice(0, len(self.cluster.links))
+
+    @cached_property
+    def nodes(self) -> slice:
+        return slice(self.links.stop, self.links.stop + len(self.cluster.nodes))
+
+    @cached_property
+    def servers(self) -> slice:
+        return slice(self.nodes.stop, self.nodes.stop + len(self.cluster.server_devices))
+
+    @cached_property
+    def shared(self) -> slice:
+        return slice(self.servers.stop, self.servers.stop + len(self.machines))
+
+    @property
+    def count(self) -> int:
+        return int(self.shared.stop)
+
+    @cached_property
+    def machines(self) -> dict[SharedCores, FloatArray]:
+        """Real machines that nodes share, and which nodes do: 1 or 0 (nodes,)."""
+        shared = [node.shared_cores for node in self.cluster.nodes]
+        return {
+            machine: np.array([float(machine == each) for each in shared])
+            for machine in dict.fromkeys(shared)
+            if machine is not None
+        }
+
+    @cached_property
+    def link_column(self) -> dict[int, int]:
+        """The column of each link of the cluster, by the link's identity."""
+        return {id(link): number for number, link in enumerate(self.cluster.links)}
+
+    @cached_property
+    def node_column(self) -> dict[str, int]:
+        return {node.name: self.nodes.start + number for number, node in enumerate(self.cluster.nodes)}
+
+    @cached_property
+    def server_column(self) -> dict[str, int]:
+        return {str(each): self.servers.start + number for number, each in enumerate(self.cluster.server_devices)}
+
+    @cached_property
+    def node_of(self) -> dict[str, str]:
+        """The node of every device."""
+        return {
+            str(device): node.name for node in self.cluster.nodes for device in (*node.cpu_devices, *node.gpu_devices)
+        }
+
+    @cached_property
+    def bytes_per_second(self) -> FloatArray:
+        """Bytes a second of the links."""
+        return np.array([link.bytes_per_second for link in self.cluster.links])
+
+    @cached_property
+    def cores(self) -> FloatArray:
+        """Cores of the nodes."""
+        return np.array([node.cores for node in self.cluster.nodes])
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """What each column is, in words."""
+        links = (f"link {link.source} > {link.target}" for link in self.cluster.links)
+        nodes = (f"cores of {node.name}" for node in self.cluster.nodes)
+        servers = (f"server {device}" for device in self.cluster.server_devices)
+        shared = (f"cores of machine {machine.machine}" for machine in self.machines)
+        return (*links, *nodes, *servers, *shared)
+
+    def add_shared(self, busy: FloatArray) -> None:
+        """Fill in the shared machines' columns of `busy` (..., columns), in seconds, from the nodes' columns."""
+        core_seconds = busy[..., self.nodes] * self.cores
+        for column, (machine, nodes) in enumerate(self.machines.items(), self.shared.start):
+            busy[..., column] = core_seconds @ nodes / machine.count
