@@ -15,8 +15,9 @@ from autosync.bench.bench_error import BenchError
 from autosync.bench.ideal import foreseen
 from autosync.bench.pooled_simulator import Memory, PooledSimulator
 from autosync.cost import AnalyticSimulator, Replay, Simulator
-from autosync.rivals import OneByOneSearch, OriginalSearch, make_chooser
 from autosync.search import EvolutionOptions, EvolutionSearch, GuidedOptions, GuidedSearch, RandomSearch, Searcher
+from autosync.search.registry import make_chooser
+from autosync.search.rivals import OneByOneSearch, OriginalSearch
 from autosync.space import SearchSpace
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
 from autosync.tune.options import CLOSED_FORMS, SIMULATORS

@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
-from autosync.search.fresh import fresh_strategy
-from autosync.search.ledger import Ledger, Observation
+from autosync.search.ledger import Ledger, Observation, fresh_strategy
 from autosync.search.protocol import Proposal
 from autosync.space import SearchSpace
 from autosync.spec import RuntimeRecord, Strategy

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import random
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, final
@@ -15,7 +16,7 @@ from autosync.space import SearchSpace
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy, quoted
 from autosync.spec.fields import required
 
-__all__ = ["Ledger", "Observation"]
+__all__ = ["Ledger", "Observation", "fresh_strategy"]
 
 FORMAT = "autosync.searcher/5"
 
@@ -244,3 +245,19 @@ def _record(document: Mapping[str, Any], model: ModelSpec, clusters: Sequence[Cl
     cluster = clusters[required(document, "cluster", int, "A record in a searcher's state")]
     record = RuntimeRecord.from_json({**document, "model": model.to_json(), "cluster": cluster.to_json()})
     return replace(record, model=model, cluster=cluster)  # shared, so that digests are computed once
+
+
+TRIES = 200
+"""Draws in a row that must all have been seen for a big space to be taken as used up."""
+
+
+def fresh_strategy(ledger: Ledger, draw: Callable[[], Strategy], rng: random.Random) -> Strategy | None:
+    """The first new strategy that `draw` gives; else, in a small space, one of those left; None when there is none."""
+    left = ledger.left()
+    if left is not None and not left:
+        return None
+    for _ in range(TRIES):
+        strategy = draw()
+        if ledger.is_new(strategy):
+            return strategy
+    return rng.choice(left) if left else None

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from autosync.spec import RuntimeRecord, Strategy
 from autosync.spec.fields import known_fields, optional, required
 
-__all__ = ["Foresight", "Proposal", "Searcher", "Weighing", "ask_within"]
+__all__ = ["Foresight", "Proposal", "Searcher", "Weighing", "ask_within", "run_search"]
 
 
 @dataclass(frozen=True)
@@ -114,3 +114,30 @@ def ask_within(searcher: Searcher, trials: int) -> list[Proposal]:
     if isinstance(searcher, Weighing) and 2 * searcher.seeds_left() >= trials:
         return searcher.ask_seeds(1)
     return searcher.ask(1)
+
+
+def run_search(
+    searcher: Searcher,
+    evaluate: Callable[[Proposal], RuntimeRecord],
+    trials: int,
+    on_record: Callable[[RuntimeRecord], None] | None = None,
+) -> list[RuntimeRecord]:
+    """Time up to `trials` proposals one after the other, and return their records in order.
+
+    Fewer are timed when the space is used up; else all seeds are among them, if there are trials enough. `on_record`
+    gets each record before the searcher does, so that what it stores is never behind what the searcher knows. What was
+    pending when a search stopped comes first.
+    """
+    records: list[RuntimeRecord] = []
+    unfinished = searcher.pending()
+    while len(records) < trials:
+        proposals = unfinished[:1] or ask_within(searcher, trials - len(records))
+        del unfinished[:1]
+        if not proposals:
+            break
+        record = evaluate(proposals[0])
+        if on_record is not None:
+            on_record(record)
+        searcher.tell(record)
+        records.append(record)
+    return records

@@ -6,8 +6,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any, final
 
-from autosync.search.fresh import fresh_strategy
-from autosync.search.ledger import Ledger
+from autosync.search.ledger import Ledger, fresh_strategy
 from autosync.search.protocol import Proposal
 from autosync.space import SearchSpace
 from autosync.spec import RuntimeRecord, Strategy

@@ -17,8 +17,8 @@ from autosync.cost import Simulator
 from autosync.dataset import RecordStore
 from autosync.engine.zoo import default_space
 from autosync.errors import DatasetError, NodesLostError
-from autosync.rivals import RIVALS, make_rival
 from autosync.search import EvolutionSearch, GuidedOptions, GuidedSearch, RandomSearch, Searcher
+from autosync.search.registry import RIVALS, make_rival
 from autosync.space import SearchSpace
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy, TimingProtocol
 from autosync.tune.asked import asked

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autosync.engine.zoo import default_space, resolve_name
-from autosync.rivals import check_installed
+from autosync.search.registry import check_installed
 from autosync.tune.options import OptionsError, TuneOptions
 from autosync.tune.simulators import check_warm_start
 from search_spaces import load_space

@@ -36,17 +36,17 @@ MAY = {
         "trials",
         "autosync.dataset",
     },
-    "Optuna and scikit-learn stay with the rivals": {"autosync.rivals"},
+    "Optuna and scikit-learn stay with the rivals": {"autosync.search"},
 }
 """The rooms that a rule about a framework leaves out."""
 
 VIOLATIONS = {
     "Data flows one way through the rooms": ("autosync/spec/codec.py", "from autosync.space import space"),
-    "TensorFlow stays in the engine": ("autosync/search/loop.py", "import tensorflow"),
-    "torch stays in the simulator": ("autosync/search/loop.py", "import torch"),
+    "TensorFlow stays in the engine": ("autosync/search/protocol.py", "import tensorflow"),
+    "torch stays in the simulator": ("autosync/search/protocol.py", "import torch"),
     "matplotlib stays in the report, the simulator and the benchmarks": ("autosync/cost/bound.py", "import matplotlib"),
     "pyarrow stays in the dataset": ("autosync/layout/all_reduce/ring.py", "import pyarrow"),
-    "Ray stays in tune, train, trials and the Ray Data reader": ("autosync/search/loop.py", "import ray"),
+    "Ray stays in tune, train, trials and the Ray Data reader": ("autosync/search/protocol.py", "import ray"),
     "The report reads what is on disk, and asks no framework": ("autosync/report/svg.py", "import autosync.simulator"),
     "Optuna and scikit-learn stay with the rivals": ("autosync/cost/bound.py", "import optuna"),
     "The nouns need the standard library only": ("autosync/spec/codec.py", "import numpy"),
@@ -100,7 +100,7 @@ def test_every_room_has_its_layer() -> None:
 @pytest.mark.parametrize("name", MAY)
 def test_a_rule_about_a_framework_binds_every_other_room(name: str) -> None:
     rule = rules()[name]
-    assert set(rule["source_modules"]) == ROOMS - MAY[name]
+    assert {each for each in rule["source_modules"] if each in ROOMS} == ROOMS - MAY[name]
 
 
 def test_rules_name_only_what_exists() -> None:

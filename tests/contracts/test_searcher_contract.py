@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from autosync.baselines import BASELINES
 from autosync.cost import AnalyticSimulator
 from autosync.errors import SpecError
-from autosync.rivals import Encoding, Knobs, OneByOneSearch, OriginalOptions, OriginalSearch, PerVariable
 from autosync.search import (
     BreedingOptions,
     EvolutionSearch,
@@ -30,6 +29,7 @@ from autosync.search import (
     Weighing,
     run_search,
 )
+from autosync.search.rivals import Encoding, Knobs, OneByOneSearch, OriginalOptions, OriginalSearch, PerVariable
 from autosync.space import SearchSpace, Space
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
 from search_spaces.default import SPACE
@@ -65,13 +65,13 @@ FEW = GuidedOptions(breeding=BreedingOptions(founders=30, generations=1, childre
 
 
 def tpe(space: SearchSpace, seeds: Seeds, seed: int, encoding: Encoding) -> Searcher:
-    from autosync.rivals.tpe import TpeChooser  # its library is imported in the processes that need it
+    from autosync.search.rivals.tpe import TpeChooser
 
     return OneByOneSearch(space, seeds, seed, TpeChooser(encoding))
 
 
 def bayesian(space: SearchSpace, seeds: Seeds, seed: int, encoding: Encoding) -> Searcher:
-    from autosync.rivals.gaussian_process import GaussianProcessChooser
+    from autosync.search.rivals.gaussian_process import GaussianProcessChooser
 
     return OneByOneSearch(space, seeds, seed, GaussianProcessChooser(encoding))
 

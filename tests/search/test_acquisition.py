@@ -7,8 +7,8 @@ import random
 import numpy as np
 import pytest
 
-from autosync.search.acquisition import Pick, Pool, Residuals, best_batch, expected_improvement
-from autosync.search.decisions import DecisionCoder
+from autosync.search.guided.acquisition import Pick, Pool, Residuals, best_batch, expected_improvement
+from autosync.search.guided.decisions import DecisionCoder
 from search_spaces.default import SPACE
 from tests.cases import bert_like_model, star_cluster
 from tests.search.laws import rough_simulator, truth

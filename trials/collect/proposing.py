@@ -9,8 +9,7 @@ from typing import final
 from autosync.baselines import BASELINES, different_strategies
 from autosync.cost import AnalyticSimulator
 from autosync.search import GuidedOptions, GuidedSearch, Proposal
-from autosync.search.fresh import fresh_strategy
-from autosync.search.ledger import Ledger
+from autosync.search.ledger import Ledger, fresh_strategy
 from autosync.space import SearchSpace
 from autosync.spec import RuntimeRecord, Strategy
 from trials.collect.plan import Cell, Plan

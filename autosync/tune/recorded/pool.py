@@ -10,7 +10,7 @@ from typing import final
 
 import numpy as np
 
-from autosync.search.decisions import DecisionCoder, Decisions
+from autosync.search.guided.decisions import DecisionCoder, Decisions
 from autosync.space import SearchSpace
 from autosync.spec import Strategy
 

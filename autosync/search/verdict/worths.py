@@ -1,23 +1,35 @@
 """Counterfactuals: a winner with one of its decisions reverted, to find out what that decision is worth.
 
 The decisions are those in which the winner differs from a baseline, grouped as a person would tell them
-(`autosync.search.reversions`). Each is reverted alone; timed in turns with the winner, the ratio of the two times is
-what it is worth (`autosync.search.remeasure.speedup_interval`). Worths of several decisions do not multiply to the
+(`reversions`). Each is reverted alone; timed in turns with the winner, the ratio of the two times is
+what it is worth (`judging.speedup_interval`). Worths of several decisions do not multiply to the
 whole difference: decisions depend on each other.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
-from autosync.cost import AnalyticSimulator
-from autosync.search.reversions import Reversion, reversions
-from autosync.spec import AllReduce, ClusterSpec, ModelSpec, Strategy, Synchronizer, VariableStrategy, strategy_faults
+import numpy as np
 
-__all__ = ["Counterfactual", "counterfactuals"]
+from autosync.cost import AnalyticSimulator
+from autosync.search.verdict.judging import speedup, speedup_interval
+from autosync.search.verdict.reversions import Reversion, reversions
+from autosync.spec import (
+    AllReduce,
+    ClusterSpec,
+    ModelSpec,
+    RuntimeRecord,
+    Strategy,
+    Synchronizer,
+    VariableStrategy,
+    strategy_faults,
+)
+
+__all__ = ["Counterfactual", "Worth", "counterfactuals", "worth_of"]
 
 
 @final
@@ -95,3 +107,51 @@ def _applied(reversion: Reversion, model: ModelSpec, winner: Strategy) -> Strate
 def _bytes(reversion: Reversion, model: ModelSpec) -> float:
     names = reversion.decisions or model.by_name
     return sum(model.by_name[name].gradient_bytes for name in names)
+
+
+@final
+@dataclass(frozen=True)
+class Worth:
+    """`ratio` is the step time without the decision over the winner's, with its 95 % `interval`; over 1, it pays.
+
+    Both are None when no round has both, and `note` says why; it may also state a reservation.
+    """
+
+    counterfactual: Counterfactual
+    ratio: float | None
+    interval: tuple[float, float] | None
+    rounds: int
+    note: str = ""
+
+
+def worth_of(
+    counterfactual: Counterfactual,
+    winner: Strategy,
+    rounds: Sequence[Sequence[RuntimeRecord]],
+    generator: np.random.Generator,
+) -> Worth:
+    """The worth by the rounds in which both took a turn; see `judging` for the interval."""
+    mine, others = _steps(rounds, winner), _steps(rounds, counterfactual.strategy)
+    shared = sorted(set(mine) & set(others))
+    if not shared:
+        failed = [
+            each.reason
+            for records in rounds
+            for each in records
+            if each.reason and each.strategy.digest == counterfactual.strategy.digest
+        ]
+        return Worth(counterfactual, None, None, 0, failed[-1] if failed else "There was no time for it.")
+    slow, fast = [others[turn] for turn in shared], [mine[turn] for turn in shared]
+    note = "One round only: the interval knows the noise between steps, not between trials." if len(shared) == 1 else ""
+    interval = speedup_interval(slow, fast, generator)
+    return Worth(counterfactual, speedup(slow, fast), interval, len(shared), note)
+
+
+def _steps(rounds: Sequence[Sequence[RuntimeRecord]], strategy: Strategy) -> dict[int, tuple[float, ...]]:
+    """Step seconds of the strategy by round, for the rounds in which it came to its end."""
+    return {
+        turn: record.step_seconds
+        for turn, records in enumerate(rounds)
+        for record in records
+        if record.outcome == "ok" and record.strategy.digest == strategy.digest
+    }

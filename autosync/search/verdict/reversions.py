@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias, final
 
-from autosync.search.bucket_reversions import bucket_reversions
-from autosync.search.contrast import Contrast, named
+from autosync.search.verdict.bucket_reversions import Contrast, bucket_reversions, named
 from autosync.spec import AllReduce, ModelSpec, ParameterServer, Partition, Strategy, Synchronizer, VariableStrategy
 from autosync.words.strategy import compressor_in_words
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, final
 
 from autosync.search import Proposal
-from autosync.search.fresh import fresh_strategy
-from autosync.search.ledger import Ledger, Observation
+from autosync.search.ledger import Ledger, Observation, fresh_strategy
 from autosync.space import SearchSpace
 from autosync.spec import RuntimeRecord, Strategy
 

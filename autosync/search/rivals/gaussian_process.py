@@ -19,9 +19,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
-from autosync.rivals.encoding import Encoding, as_columns
-from autosync.rivals.one_by_one import STARTUP, Known
-from autosync.search.acquisition import expected_improvement
+from autosync.search.guided.acquisition import expected_improvement
+from autosync.search.rivals.encoding import Encoding, as_columns
+from autosync.search.rivals.one_by_one import STARTUP, Known
 from autosync.spec import Strategy
 
 __all__ = ["GaussianProcessChooser"]

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from autosync.baselines import BASELINES
-from autosync.rivals import Dimension, Encoding, Knobs, PerVariable
-from autosync.rivals.encoding import as_columns, drawn_point, neighbour
-from autosync.rivals.knob_setting import described
+from autosync.search.rivals import Dimension, Encoding, Knobs, PerVariable
+from autosync.search.rivals.encoding import as_columns, drawn_point, neighbour
+from autosync.search.rivals.knob_setting import described
 from autosync.space import EVERYTHING, Rule, SearchSpace, Space
 from autosync.spec import AllReduce, ParameterServer
 from search_spaces.bert import SPACE as BERT

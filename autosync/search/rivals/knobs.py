@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import final
 
-from autosync.rivals.encoding import Dimension, Point, drawn_point, neighbour
-from autosync.rivals.knob_setting import KINDS, Setting, described
+from autosync.search.rivals.encoding import Dimension, Point, drawn_point, neighbour
+from autosync.search.rivals.knob_setting import KINDS, Setting, described
 from autosync.space import SearchSpace
 from autosync.spec import Strategy
 

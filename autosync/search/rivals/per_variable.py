@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import final
 
-from autosync.rivals.encoding import Dimension, Point
+from autosync.search.rivals.encoding import Dimension, Point
 from autosync.space import SearchSpace
 from autosync.spec import AllReduce, ParameterServer, Partition, Strategy, Synchronizer, Variable, VariableStrategy
 

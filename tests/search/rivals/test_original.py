@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from autosync.baselines import BASELINES
-from autosync.rivals import OriginalOptions, OriginalSearch
-from autosync.rivals.independent_samples import MOST_BUCKETS, independent_sample
 from autosync.search import Proposal
+from autosync.search.rivals import OriginalOptions, OriginalSearch
+from autosync.search.rivals.independent_samples import MOST_BUCKETS, independent_sample
 from autosync.spec import AllReduce, ClusterSpec, ModelSpec, ParameterServer, RuntimeRecord, Strategy
 from search_spaces.bert import SPACE as BERT
 from search_spaces.default import SPACE

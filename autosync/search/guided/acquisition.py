@@ -27,7 +27,7 @@ import numpy.typing as npt
 from scipy.linalg import cholesky, solve_triangular
 from scipy.special import ndtr
 
-from autosync.search.decisions import DecisionCoder, Decisions
+from autosync.search.guided.decisions import DecisionCoder, Decisions
 
 __all__ = ["Pick", "Pool", "Residuals", "Uncertainty", "best_batch", "expected_improvement"]
 

@@ -8,7 +8,8 @@ import pytest
 
 from autosync.cost import AnalyticSimulator
 from autosync.errors import AutosyncError
-from autosync.rivals import RIVALS, check_installed, make_rival, making
+from autosync.search import registry as making
+from autosync.search.registry import RIVALS, check_installed, make_rival
 from autosync.tune.options import SEARCHERS
 from search_spaces.default import SPACE
 from tests.cases import mlp_model, star_cluster

@@ -26,10 +26,9 @@ import numpy as np
 import numpy.typing as npt
 
 from autosync.cost import Simulator
-from autosync.rivals.independent_samples import independent_sample
 from autosync.search import Proposal
-from autosync.search.fresh import fresh_strategy
-from autosync.search.ledger import Ledger
+from autosync.search.ledger import Ledger, fresh_strategy
+from autosync.search.rivals.independent_samples import independent_sample
 from autosync.space import SearchSpace
 from autosync.spec import AllReduce, RuntimeRecord, Strategy
 from autosync.spec.fields import required

@@ -7,11 +7,11 @@ from importlib.util import find_spec
 
 from autosync.cost import Simulator
 from autosync.errors import AutosyncError
-from autosync.rivals.knobs import Knobs
-from autosync.rivals.one_by_one import Chooser, OneByOneSearch
-from autosync.rivals.original import OriginalSearch
-from autosync.rivals.per_variable import PerVariable
 from autosync.search import Searcher
+from autosync.search.rivals.knobs import Knobs
+from autosync.search.rivals.one_by_one import Chooser, OneByOneSearch
+from autosync.search.rivals.original import OriginalSearch
+from autosync.search.rivals.per_variable import PerVariable
 from autosync.space import SearchSpace
 from autosync.spec import Strategy
 
@@ -58,9 +58,9 @@ def make_chooser(name: str, space: SearchSpace) -> Chooser:
     check_installed(name)
     encoding = Knobs(space) if name.endswith(Knobs.suffix) else PerVariable(space)
     if name.startswith("tpe"):
-        from autosync.rivals.tpe import TpeChooser
+        from autosync.search.rivals.tpe import TpeChooser
 
         return TpeChooser(encoding)
-    from autosync.rivals.gaussian_process import GaussianProcessChooser
+    from autosync.search.rivals.gaussian_process import GaussianProcessChooser
 
     return GaussianProcessChooser(encoding)

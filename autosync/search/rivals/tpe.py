@@ -16,9 +16,9 @@ import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
-from autosync.rivals.encoding import Encoding
-from autosync.rivals.one_by_one import STARTUP, Known
 from autosync.search.ledger import Observation
+from autosync.search.rivals.encoding import Encoding
+from autosync.search.rivals.one_by_one import STARTUP, Known
 from autosync.spec import Strategy
 
 __all__ = ["TpeChooser"]

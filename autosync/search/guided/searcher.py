@@ -13,15 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from autosync.cost import Simulator, with_spread
-from autosync.search.acquisition import Pool, best_batch
-from autosync.search.breeding import BreedingOptions, breed
-from autosync.search.decisions import DecisionCoder
-from autosync.search.evidence import Evidence
-from autosync.search.fresh import fresh_strategy
-from autosync.search.ledger import Ledger
-from autosync.search.outlook import Outlook
+from autosync.search.guided.acquisition import Pool, best_batch
+from autosync.search.guided.breeding import BreedingOptions, Relief, breed
+from autosync.search.guided.decisions import DecisionCoder
+from autosync.search.guided.rounds import Evidence, Outlook
+from autosync.search.ledger import Ledger, fresh_strategy
 from autosync.search.protocol import Proposal
-from autosync.search.relief import Relief
 from autosync.space import SearchSpace
 from autosync.spec import RuntimeRecord, Strategy
 from autosync.spec.fields import required

@@ -1,0 +1,1 @@
+"""Guided search: bred candidates, ranked by a simulator, timed in rounds."""

@@ -1,0 +1,23 @@
+"""Searchers that others have written about, on the same space and with the same trials: what guided search must beat.
+
+Left out: HyperOpt, whose TPE is the one here, and Nevergrad, whose strategies are evolutions like the one in `search`.
+"""
+
+from autosync.search.rivals.encoding import Dimension, Encoding, Point
+from autosync.search.rivals.knobs import Knobs
+from autosync.search.rivals.one_by_one import Chooser, Known, OneByOneSearch
+from autosync.search.rivals.original import OriginalOptions, OriginalSearch
+from autosync.search.rivals.per_variable import PerVariable
+
+__all__ = [
+    "Chooser",
+    "Dimension",
+    "Encoding",
+    "Knobs",
+    "Known",
+    "OneByOneSearch",
+    "OriginalOptions",
+    "OriginalSearch",
+    "PerVariable",
+    "Point",
+]
