@@ -23,8 +23,7 @@ from autosync.search import run_search
 from autosync.space import SearchSpace
 from autosync.spec import digest
 from autosync.tune.recorded.cells import Cell, read_cells
-from autosync.tune.recorded.pool import PoolSpace
-from autosync.tune.recorded.table import RecordedTable
+from autosync.tune.recorded.pool import PoolSpace, RecordedTable
 from trials.guard import guarded
 
 __all__ = ["FORMAT", "SEEDS_A_JOB", "Replaying", "SearchJob", "searched"]

@@ -10,8 +10,7 @@ from typing import Any, Protocol, final
 from autosync.errors import SpecError, TrialError
 from autosync.search import Proposal, Searcher, Weighing, ask_within
 from autosync.spec import RuntimeRecord, Strategy, TimingProtocol, cut
-from autosync.tune.stopping import Patience
-from autosync.tune.yardstick import best_now, best_when
+from autosync.tune.stopping import Patience, best_now, best_when
 from trials.request import TrialRequest
 
 __all__ = ["Campaign", "Keeper", "Limits", "restore"]

@@ -21,22 +21,18 @@ from autosync.search import EvolutionSearch, GuidedOptions, GuidedSearch, Random
 from autosync.search.registry import RIVALS, make_rival
 from autosync.space import SearchSpace
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy, TimingProtocol
-from autosync.tune.asked import asked
 from autosync.tune.campaign import Campaign, Limits, restore
-from autosync.tune.earlier_records import earlier_records
+from autosync.tune.curves import SearchMetrics, SearchScalars
+from autosync.tune.directory import RunDirectory, asked
 from autosync.tune.ending import command_to_go_on, finish, print_interrupted
 from autosync.tune.finals import seconds_for
-from autosync.tune.job import Job
-from autosync.tune.metrics import SearchMetrics
+from autosync.tune.job import Job, open_fleet
 from autosync.tune.options import TuneOptions
-from autosync.tune.place import open_fleet
 from autosync.tune.progress import Progress
+from autosync.tune.ray_tune import run_with_tune
 from autosync.tune.refusals import check_cheap_things
-from autosync.tune.run_directory import RunDirectory
-from autosync.tune.scalars import SearchScalars
-from autosync.tune.simulators import guide, leaves_room, make_simulator, simulator_in_words
+from autosync.tune.simulators import earlier_records, guide, leaves_room, make_simulator, simulator_in_words
 from autosync.tune.stopping import Patience
-from autosync.tune.tune_run import run_with_tune
 from search_spaces import load_space
 from trials.head_watch import watch_head
 from trials.interruption import ctrl_c_waits

@@ -10,9 +10,9 @@ from pathlib import Path
 import click
 
 from autosync.spec import ClusterSpec
+from autosync.tune.directory import RunDirectory
 from autosync.tune.options import TuneOptions
 from autosync.tune.refusals import check_cheap_things
-from autosync.tune.run_directory import RunDirectory
 from trials.cluster_file import read_cluster_file
 from trials.emulate import emulated, parse_emulation, run_inside
 from trials.emulate.requirements import check_machine

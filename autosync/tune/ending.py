@@ -8,19 +8,39 @@ from dataclasses import replace
 from pathlib import Path
 
 from autosync.errors import NodesLostError, TrialError
+from autosync.report import write_report
+from autosync.runs import csv_of, read_run
 from autosync.search import Verdict
 from autosync.spec import RuntimeRecord
-from autosync.tune.contest import hold_finals
-from autosync.tune.finals import finalists
+from autosync.tune.finals import finalists, hold_finals, measure_worths
 from autosync.tune.job import Job
+from autosync.tune.outcome import Outcome, outcome_json, outcome_table, verdict_in_words, worths_table
 from autosync.tune.progress import Standing
-from autosync.tune.report import Outcome, outcome_json, outcome_table, verdict_in_words, worths_table
-from autosync.tune.reporting import report_run
-from autosync.tune.worths import measure_worths
 from autosync.words.quantities import counted, duration, milliseconds
 from autosync.words.strategy import strategy_in_words
 
-__all__ = ["command_to_go_on", "finish", "print_interrupted"]
+__all__ = ["command_to_go_on", "finish", "print_interrupted", "report_run"]
+
+
+def report_run(job: Job) -> None:
+    """Write `report.html`, its pictures and `trials.csv`, and say where; whatever goes wrong is a sentence.
+
+    The run itself is over and kept by now: neither an error here nor another Ctrl-C may hide how it ended.
+    """
+    try:
+        run = read_run(job.directory.path, job.options.data)
+        job.directory.write_trials(csv_of(run.records))
+        page = write_report(run)
+    except KeyboardInterrupt:
+        _say(job, "The report was not finished.")
+    except Exception as error:
+        _say(job, f"The report could not be drawn ({type(error).__name__}: {error}).")
+    else:
+        job.console.print(f"Report:   {page}", soft_wrap=True)
+
+
+def _say(job: Job, what: str) -> None:
+    job.console.print(f"{what} Draw it with: python -m autosync.report {job.directory.path}", soft_wrap=True)
 
 
 def finish(job: Job, records: Sequence[RuntimeRecord], stopped_because: str) -> int:

@@ -1,17 +1,38 @@
-"""The finals: the best few and the best baselines, timed again in turns."""
+"""The finals: the best few and the best baselines, timed again in turns.
+
+Holding the finals: all finalists in turns; where these promise a gain and do not prove it, the best two again.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
-from autosync.search import interleaved
+import numpy as np
+
+from autosync.baselines.nearest import nearest_baseline
+from autosync.errors import NodesLostError, TrialError
+from autosync.runs import REVERTED
+from autosync.search import Verdict, Worth, counterfactuals, interleaved, judge, worth_of
 from autosync.spec import RuntimeRecord, Strategy, TimingProtocol
 from autosync.stats.accuracy import strategy_medians
+from autosync.tune.job import Job
+from autosync.words.quantities import counted
 from trials.request import TrialRequest
 
-__all__ = ["CANDIDATES", "again", "finalists", "remeasure", "seconds_for", "seconds_of_turn", "take_turns"]
+__all__ = [
+    "CANDIDATES",
+    "TIMES_MORE",
+    "again",
+    "finalists",
+    "hold_finals",
+    "measure_worths",
+    "remeasure",
+    "seconds_for",
+    "seconds_of_turn",
+    "take_turns",
+]
 
 CANDIDATES = 3
 
@@ -114,3 +135,85 @@ def seconds_for(trials: int, records: Sequence[RuntimeRecord], rounds: int, coun
 def seconds_of_turn(record: RuntimeRecord) -> float:
     """Seconds that a turn of a strategy takes, by its trial: a turn has half the steps."""
     return (record.setup_seconds + record.total_seconds) / 2
+
+
+Rounds = list[list[RuntimeRecord]]
+
+LOOKS = 2
+"""The most times that the finals are judged before there is a verdict."""
+
+TIMES_MORE = 2
+"""Times as many rounds as the finals that the best two take again: two turns a round, where finals have up to six."""
+
+
+def hold_finals(job: Job, chosen: Sequence[RuntimeRecord], baselines: Collection[str]) -> tuple[Rounds, Verdict]:
+    """All rounds, and the verdict: by the rounds of all finalists if these decide, else by those of the best two alone.
+
+    `chosen` are the finalists' trials, `baselines` the digests of baselines. Raises `TrialError` when no
+    trial can be run any more, or no baseline succeeded.
+    """
+    options = job.options
+    generator = np.random.default_rng(options.seed)
+    job.console.print(
+        f"Measuring the {counted(len(chosen), 'finalist')} again, {counted(options.rounds, 'time')} in turns ..."
+    )
+    rounds = remeasure(chosen, options.rounds, job.backend.run, job.append)
+    first = judge(rounds, baselines, generator, LOOKS)
+    if not first.is_promising:
+        return rounds, first
+    pair = [each for each in chosen if each.strategy in (first.candidate, first.baseline)]
+    if _is_out_of_time(job, pair, len(rounds)):
+        return rounds, _noted(first, "More rounds of these two would tell; the time budget has no room for them.")
+    count = TIMES_MORE * options.rounds
+    job.console.print(
+        f"The best found seems {first.speedup:.2f} x as fast as {first.baseline_label}, which may be noise: measuring "
+        f"these two up to {count} times more ...",
+        soft_wrap=True,
+    )
+    try:
+        more = remeasure(pair, count, job.backend.run, job.append, lambda: _is_out_of_time(job, pair, 1))
+    except TrialError as error:
+        if isinstance(error, NodesLostError) and options.on_node_loss == "shrink":
+            raise
+        return rounds, _noted(first, str(error))
+    paired = [turn for turn in more if all(each.outcome == "ok" for each in turn)]
+    if len(paired) < len(rounds):
+        return rounds + more, _noted(first, f"Of more rounds of these two only {len(paired)} came about.")
+    second = judge(paired, baselines, generator, LOOKS)
+    why = f"The first {counted(len(rounds), 'round')} had promised {first.speedup:.2f} x, and not decided."
+    return rounds + more, _noted(second, why)
+
+
+def _is_out_of_time(job: Job, pair: Sequence[RuntimeRecord], rounds: int) -> bool:
+    """Whether so many more rounds of the `pair` would end after the time budget."""
+    seconds = rounds * sum(map(seconds_of_turn, pair))
+    return job.seconds_gone + seconds > (job.options.time_budget_seconds or math.inf)
+
+
+def _noted(verdict: Verdict, sentence: str) -> Verdict:
+    return replace(verdict, note=f"{verdict.note} {sentence}".strip())
+
+
+def measure_worths(job: Job, winner: RuntimeRecord) -> list[Worth]:
+    """What those decisions of `winner`'s strategy are worth that most likely matter; none for a baseline itself.
+
+    There are as many rounds as in the finals, or fewer when the time budget ends. Raises `TrialError` when no trial can
+    be run any more.
+    """
+    model, cluster, options = job.backend.model, job.backend.cluster, job.options
+    nearest = nearest_baseline(winner.strategy, model, cluster)
+    chosen = counterfactuals(model, cluster, winner.strategy, nearest.strategy, options.counterfactuals)
+    if not chosen:
+        return []
+    job.console.print(
+        f"Reverting {len(chosen)} of the winner's decisions, each by itself, {counted(options.rounds, 'time')} ..."
+    )
+    requests = [again(winner, f"{REVERTED}nothing")]
+    requests += [again(winner, f"{REVERTED}{each.label}", each.strategy) for each in chosen]
+    seconds_a_round = len(requests) * seconds_of_turn(winner)
+    budget = options.time_budget_seconds or math.inf
+    rounds = take_turns(
+        requests, options.rounds, job.backend.run, job.append, lambda: job.seconds_gone + seconds_a_round > budget
+    )
+    generator = np.random.default_rng(options.seed)
+    return [worth_of(each, winner.strategy, rounds, generator) for each in chosen]

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import ray
 from rich.console import Console
 
 from autosync.dataset import RecordStore
-from autosync.spec import RuntimeRecord
+from autosync.errors import AutosyncError, ClusterError
+from autosync.spec import ClusterSpec, RuntimeRecord
+from autosync.tune.directory import RunDirectory
 from autosync.tune.options import TuneOptions
-from autosync.tune.run_directory import RunDirectory
-from trials.fleet import Fleet
+from trials.cluster_file import read_cluster_file
+from trials.discovery import cluster_from_ray_nodes, matched
+from trials.fleet import Fleet, FleetSettings
+from trials.opening import model_line, model_on, trials_on_ray
+from trials.seats import addresses_of, alike, groups_of, seated_like, unlike_machines
+from trials.summary import cluster_lines, model_in_words
 
-__all__ = ["Job"]
+__all__ = ["Job", "open_fleet"]
 
 
 @dataclass(frozen=True)
@@ -40,3 +48,85 @@ class Job:
 
     def save_state(self, state: dict[str, Any]) -> None:
         self.directory.write_state(state, self.seconds_gone)
+
+
+def open_fleet(options: TuneOptions, directory: RunDirectory, console: Console, shrunk: bool) -> Fleet:
+    """Workers with the model captured, on a measured cluster. Raises `ModelError` and `ClusterError`.
+
+    A run that goes on does so on the cluster as it was measured then, if the one found is like it; one that has
+    `shrunk` begins anew on the nodes that are left.
+    """
+    before = directory.read_run() if options.resume and not shrunk else None
+    groups = _groups(options, shrunk, before[1] if before else None)
+    measure = options.probe and (
+        before is None or options.reprobe or addresses_of(before[1]) != addresses_of(groups[0])
+    )
+    if before and not measure:
+        groups = [seated_like(before[1], addresses_of(group)) for group in groups]
+    workers, lanes = len(groups[0].server_devices), len(groups)
+    console.print(
+        f"Starting {workers} worker process{'es' * (workers > 1)}{f' on each of {lanes} groups of nodes' * (lanes > 1)}"
+        f" and capturing {options.model} ..."
+    )
+    wait = options.node_wait_seconds if options.on_node_loss == "wait" else 0.0
+    settings = FleetSettings(
+        trials_on_ray(groups[0], measure, options.capture_time_limit_seconds), wait, _usable(options, groups)
+    )
+    model = model_on(options.model, groups[0])
+    fleet = Fleet(model, groups, settings, lambda line: console.print(line, soft_wrap=True))
+    try:
+        if fleet.probing is not None:
+            directory.write_probe(fleet.probing)
+        if before:
+            _take_up(fleet, *before)
+        for line in _in_words(options, fleet):
+            console.print(line, soft_wrap=True)
+    except BaseException:
+        fleet.close()
+        raise
+    return fleet
+
+
+def _groups(options: TuneOptions, shrunk: bool, before: ClusterSpec | None) -> list[ClusterSpec]:
+    """The parts of the living cluster on which trials run, one or several."""
+    nodes = ray.nodes()
+    if options.cluster is not None:
+        whole = matched(read_cluster_file(options.cluster), nodes, missing_ok=shrunk)
+    else:
+        whole = cluster_from_ray_nodes(nodes, options.workers)
+    wanted = len(before.nodes) if before else options.nodes_per_trial or len(whole.nodes)
+    if before and len(whole.nodes) < wanted:
+        raise ClusterError(f"--resume needs {wanted} nodes, as the run had, but the cluster has {len(whole.nodes)}.")
+    groups = groups_of(whole, min(wanted, len(whole.nodes)) if shrunk else wanted)
+    groups = groups if options.nodes_per_trial else groups[:1]
+    if before and (different := unlike_machines(before, groups[0])):
+        raise ClusterError(f"--resume needs machines like the run's, but there are {different}; start a new run.")
+    return groups
+
+
+def _usable(options: TuneOptions, groups: list[ClusterSpec]) -> frozenset[str] | None:
+    """Addresses of nodes that may be used as spare ones: those that are stated, or those that --workers has left."""
+    if options.cluster is not None:
+        return frozenset(node.address for node in read_cluster_file(options.cluster).nodes)
+    if options.workers is not None:
+        return frozenset(address for group in groups for address in addresses_of(group))
+    return None
+
+
+def _take_up(fleet: Fleet, digest: str, stored: ClusterSpec) -> None:
+    """Go on with the cluster as the run measured it, if model and cluster are as they were."""
+    if fleet.model.digest != digest:
+        raise AutosyncError("--resume needs the same model, but it has changed since the run began; start a new run.")
+    if different := alike(stored, fleet.cluster):
+        raise ClusterError(f"--resume needs a cluster like the run's, but there are {different}; start a new run.")
+    if fleet.cluster.digest != stored.digest:  # the same but for a rate at a rounding edge
+        fleet.adopt(stored)
+
+
+def _in_words(options: TuneOptions, fleet: Fleet) -> Iterator[str]:
+    yield model_line(options.model, fleet.cluster)
+    yield from fleet.notes
+    yield model_in_words(fleet.model)
+    yield from cluster_lines(fleet.cluster)
+    if len(fleet) > 1:
+        yield f"{len(fleet)} trials run side by side, each on {len(fleet.cluster.nodes)} nodes of its own."

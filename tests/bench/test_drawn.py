@@ -18,7 +18,7 @@ from autosync.bench.ideal import drawn_times
 from autosync.bench.replaying import SearchJob, searched
 from autosync.dataset import ResultStore
 from autosync.search import Proposal
-from autosync.tune.recorded.table import RecordedTable
+from autosync.tune.recorded.pool import RecordedTable
 from tests.tune.recorded.examples import cell, write_dataset
 
 NOISY = replace(cell(), deviation=0.1)

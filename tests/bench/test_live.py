@@ -24,8 +24,8 @@ from autosync.dataset import RecordStore, ResultStore
 from autosync.search import judge
 from autosync.simulator import LearnedSimulator
 from autosync.stats.estimate import Estimate
+from autosync.tune.outcome import Outcome, outcome_json
 from autosync.tune.recorded.cells import read_cells
-from autosync.tune.report import Outcome, outcome_json
 from tests.tune.pretend import CLUSTER, MODEL
 from tests.tune.recorded.examples import write_dataset
 from tests.tune.records import found, record, seed

@@ -19,10 +19,9 @@ from autosync.dataset import RecordStore
 from autosync.runs import REVERTED, csv_of
 from autosync.search import counterfactuals, judge, worth_of
 from autosync.spec import RuntimeRecord, Strategy, TimingProtocol
-from autosync.tune.asked import asked
+from autosync.tune.directory import RunDirectory, asked
 from autosync.tune.options import TuneOptions
-from autosync.tune.report import Outcome, outcome_json
-from autosync.tune.run_directory import RunDirectory
+from autosync.tune.outcome import Outcome, outcome_json
 from search_spaces.default import SPACE
 from tests import cases
 

@@ -18,9 +18,9 @@ from autosync.search import Searcher
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy, TimingProtocol
 from autosync.tune.campaign import Campaign, Keeper, Limits
 from autosync.tune.compose import make_searcher
+from autosync.tune.directory import RunDirectory
 from autosync.tune.job import Job
 from autosync.tune.options import TuneOptions
-from autosync.tune.run_directory import RunDirectory
 from search_spaces import load_space
 from tests.cases import mlp_model, star_cluster
 from tests.trials.scripted import ScriptedStep

@@ -19,11 +19,11 @@ from autosync.baselines import BASELINES
 from autosync.cost import Informed
 from autosync.dataset import RecordStore
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
-from autosync.tune import earlier_records as earlier_records_module
-from autosync.tune.earlier_records import earlier_records
+from autosync.tune import simulators as earlier_records_module
+from autosync.tune.directory import RunDirectory
 from autosync.tune.job import Job
 from autosync.tune.remote_simulator import RemoteSimulator
-from autosync.tune.run_directory import RunDirectory
+from autosync.tune.simulators import earlier_records
 from tests import cases
 from tests.tune.pretend import CLUSTER, MODEL, PretendBackend, options
 from tests.tune.records import found, record

@@ -15,7 +15,7 @@ import pytest
 from autosync.errors import NodesLostError
 from autosync.search import Verdict
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord
-from autosync.tune.contest import TIMES_MORE, hold_finals
+from autosync.tune.finals import TIMES_MORE, hold_finals
 from tests.tune.pretend import CLUSTER, MODEL, PretendBackend, pretended_job, printed
 from tests.tune.records import found, record, seed
 from trials.request import TrialRequest

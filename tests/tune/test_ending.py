@@ -14,7 +14,7 @@ import pytest
 
 from autosync.runs import REVERTED, read_run, result_schema
 from autosync.spec import RuntimeRecord
-from autosync.tune import reporting
+from autosync.tune import ending as reporting
 from autosync.tune.campaign import Limits
 from autosync.tune.ending import finish, print_interrupted
 from autosync.tune.job import Job

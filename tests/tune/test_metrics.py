@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 import ray
 
-from autosync.tune.metrics import METRICS, SearchMetrics
+from autosync.tune.curves import METRICS, SearchMetrics
 from tests.tune.records import record
 
 EXPORTED_WITHIN_SECONDS = 60.0

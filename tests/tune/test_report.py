@@ -11,7 +11,7 @@ from rich.console import Console
 
 from autosync.search import Verdict, judge
 from autosync.spec import AllReduce, Cast, RuntimeRecord, Strategy, VariableStrategy
-from autosync.tune.report import Outcome, outcome_json, outcome_table, verdict_in_words
+from autosync.tune.outcome import Outcome, outcome_json, outcome_table, verdict_in_words
 from tests.tune.pretend import MODEL
 from tests.tune.records import found, record, seed
 

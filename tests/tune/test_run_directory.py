@@ -10,8 +10,8 @@ import pytest
 from autosync.baselines import BASELINES
 from autosync.errors import AutosyncError
 from autosync.spec import Strategy
+from autosync.tune.directory import RunDirectory
 from autosync.tune.options import OptionsError
-from autosync.tune.run_directory import RunDirectory
 from tests.tune.pretend import CLUSTER, MODEL, options
 
 

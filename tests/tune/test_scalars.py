@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tensorboardX.proto.event_pb2 import Event
 
-from autosync.tune.scalars import SCALARS, SearchScalars
+from autosync.tune.curves import SCALARS, SearchScalars
 from tests.tune.records import found, record
 
 __all__ = ["events_in", "scalars_in"]

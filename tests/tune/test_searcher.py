@@ -16,10 +16,8 @@ from ray.tune.search import Searcher
 from autosync.errors import AutosyncError, DatasetError, NodesLostError, TrialError
 from autosync.spec import RuntimeRecord
 from autosync.tune.campaign import MOST_LOST, Campaign, Limits
-from autosync.tune.run_directory import RunDirectory
-from autosync.tune.searcher import METRIC, TuneSearcher
-from autosync.tune.trainable import StrategyTrial
-from autosync.tune.tune_run import run_with_tune
+from autosync.tune.directory import RunDirectory
+from autosync.tune.ray_tune import METRIC, StrategyTrial, TuneSearcher, run_with_tune
 from tests.tune.pretend import CLUSTER, MODEL, Kept, OneLane, PretendBackend, campaign, options
 from trials.backends.base import Backend
 from trials.lanes import RunOnLane

@@ -20,8 +20,8 @@ from autosync.baselines import BASELINES, different_strategies
 from autosync.dataset import RecordStore
 from autosync.runs import result_schema
 from autosync.spec import RuntimeRecord, Strategy, strategy_faults
-from autosync.tune.contest import TIMES_MORE
-from autosync.tune.scalars import SCALARS
+from autosync.tune.curves import SCALARS
+from autosync.tune.finals import TIMES_MORE
 from tests.report.pages import seen
 from tests.tune.jobs import Job, ended
 from tests.tune.test_scalars import scalars_in

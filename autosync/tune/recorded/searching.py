@@ -13,8 +13,7 @@ from autosync.tune.compose import make_searcher
 from autosync.tune.finals import seconds_for
 from autosync.tune.options import OptionsError, TuneOptions
 from autosync.tune.recorded.cells import Cell, read_cells
-from autosync.tune.recorded.pool import PoolSpace
-from autosync.tune.recorded.table import RUN, RecordedTable
+from autosync.tune.recorded.pool import RUN, PoolSpace, RecordedTable
 from autosync.tune.stopping import Patience
 from autosync.words.quantities import counted, duration
 

@@ -12,8 +12,7 @@ from autosync.search import run_search
 from autosync.space import SearchSpace
 from autosync.tune.compose import make_searcher
 from autosync.tune.options import SEARCHERS, TuneOptions
-from autosync.tune.recorded.pool import PoolSpace
-from autosync.tune.recorded.table import RecordedTable
+from autosync.tune.recorded.pool import PoolSpace, RecordedTable
 from tests.cover import crossed
 from tests.tune.recorded.examples import cell
 

@@ -6,7 +6,7 @@ import pytest
 
 from autosync.search import Proposal
 from autosync.spec import Strategy
-from autosync.tune.recorded.table import RecordedTable
+from autosync.tune.recorded.pool import RecordedTable
 from tests.tune.recorded.examples import REPEATED, cell
 
 CELL = cell()

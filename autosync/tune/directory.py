@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from autosync.errors import AutosyncError
 from autosync.runs.documents import document_in, run_document, state_of
+from autosync.space import SearchSpace
 from autosync.spec import ClusterSpec, Strategy, quoted
 from autosync.spec.fields import every, required
 from autosync.tune.options import OptionsError, TuneOptions, flag
 
-__all__ = ["RunDirectory"]
+__all__ = ["RunDirectory", "asked"]
 
 
 @dataclass(frozen=True)
@@ -154,3 +157,22 @@ def _check_same(before: dict[str, Any], options: TuneOptions) -> None:
                 f"--resume goes on with the same options, but {flag(name)} was {quoted(before.get(name))} "
                 f"and now is {quoted(value)}."
             )
+
+
+def asked(options: TuneOptions, space: SearchSpace, arguments: Sequence[str]) -> dict[str, Any]:
+    """The command that began this process of the run, its budget and protocol, and how large the space is."""
+    return {
+        "command": shlex.join(["python", "-m", "autosync.tune", *arguments]),
+        "trials": options.trials,
+        "time_budget_seconds": options.time_budget_seconds,
+        "rounds": options.rounds,
+        "counterfactuals": options.counterfactuals,
+        "trial_time_limit_seconds": options.trial_time_limit_seconds,
+        "stop_factor": options.stop_factor,
+        "space": {
+            "name": space.name,
+            "log10_size": space.log10_size,
+            "decided_variables": space.decided_variables,
+            "effective_dimension": space.effective_dimension,
+        },
+    }
