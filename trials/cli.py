@@ -13,8 +13,8 @@ from autosync.errors import AutosyncError, SpecError
 from autosync.spec import Strategy, TimingProtocol, canonical_json, check_strategy, read_json
 from trials.capture_limit import capture_time_limit
 from trials.opening import KINDS, Choice, check_model_name, opened
-from trials.request import TrialRequest
 from trials.summary import cluster_lines, model_in_words, record_lines
+from trials.trial import TrialRequest
 
 __all__ = ["command", "main"]
 

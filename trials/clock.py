@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import platform
 import random
 import time
 from dataclasses import dataclass, field
+from importlib import metadata
 from typing import Protocol
 
-__all__ = ["Clock", "FakeClock", "WallClock"]
+__all__ = ["Clock", "Environment", "FakeClock", "WallClock"]
 
 UNIT_SECONDS = 2.0**-30
 
@@ -64,3 +67,26 @@ class FakeClock:
 
     def timestamp(self) -> float:
         return self._units * UNIT_SECONDS
+
+
+PACKAGES = ("autosync", "tensorflow", "keras", "ray", "numpy")
+
+
+@dataclass(frozen=True)
+class Environment:
+    """Facts about the process that times steps, kept in every record."""
+
+    host: str = ""
+    versions: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def here(cls) -> Environment:
+        """The environment of this process; a package that is not installed (a source checkout, say) is left out."""
+        versions = {"python": platform.python_version()}
+        for package in PACKAGES:
+            try:
+                versions[package] = metadata.version(package)
+            except metadata.PackageNotFoundError:
+                continue
+        system = f"{platform.system()} {platform.release()}"
+        return cls(f"{platform.node()} ({platform.machine()}, {os.cpu_count()} cores, {system})", versions)

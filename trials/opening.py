@@ -13,11 +13,11 @@ from autosync.engine.capture_apart import CAPTURE_SECONDS, captured_apart
 from autosync.engine.loading import load_tensorflow
 from autosync.engine.zoo import ALIASES, MODELS, build_task, parts_of_own, resolve_name
 from autosync.spec import ClusterSpec
-from trials.backends.base import Backend
-from trials.discovery import WORKERS_OF_A_SINGLE_NODE, cluster_from_ray_nodes, local_cluster
+from trials.cluster.discovery import WORKERS_OF_A_SINGLE_NODE, cluster_from_ray_nodes, local_cluster
+from trials.fleet.lanes import Backend
 
 if TYPE_CHECKING:
-    from trials.supervisor import RaySettings
+    from trials.fleet.supervisor import RaySettings
 
 __all__ = ["KINDS", "Choice", "Opened", "check_model_name", "model_line", "model_on", "opened", "trials_on_ray"]
 
@@ -73,10 +73,10 @@ def opened(choice: Choice) -> Iterator[Opened]:
 def _on_ray(choice: Choice) -> Opened:
     import ray
 
-    from trials.local_ray import RayStart, start_ray
+    from trials.workers.local_ray import RayStart, start_ray
 
     joined = start_ray(RayStart(choice.address, choice.workers, dashboard=False))
-    from trials.backends.ray_actors import Launch, RayBackend
+    from trials.fleet.on_ray import Launch, RayBackend
 
     cluster = cluster_from_ray_nodes(ray.nodes(), choice.workers)
     settings = trials_on_ray(cluster, capture_seconds=choice.capture_seconds)
@@ -86,9 +86,9 @@ def _on_ray(choice: Choice) -> Opened:
 
 def trials_on_ray(cluster: ClusterSpec, probe: bool = True, capture_seconds: float = CAPTURE_SECONDS) -> RaySettings:
     """How trials on `cluster` run on the Ray that this process has joined; its links are measured first if `probe`."""
-    from trials.backends.ray_actors import RaySettings
-    from trials.local_ray import cpus_per_worker
-    from trials.worker_set import SetSettings
+    from trials.fleet.on_ray import RaySettings
+    from trials.workers.local_ray import cpus_per_worker
+    from trials.workers.worker_set import SetSettings
 
     paths = os.getcwd(), _source()
     workers = SetSettings(cpus_per_worker(cluster), import_paths=paths, capture_seconds=capture_seconds)
@@ -108,7 +108,7 @@ def _in_this_process(choice: Choice) -> Opened:
     from autosync.engine.captured import CapturedModel
     from autosync.engine.profile import profiled
     from autosync.engine.servers import use_logical_devices
-    from trials.backends.local import LocalBackend
+    from trials.fleet.here import LocalBackend
 
     cluster = local_cluster(WORKERS_OF_A_SINGLE_NODE if choice.workers is None else choice.workers)
     use_logical_devices(len(cluster.server_devices))  # before capturing, which uses TensorFlow

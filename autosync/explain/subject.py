@@ -12,7 +12,7 @@ from autosync.errors import AutosyncError, ModelError, SpecError
 from autosync.explain.implied import ASSUMED_CORES, implied_cluster
 from autosync.explain.run_files import Run, find_run
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy, check_strategy, quoted, read_json
-from trials.cluster_file import read_cluster_file
+from trials.cluster.file import read_cluster_file
 
 __all__ = ["Sources", "Subject", "find_subject"]
 

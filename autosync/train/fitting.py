@@ -15,7 +15,7 @@ from autosync.train.running import Running
 from autosync.train.training_error import TrainingError
 
 if TYPE_CHECKING:
-    from autosync.engine.keras_state import KerasState
+    from autosync.engine.training.keras_state import KerasState
 
 __all__ = ["Fitting", "first_batch"]
 

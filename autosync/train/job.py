@@ -24,7 +24,7 @@ from autosync.train.place import Where
 from autosync.train.run_directory import RunDirectory, command_to_go_on
 from autosync.train.trainer import Trainer
 from autosync.train.training_error import TrainingError
-from trials.cluster_file import read_cluster_file
+from trials.cluster.file import read_cluster_file
 from trials.opening import check_model_name, model_line, model_on
 from trials.summary import model_in_words
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, final
 
+from autosync.engine.training.training import Runner, Training
 from autosync.spec import ClusterSpec, Strategy
 from autosync.train.training_error import TrainingError
-from trials.training import Runner, Training
 
 if TYPE_CHECKING:
     from autosync.engine.captured import CapturedModel
@@ -102,10 +102,10 @@ class OnRay:
     def __init__(self, where: Where, workers_named: int | None) -> None:
         import ray
 
-        from trials.discovery import cluster_from_ray_nodes, matched
-        from trials.local_ray import RayStart, start_ray
+        from trials.cluster.discovery import cluster_from_ray_nodes, matched
         from trials.opening import trials_on_ray
-        from trials.worker_set import WorkerSet
+        from trials.workers.local_ray import RayStart, start_ray
+        from trials.workers.worker_set import WorkerSet
 
         stated = _stated(where.cluster)
         address = where.address or (str(where.cluster) if where.cluster is not None and stated is None else None)
@@ -130,7 +130,7 @@ class OnRay:
         self.notes = tuple(notes)
 
     def open(self, captured: CapturedModel, strategy: Strategy) -> Runner:
-        from trials.ray_training import RayTraining
+        from autosync.train.on_ray import RayTraining
 
         return RayTraining(self._workers, captured.to_bytes(), strategy)
 
@@ -145,7 +145,7 @@ class OnRay:
     def _end_ray(self) -> None:
         import ray
 
-        from trials.interruption import ctrl_c_waits
+        from trials.signals import ctrl_c_waits
 
         if self._began_ray and ray.is_initialized():
             with ctrl_c_waits():
@@ -157,13 +157,13 @@ def _stated(cluster: ClusterSpec | str | os.PathLike[str] | None) -> ClusterSpec
     if cluster is None or isinstance(cluster, ClusterSpec):
         return cluster
     if not isinstance(cluster, str) or cluster.endswith((".yaml", ".yml")):
-        from trials.cluster_file import read_cluster_file
+        from trials.cluster.file import read_cluster_file
 
         return read_cluster_file(Path(cluster))
     return None
 
 
 def _one_node(workers: int | None) -> ClusterSpec:
-    from trials.discovery import WORKERS_OF_A_SINGLE_NODE, local_cluster
+    from trials.cluster.discovery import WORKERS_OF_A_SINGLE_NODE, local_cluster
 
     return local_cluster(WORKERS_OF_A_SINGLE_NODE if workers is None else workers)

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy.typing as npt
 
+from autosync.engine.training.training import Runner
 from autosync.errors import AutosyncError
 from autosync.train.batch_form import BatchForm
 from autosync.train.data import FlatReader, RayBatches, Sharded
 from autosync.train.history import History
 from autosync.train.shares import shares
 from autosync.train.training_error import TrainingError
-from trials.interruption import ctrl_c_waits
-from trials.reasons import reason_of
-from trials.training import Runner
+from trials.signals import ctrl_c_waits
+from trials.trial import reason_of
 
 if TYPE_CHECKING:
     from autosync.engine.step_state import StepState

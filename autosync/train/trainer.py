@@ -19,11 +19,11 @@ from autosync.train.measures import Measures, Objective
 from autosync.train.place import Place
 from autosync.train.running import BatchSizes, Progress, Running
 from autosync.train.training_error import TrainingError
-from trials.interruption import ctrl_c_waits
+from trials.signals import ctrl_c_waits
 
 if TYPE_CHECKING:
-    from autosync.engine.keras_state import KerasState
     from autosync.engine.task import TrainingTask
+    from autosync.engine.training.keras_state import KerasState
 
 __all__ = ["Trainer"]
 
@@ -82,7 +82,7 @@ class Trainer:
         Raises `ModelError`, `SpecError`, `ClusterError` or `TrainingError` when things do not go together.
         """
         from autosync.engine.capture import capture
-        from autosync.engine.keras_state import KerasState
+        from autosync.engine.training.keras_state import KerasState
 
         task = self._task_of(batch)
         captured = capture(task)

@@ -11,7 +11,7 @@ from autosync.errors import SpecError, TrialError
 from autosync.search import Proposal, Searcher, Weighing, ask_within
 from autosync.spec import RuntimeRecord, Strategy, TimingProtocol, cut
 from autosync.tune.stopping import Patience, best_now, best_when
-from trials.request import TrialRequest
+from trials.trial import TrialRequest
 
 __all__ = ["Campaign", "Keeper", "Limits", "restore"]
 

@@ -34,9 +34,8 @@ from autosync.tune.refusals import check_cheap_things
 from autosync.tune.simulators import earlier_records, guide, leaves_room, make_simulator, simulator_in_words
 from autosync.tune.stopping import Patience
 from search_spaces import load_space
-from trials.head_watch import watch_head
-from trials.interruption import ctrl_c_waits
-from trials.local_ray import RayStart, start_ray
+from trials.signals import ctrl_c_waits
+from trials.workers.local_ray import RayStart, start_ray, watch_head
 
 __all__ = ["idle_in_words", "make_searcher", "tune", "untimed_in_words"]
 

@@ -13,8 +13,9 @@ from autosync.spec import ClusterSpec
 from autosync.tune.directory import RunDirectory
 from autosync.tune.options import TuneOptions
 from autosync.tune.refusals import check_cheap_things
-from trials.cluster_file import read_cluster_file
-from trials.emulate import emulated, parse_emulation, run_inside
+from trials.cluster.file import read_cluster_file
+from trials.cluster.racks import parse_emulation
+from trials.emulate import emulated, run_inside
 from trials.emulate.requirements import check_machine
 
 __all__ = ["is_inside", "tune_emulated"]

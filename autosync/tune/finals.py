@@ -19,7 +19,7 @@ from autosync.spec import RuntimeRecord, Strategy, TimingProtocol
 from autosync.stats.accuracy import strategy_medians
 from autosync.tune.job import Job
 from autosync.words.quantities import counted
-from trials.request import TrialRequest
+from trials.trial import TrialRequest
 
 __all__ = [
     "CANDIDATES",

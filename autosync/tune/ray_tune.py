@@ -18,8 +18,8 @@ from autosync.spec import STATE, RuntimeRecord, parse_json, read_json
 from autosync.tune.campaign import Campaign
 from autosync.tune.directory import RunDirectory
 from autosync.tune.restored import OneWayConfig
-from trials.lanes import Lanes, RunOnLane
-from trials.request import TrialRequest
+from trials.fleet.lanes import Lanes, RunOnLane
+from trials.trial import TrialRequest
 
 __all__ = ["METRIC", "StrategyTrial", "TuneSearcher", "run_with_tune"]
 

@@ -7,9 +7,9 @@ from autosync.search.registry import check_installed
 from autosync.tune.options import OptionsError, TuneOptions
 from autosync.tune.simulators import check_warm_start
 from search_spaces import load_space
-from trials.cluster_file import read_cluster_file
-from trials.local_ray import check_workers
+from trials.cluster.file import read_cluster_file
 from trials.opening import check_model_name
+from trials.workers.local_ray import check_workers
 
 __all__ = ["check_cheap_things"]
 

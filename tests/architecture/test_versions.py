@@ -26,7 +26,7 @@ MADE_BY = {
         "autosync/baselines",
         "autosync/tune/recorded",
     ),
-    "engine": ("autosync/engine", "trials/run.py"),
+    "engine": ("autosync/engine", "trials/trial.py"),
 }
 """What has versions, and which source it follows from."""
 

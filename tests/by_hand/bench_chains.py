@@ -131,8 +131,8 @@ def _noisy() -> Any:
 
 
 def _of_reads(workers: int, wait_seconds: float) -> list[Case]:
-    from autosync.engine.feed import Feed, offered
     from autosync.engine.servers import use_logical_devices
+    from autosync.engine.training.feed import Feed, offered
 
     use_logical_devices(workers)
 

@@ -30,7 +30,8 @@ def main(model: str, link: str, cores: float, inside: bool) -> None:
     if inside:
         _compare(model)
         return
-    from trials.emulate import emulated, parse_rate, run_inside, star_of
+    from trials.cluster.racks import parse_rate, star_of
+    from trials.emulate import emulated, run_inside
 
     with emulated("concurrent", star_of(4, parse_rate(link), cores or None)) as made:
         print(f"{model}, 4 nodes of {cores or 'all'} cores at {link}, two lanes of two")
@@ -43,11 +44,11 @@ def main(model: str, link: str, cores: float, inside: bool) -> None:
 def _compare(model: str) -> None:
     import ray
 
-    from trials.discovery import cluster_from_ray_nodes
-    from trials.fleet import Fleet, FleetSettings
-    from trials.local_ray import RayStart, start_ray
+    from trials.cluster.discovery import cluster_from_ray_nodes
+    from trials.cluster.seats import groups_of
+    from trials.fleet.fleet import Fleet, FleetSettings
     from trials.opening import model_on, trials_on_ray
-    from trials.seats import groups_of
+    from trials.workers.local_ray import RayStart, start_ray
 
     start_ray(RayStart())
     groups = groups_of(cluster_from_ray_nodes(ray.nodes()), 2)
@@ -62,7 +63,7 @@ def _timed(fleet: Any) -> dict[str, dict[str, list[float]]]:
     """Median step seconds by strategy and by how it ran, one a turn."""
     from autosync.baselines import BASELINES
     from autosync.spec import TimingProtocol
-    from trials.request import TrialRequest
+    from trials.trial import TrialRequest
 
     lanes, run = (fleet.take(), fleet.take()), fleet.runner()
     assert None not in lanes, "two lanes are needed"

@@ -77,7 +77,7 @@ def _serve(address: str) -> None:
 
 def _client() -> None:
     from autosync.engine.servers import connect
-    from trials.processes import ClientProcess
+    from trials.workers.processes import ClientProcess
 
     given = json.load(sys.stdin)
     client = ClientProcess((), trials_a_connection=50)

@@ -90,8 +90,8 @@ def here(part: Path, models: str, turns: int) -> None:
     """On the head of the cluster: probe it, and time the baselines of each model."""
     import ray
 
-    from trials.discovery import cluster_from_ray_nodes
-    from trials.local_ray import RayStart, start_ray
+    from trials.cluster.discovery import cluster_from_ray_nodes
+    from trials.workers.local_ray import RayStart, start_ray
 
     start_ray(RayStart())
     cluster, found = cluster_from_ray_nodes(ray.nodes()), {}
@@ -105,9 +105,9 @@ def timed(model: str, cluster: ClusterSpec, count: int, probe: bool) -> tuple[Cl
     from autosync.baselines import BASELINES
     from autosync.search import interleaved
     from autosync.spec import TimingProtocol
-    from trials.backends.ray_actors import Launch, RayBackend
+    from trials.fleet.on_ray import Launch, RayBackend
     from trials.opening import model_on, trials_on_ray
-    from trials.request import TrialRequest
+    from trials.trial import TrialRequest
 
     backend = RayBackend(Launch(model_on(model, cluster), cluster, trials_on_ray(cluster, probe)))
     try:

@@ -14,8 +14,8 @@ import ray
 from ray.util import placement_group_table
 
 from autosync.spec import RuntimeRecord
-from trials.backends.ray_actors import RayBackend
-from trials.request import TrialRequest
+from trials.fleet.on_ray import RayBackend
+from trials.trial import TrialRequest
 
 __all__ = ["children", "interrupted", "is_alive", "kill_once_it_lives", "left_of", "places_held"]
 

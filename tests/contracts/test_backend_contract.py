@@ -26,14 +26,14 @@ from search_spaces.default import SPACE
 from tests import cases
 from tests.contracts.processes import children, interrupted, is_alive, kill_once_it_lives, left_of, places_held
 from tests.search.laws import rough_simulator
-from trials.backends.base import Backend
-from trials.backends.local import LocalBackend
-from trials.backends.ray_actors import Launch, RayBackend, RaySettings
 from trials.clock import Clock, FakeClock, WallClock
-from trials.discovery import cluster_from_ray_nodes, local_cluster
-from trials.local_ray import RayStart, cpus_per_worker, start_ray
-from trials.request import TrialRequest
-from trials.worker_set import SetSettings, WorkerSet
+from trials.cluster.discovery import cluster_from_ray_nodes, local_cluster
+from trials.fleet.here import LocalBackend
+from trials.fleet.lanes import Backend
+from trials.fleet.on_ray import Launch, RayBackend, RaySettings
+from trials.trial import TrialRequest
+from trials.workers.local_ray import RayStart, cpus_per_worker, start_ray
+from trials.workers.worker_set import SetSettings, WorkerSet
 
 WORKERS = 2
 SHORT = TimingProtocol(warmup_steps=1, timed_steps=3)

@@ -11,11 +11,11 @@ import pytest
 import tensorflow as tf
 
 from autosync.engine.capture import capture
-from autosync.engine.feed import Feed, offered
 from autosync.engine.placement import Placement
 from autosync.engine.realize import Step
 from autosync.engine.session import Session
 from autosync.engine.task import TrainingTask
+from autosync.engine.training.feed import Feed, offered
 from autosync.spec import AllReduce, Strategy, TopK, VariableStrategy
 from tests.cases import local_cluster
 from tests.contracts.parity import session_on

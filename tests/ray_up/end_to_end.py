@@ -34,7 +34,8 @@ from tests.ray_up.machines import (
     separate,
     start_as_operator,
 )
-from trials.emulate import Emulated, Host, emulated, parse_rate, star_of
+from trials.cluster.racks import parse_rate, star_of
+from trials.emulate import Emulated, Host, emulated
 
 __all__ = ["LACKING", "main"]
 

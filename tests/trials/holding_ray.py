@@ -8,7 +8,7 @@ import time
 
 import ray
 
-from trials.local_ray import RayStart, start_ray
+from trials.workers.local_ray import RayStart, start_ray
 
 
 @ray.remote(num_cpus=1)

@@ -10,8 +10,7 @@ from autosync.baselines import BASELINES
 from autosync.spec import RuntimeRecord, Strategy, TimingProtocol
 from tests import cases
 from trials.clock import Clock, FakeClock
-from trials.request import TrialRequest
-from trials.run import Stage, run_trial
+from trials.trial import Stage, TrialRequest, run_trial
 
 __all__ = ["Script", "ScriptedStep", "SlowClock", "SteppingClock", "play", "request"]
 

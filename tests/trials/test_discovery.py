@@ -10,7 +10,13 @@ import pytest
 from autosync.errors import ClusterError
 from autosync.spec import ClusterSpec, Figure, Link, Node, SharedCores
 from tests import cases
-from trials.discovery import MOST_WORKERS_A_CORE, check_room_here, cluster_from_ray_nodes, local_cluster, matched
+from trials.cluster.discovery import (
+    MOST_WORKERS_A_CORE,
+    check_room_here,
+    cluster_from_ray_nodes,
+    local_cluster,
+    matched,
+)
 
 
 def node(

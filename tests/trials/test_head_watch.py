@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 
-from trials.head_watch import answers, watch_head
+from trials.workers.local_ray import answers, watch_head
 
 
 def listener() -> socket.socket:

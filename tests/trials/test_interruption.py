@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from trials.interruption import ctrl_c_is_ignored, ctrl_c_waits
+from trials.signals import ctrl_c_is_ignored, ctrl_c_waits
 
 
 def press(times: int, reached: list[str]) -> None:

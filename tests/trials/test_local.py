@@ -14,10 +14,10 @@ from autosync.engine.capture import capture
 from autosync.engine.zoo import build_task
 from autosync.spec import ClusterSpec, RuntimeRecord, TimingProtocol
 from tests.contracts.tasks import build
-from trials.backends.local import LocalBackend
 from trials.cli import main
-from trials.discovery import local_cluster
-from trials.request import TrialRequest
+from trials.cluster.discovery import local_cluster
+from trials.fleet.here import LocalBackend
+from trials.trial import TrialRequest
 
 FAILED, REFUSED = 1, 2
 SHORT = ("--backend", "local", "--workers", 2, "--warmup", 1, "--steps", 3)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from autosync.spec import ClusterSpec
 from tests.cases import star_cluster
-from trials.mending import Seated, mending
-from trials.seats import addresses_of, seated_like
+from trials.cluster.seats import addresses_of, seated_like
+from trials.fleet.mending import Seated, mending
 
 PAIR = star_cluster(2)
 LIKE = (PAIR.nodes[0].cores, 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trials.reasons import reason_of
+from trials.trial import reason_of
 
 KILLED = """Graph execution error:
 

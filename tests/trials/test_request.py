@@ -6,7 +6,7 @@ import json
 
 from autosync.spec import TimingProtocol
 from tests.trials.scripted import request
-from trials.request import TrialRequest
+from trials.trial import TrialRequest
 
 
 def test_a_request_survives_json() -> None:

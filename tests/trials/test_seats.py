@@ -9,7 +9,7 @@ import pytest
 from autosync.errors import ClusterError
 from autosync.spec import ClusterSpec, Figure, Link, Node
 from tests.cases import star_cluster
-from trials.seats import addresses_of, alike, groups_of, machines_of, part_of, reseated, seated_like, seats
+from trials.cluster.seats import addresses_of, alike, groups_of, machines_of, part_of, reseated, seated_like, seats
 
 
 def stated(value: float) -> Figure:

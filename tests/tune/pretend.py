@@ -24,11 +24,9 @@ from autosync.tune.options import TuneOptions
 from search_spaces import load_space
 from tests.cases import mlp_model, star_cluster
 from tests.trials.scripted import ScriptedStep
-from trials.backends.base import Backend
 from trials.clock import FakeClock
-from trials.lanes import RunOnLane
-from trials.request import TrialRequest
-from trials.run import Stage, run_trial
+from trials.fleet.lanes import Backend, RunOnLane
+from trials.trial import Stage, TrialRequest, run_trial
 
 __all__ = [
     "CLUSTER",

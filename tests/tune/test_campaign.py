@@ -16,7 +16,7 @@ from autosync.tune.campaign import MOST_LOSSES, MOST_LOST, Campaign, Limits
 from autosync.tune.stopping import Patience, trials_since_better
 from search_spaces import load_space
 from tests.tune.pretend import CLUSTER, MODEL, PROTOCOL, SEEDS, Kept, PretendBackend, campaign
-from trials.request import TrialRequest
+from trials.trial import TrialRequest
 
 SEARCHERS = ("guided", "evolution", "random")
 AGAIN = len(SEEDS) + 3 * 4 + 1

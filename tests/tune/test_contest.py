@@ -18,7 +18,7 @@ from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord
 from autosync.tune.finals import TIMES_MORE, hold_finals
 from tests.tune.pretend import CLUSTER, MODEL, PretendBackend, pretended_job, printed
 from tests.tune.records import found, record, seed
-from trials.request import TrialRequest
+from trials.trial import TrialRequest
 
 ROUNDS = 4
 BASELINE, FIRST, SECOND = record("all_reduce_25mb", [0.2]), *(record(each, [0.19]) for each in found(2))

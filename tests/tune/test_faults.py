@@ -13,7 +13,8 @@ from autosync.dataset import RecordStore
 from autosync.spec import RuntimeRecord
 from tests.trials.emulate.clusters import needs_root
 from tests.tune.jobs import Job, ended
-from trials.emulate import Emulated, down, find, kill_node, parse_emulation, restart_node, set_link, up
+from trials.cluster.racks import parse_emulation
+from trials.emulate import Emulated, down, find, kill_node, restart_node, set_link, up
 
 pytestmark = needs_root
 

@@ -10,7 +10,7 @@ from autosync.spec import RuntimeRecord
 from autosync.tune.finals import CANDIDATES, again, finalists, remeasure, seconds_for, take_turns
 from tests.tune.pretend import PretendBackend
 from tests.tune.records import found, record
-from trials.request import TrialRequest
+from trials.trial import TrialRequest
 
 
 def trials() -> list[RuntimeRecord]:

@@ -17,7 +17,7 @@ from autosync.tune.compose import untimed_in_words
 from autosync.tune.stopping import Patience
 from search_spaces import load_space
 from tests.tune.pretend import CLUSTER, MODEL, PROTOCOL, Kept, PretendBackend
-from trials.request import TrialRequest
+from trials.trial import TrialRequest
 
 DIFFERENT = different_strategies(BASELINES, MODEL, CLUSTER)
 FEW = GuidedOptions(breeding=BreedingOptions(founders=30, generations=1, children=20, parents=8))

@@ -19,9 +19,8 @@ from autosync.tune.campaign import MOST_LOST, Campaign, Limits
 from autosync.tune.directory import RunDirectory
 from autosync.tune.ray_tune import METRIC, StrategyTrial, TuneSearcher, run_with_tune
 from tests.tune.pretend import CLUSTER, MODEL, Kept, OneLane, PretendBackend, campaign, options
-from trials.backends.base import Backend
-from trials.lanes import RunOnLane
-from trials.request import TrialRequest
+from trials.fleet.lanes import Backend, RunOnLane
+from trials.trial import TrialRequest
 
 
 def digests(search: Campaign) -> list[str]:

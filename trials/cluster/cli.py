@@ -10,8 +10,8 @@ import click
 
 from autosync.errors import AutosyncError
 from autosync.words.cluster import cluster_lines, route_lines
-from trials.cluster_file import ClusterFile, read_cluster_file
-from trials.resource_spec import cluster_file_text
+from trials.cluster.file import ClusterFile, read_cluster_file
+from trials.cluster.resource_spec import cluster_file_text
 
 __all__ = ["command", "main"]
 

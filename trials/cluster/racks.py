@@ -6,12 +6,15 @@ the rack's one uplink. Nodes outside of racks hang on the core.
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from autosync.spec import ClusterSpec, Figure, Link, Node
+from autosync.errors import ClusterError
+from autosync.spec import ClusterSpec, Figure, Link, Node, quoted
 
-__all__ = ["ASSUMED_UPLINK", "CORE", "Attached", "Uplink", "joined"]
+__all__ = ["ASSUMED_UPLINK", "CORE", "Attached", "Uplink", "joined", "parse_emulation", "parse_rate", "star_of"]
 
 CORE, ONLY_SWITCH = "core", "switch"
 
@@ -60,3 +63,40 @@ def joined(attached: Sequence[Attached], racks: Mapping[str, Uplink]) -> Cluster
     for rack in used:
         links += racks[rack].links(rack, top)
     return ClusterSpec(nodes, tuple(links), (*used, top))
+
+
+def parse_rate(text: str) -> float:
+    """Gbit/s of a rate such as `200mbit` or `1.5gbit`. Raises `ClusterError`."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)(mbit|gbit)", text)
+    if not found or not float(found[1]) > 0:
+        raise ClusterError(
+            f"A rate is written like 200mbit or 1.5gbit, in small letters and above zero, not {quoted(text)}."
+        )
+    return float(found[1]) / 1000 if found[2] == "mbit" else float(found[1])
+
+
+MOST_NODES = 250
+"""The most nodes of an emulated cluster: their addresses are 10.77.0.1 and on, in one /24."""
+
+
+def parse_emulation(text: str) -> ClusterSpec:
+    """The star that a text such as `4x200mbit` or `3x1.5gbit` names. Raises `ClusterError`."""
+    found = re.fullmatch(r"(\d{1,3})x(.+)", text)
+    if not found:
+        raise ClusterError(
+            f"An emulated cluster is written like 4x200mbit (nodes, then each link's rate), not {quoted(text)}."
+        )
+    return star_of(int(found[1]), parse_rate(found[2]))
+
+
+def star_of(count: int, rate_gbit_per_s: float, cores: float | None = None) -> ClusterSpec:
+    """`count` nodes on one switch, each link of that rate both ways.
+
+    A node has `cores`; without them all of the machine's, which the nodes then share. Raises `ClusterError`.
+    """
+    if not 1 <= count <= MOST_NODES:
+        raise ClusterError(f"An emulated cluster has 1 to {MOST_NODES} nodes, not {count}.")
+    each = float(cores or os.cpu_count() or 1)
+    uplink = replace(ASSUMED_UPLINK, up=Figure(rate_gbit_per_s, "stated"), down=Figure(rate_gbit_per_s, "stated"))
+    nodes = [Node(f"node{index}", f"10.77.0.{index + 1}", each) for index in range(count)]
+    return joined([Attached(node, uplink) for node in nodes], {})

@@ -11,12 +11,12 @@ from autosync.engine.zoo import default_space
 from autosync.errors import TrialError
 from autosync.spec import RuntimeRecord
 from search_spaces import load_space
-from trials.backends.base import Backend
 from trials.collect.conditions import ENGINE, Conditions
 from trials.collect.plan import Cell, Plan
 from trials.collect.proposing import Proposer
 from trials.collect.schedule import Slot
-from trials.request import TrialRequest
+from trials.fleet.lanes import Backend
+from trials.trial import TrialRequest
 
 __all__ = ["Block"]
 

@@ -13,8 +13,8 @@ from autosync.errors import AutosyncError
 from autosync.spec import ClusterSpec, TimingProtocol, listed, quoted
 from autosync.spec.fields import first_repeated
 from trials.cluster.checked_yaml import read_checked
-from trials.cluster_file import read_cluster_file
-from trials.emulate import parse_emulation
+from trials.cluster.file import read_cluster_file
+from trials.cluster.racks import parse_emulation
 
 __all__ = ["Cell", "Plan", "cell_of", "chosen", "cluster_of", "read_plan"]
 

@@ -18,7 +18,8 @@ from ray.exceptions import RayError, RayTaskError
 from autosync.dataset import RecordStore
 from autosync.errors import AutosyncError, ClusterError, DatasetError, NodesLostError
 from autosync.spec import RuntimeRecord
-from trials.backends.ray_actors import Launch, RayBackend
+from trials.cluster.discovery import cluster_from_ray_nodes
+from trials.cluster.seats import addresses_of, seated_like, unlike_machines
 from trials.collect.block import Block
 from trials.collect.conditions import Conditions, engine_digest
 from trials.collect.done import Done
@@ -27,11 +28,10 @@ from trials.collect.folder import Folder
 from trials.collect.plan import Cell, read_plan
 from trials.collect.quiet import wait_until_quiet
 from trials.collect.schedule import slots_until
-from trials.discovery import cluster_from_ray_nodes
-from trials.local_ray import RayStart, start_ray
+from trials.fleet.on_ray import Launch, RayBackend
 from trials.opening import model_on, trials_on_ray
-from trials.reasons import reason_of
-from trials.seats import addresses_of, seated_like, unlike_machines
+from trials.trial import reason_of
+from trials.workers.local_ray import RayStart, start_ray
 
 __all__ = ["main"]
 

@@ -11,8 +11,6 @@ kernels lack netem. Needs Linux, root, and the commands `ip` and `tc`.
 from trials.emulate.faults import add_node, kill_node, restart_node, set_link
 from trials.emulate.hosts import Host, run_inside, start_inside
 from trials.emulate.lifecycle import Emulated, down, emulated, find, up
-from trials.emulate.topology import parse_emulation, star_of
-from trials.rates import parse_rate
 
 __all__ = [
     "Emulated",
@@ -22,12 +20,9 @@ __all__ = [
     "emulated",
     "find",
     "kill_node",
-    "parse_emulation",
-    "parse_rate",
     "restart_node",
     "run_inside",
     "set_link",
-    "star_of",
     "start_inside",
     "up",
 ]

@@ -9,15 +9,14 @@ import click
 
 from autosync.errors import AutosyncError, ClusterError
 from autosync.spec import ClusterSpec
+from trials.cluster.racks import parse_rate, star_of
 from trials.emulate import faults
 from trials.emulate.hosts import run_inside
 from trials.emulate.lifecycle import Emulated, down, find, up
 from trials.emulate.requirements import check_machine, check_outside
 from trials.emulate.state import names_there_are
 from trials.emulate.status import status_lines
-from trials.emulate.topology import star_of
 from trials.guard import guarded
-from trials.rates import parse_rate
 
 __all__ = ["command", "main"]
 
@@ -141,7 +140,7 @@ def add_command(name: str) -> None:
 
 
 def _described(file: Path) -> ClusterSpec:
-    from trials.cluster_file import read_cluster_file
+    from trials.cluster.file import read_cluster_file
 
     return read_cluster_file(file)
 

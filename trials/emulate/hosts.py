@@ -17,7 +17,7 @@ from trials.emulate import namespaces
 from trials.emulate.network import NETNS
 from trials.emulate.processes import Process, remember_to_reap
 from trials.emulate.quota import join
-from trials.emulate.signals import signals_go_to
+from trials.signals import signals_go_to
 
 __all__ = ["HEAD_PORT", "Host", "environment", "run_inside", "start_host", "start_inside"]
 

@@ -20,11 +20,10 @@ from trials.emulate.quota import make_quota, quota_group, remove_quota
 from trials.emulate.ray_nodes import DASHBOARD_PORT, join_rays, start_head
 from trials.emulate.relay import start_relay
 from trials.emulate.requirements import check_machine, check_outside
-from trials.emulate.signals import ending_unwinds
 from trials.emulate.state import State, folder_of, locked, read_state, remove_folder, write_state
 from trials.emulate.wiring import Wiring
 from trials.guard import guarded
-from trials.interruption import ctrl_c_waits
+from trials.signals import ctrl_c_waits, ending_unwinds
 
 __all__ = ["Emulated", "down", "emulated", "find", "of_state", "quota_of", "rack_of", "up"]
 

@@ -16,9 +16,15 @@ from typing import Any
 import trials
 from autosync.errors import ClusterError
 from autosync.spec import Node
+from trials.cluster.told import (
+    CORES_LABEL,
+    CORES_RESOURCE,
+    MACHINE_CORES_LABEL,
+    MACHINE_LABEL,
+    RACK_LABEL,
+    RAY_SETTINGS,
+)
 from trials.emulate.hosts import HEAD_PORT, Host, start_inside
-from trials.labels import CORES_LABEL, CORES_RESOURCE, MACHINE_CORES_LABEL, MACHINE_LABEL, RACK_LABEL
-from trials.ray_settings import RAY_SETTINGS
 
 __all__ = ["CORES_LABEL", "DASHBOARD_PORT", "join_rays", "ray_nodes_of", "start_arguments", "start_head"]
 

@@ -16,7 +16,7 @@ from autosync.search.guided.decisions import DecisionCoder, Decisions
 from autosync.space import SearchSpace
 from autosync.spec import RuntimeRecord, Strategy
 from autosync.tune.recorded.cells import Cell
-from trials.request import TrialRequest
+from trials.trial import TrialRequest
 
 __all__ = ["RUN", "PoolSpace", "RecordedTable"]
 

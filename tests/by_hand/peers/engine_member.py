@@ -14,7 +14,7 @@ from typing import Any, final
 from autosync.spec import ClusterSpec, Strategy
 from tests.by_hand.peers.answering import Question, answer, own_bytes, timed_steps
 from tests.by_hand.peers.tasks import task_of
-from trials.reasons import reason_of
+from trials.trial import reason_of
 
 
 @final
@@ -52,7 +52,7 @@ class Client:
         """Be the whole cluster: `workers` logical devices of this process."""
         from autosync.engine.placement import Placement
         from autosync.engine.servers import use_logical_devices
-        from trials.discovery import local_cluster
+        from trials.cluster.discovery import local_cluster
 
         use_logical_devices(question["workers"])
         self._cluster = local_cluster(question["workers"])

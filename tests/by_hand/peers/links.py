@@ -10,8 +10,9 @@ from pathlib import Path
 
 from autosync.spec import ClusterSpec, Figure
 from tests.by_hand.peers.crew import Crew
-from trials.cluster_file import read_cluster_file
-from trials.emulate import Host, parse_emulation, star_of
+from trials.cluster.file import read_cluster_file
+from trials.cluster.racks import parse_emulation, star_of
+from trials.emulate import Host
 
 __all__ = ["busiest_bytes", "carried", "cluster_of", "ring_goodput", "star"]
 

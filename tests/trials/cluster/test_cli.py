@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from trials.cluster.cli import main
-from trials.cluster_file import read_cluster_file
+from trials.cluster.file import read_cluster_file
 
 TOPOLOGIES = Path(__file__).parents[3] / "topologies"
 REFUSED = 2

@@ -9,7 +9,7 @@ import pytest
 
 from autosync.errors import ClusterError
 from autosync.spec import ClusterSpec, Figure
-from trials.cluster_file import read_cluster_file
+from trials.cluster.file import read_cluster_file
 from trials.emulate.wiring import Wiring
 
 TOPOLOGIES = sorted((Path(__file__).parents[3] / "topologies").glob("*.yaml"))

@@ -11,8 +11,7 @@ from tests.cases import mlp_model, star_cluster
 from tests.trials.scripted import ScriptedStep
 from trials.clock import FakeClock
 from trials.collect.plan import Cell, Plan
-from trials.request import TrialRequest
-from trials.run import Stage, run_trial
+from trials.trial import Stage, TrialRequest, run_trial
 
 __all__ = ["CELL", "PretendBackend", "plan"]
 

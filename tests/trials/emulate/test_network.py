@@ -15,6 +15,7 @@ import pytest
 
 from autosync.errors import ClusterError
 from tests.trials.emulate.clusters import needs_root, remains, two_racks
+from trials.cluster.racks import star_of
 from trials.emulate import (
     Host,
     add_node,
@@ -25,7 +26,6 @@ from trials.emulate import (
     restart_node,
     run_inside,
     set_link,
-    star_of,
     start_inside,
     up,
 )

@@ -15,7 +15,8 @@ import pytest
 
 from autosync.errors import ClusterError
 from tests.trials.emulate.clusters import needs_root, remains, two_racks
-from trials.emulate import Emulated, add_node, down, find, kill_node, restart_node, star_of, start_inside, up
+from trials.cluster.racks import star_of
+from trials.emulate import Emulated, add_node, down, find, kill_node, restart_node, start_inside, up
 from trials.emulate.ray_nodes import ray_nodes_of, start_arguments
 from trials.emulate.status import status_lines
 

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from autosync.errors import ClusterError
-from trials.emulate import parse_emulation, parse_rate, star_of
+from trials.cluster.racks import parse_emulation, parse_rate, star_of
 
 
 def test_a_text_names_a_star_of_stated_rates() -> None:

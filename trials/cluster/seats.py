@@ -8,7 +8,7 @@ from typing import Any
 
 from autosync.errors import ClusterError
 from autosync.spec import ClusterSpec, Node, SharedCores
-from trials.labels import CORES_LABEL, CORES_RESOURCE, MACHINE_CORES_LABEL, MACHINE_LABEL
+from trials.cluster.told import CORES_LABEL, CORES_RESOURCE, MACHINE_CORES_LABEL, MACHINE_LABEL
 
 __all__ = [
     "Machine",

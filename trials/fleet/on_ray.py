@@ -15,8 +15,8 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from autosync.errors import AutosyncError, TrialError
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord
-from trials.request import TrialRequest
-from trials.supervisor import RaySettings, Supervisor
+from trials.fleet.supervisor import RaySettings, Supervisor
+from trials.trial import TrialRequest
 
 __all__ = ["Launch", "RayBackend", "RaySettings", "RunByName"]
 

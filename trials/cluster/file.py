@@ -24,8 +24,7 @@ from autosync.errors import ClusterError, SpecError
 from autosync.spec import MOST_DEVICES, MOST_NODES, ClusterSpec, Figure, Node, listed, quoted
 from autosync.spec.fields import first_repeated
 from trials.cluster.checked_yaml import read_checked
-from trials.cluster.racks import ASSUMED_UPLINK, CORE, Attached, Uplink, joined
-from trials.rates import parse_rate
+from trials.cluster.racks import ASSUMED_UPLINK, CORE, Attached, Uplink, joined, parse_rate
 
 __all__ = ["ClusterFile", "NodeEntry", "RackEntry", "read_cluster_file"]
 

@@ -9,12 +9,12 @@ import numpy.typing as npt
 import ray
 from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError
 
+from autosync.engine.training.feeding import Reader, Spec
 from autosync.errors import AutosyncError, ClusterError
 from autosync.spec import Device, Strategy
-from trials.feeding import Reader, Spec
-from trials.reasons import reason_of
-from trials.seats import addresses_of, machines_of
-from trials.worker_set import WorkerDiedError, WorkerSet
+from trials.cluster.seats import addresses_of, machines_of
+from trials.trial import reason_of
+from trials.workers.worker_set import WorkerDiedError, WorkerSet
 
 if TYPE_CHECKING:
     from autosync.engine.step_state import StepState
@@ -27,7 +27,7 @@ LOOK_SECONDS = 2.0
 
 @final
 class RayTraining:
-    """A `trials.training.Runner` on a set of workers, which it ends when it is closed.
+    """A `autosync.engine.training.training.Runner` on a set of workers, which it ends when it is closed.
 
     What a step fails with is a `ClusterError` that names the process or node that is gone, if one is.
     """

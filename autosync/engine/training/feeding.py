@@ -71,7 +71,7 @@ class Offer:
     """
 
     def __init__(self, read: Reader, shard: int, shards: int) -> None:
-        from autosync.engine.feed import offered
+        from autosync.engine.training.feed import offered
 
         self._where = f"Shard {shard} of {shards}"
         self._batches = ReadAhead(lambda: read(shard, shards))

@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import final
 
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord
-from trials.clock import Clock, WallClock
-from trials.environment import Environment
-from trials.request import TrialRequest
-from trials.run import Realizer, Stage, run_trial
+from trials.clock import Clock, Environment, WallClock
+from trials.trial import Realizer, Stage, TrialRequest, run_trial
 
 __all__ = ["LocalBackend"]
 

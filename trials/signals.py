@@ -1,4 +1,4 @@
-"""Signals that would end this process: passed on to another, or unwinding what has been made."""
+"""Ctrl-C, put off to a better moment."""
 
 from __future__ import annotations
 
@@ -8,7 +8,50 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 
-__all__ = ["ending_unwinds", "signals_go_to"]
+__all__ = ["ctrl_c_is_ignored", "ctrl_c_waits", "ending_unwinds", "signals_go_to"]
+
+
+@contextmanager
+def ctrl_c_is_ignored() -> Iterator[None]:
+    """In the block no Ctrl-C takes effect, and none ever does in processes that are started in it.
+
+    A terminal sends Ctrl-C to all of them alike. Ray's would die one by one before they can be ended in order, and
+    some would stay.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # Python lets the main thread alone decide on signals
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def ctrl_c_waits() -> Iterator[None]:
+    """Ctrl-C takes effect at the end of the block, and a second one at once.
+
+    For blocks of a few seconds that leave processes behind when they are cut off, such as shutting Ray down.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    pressed = False
+
+    def note(_number: int, _frame: FrameType | None) -> None:
+        nonlocal pressed
+        if pressed:
+            raise KeyboardInterrupt
+        pressed = True
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if pressed:
+        raise KeyboardInterrupt
 
 
 @contextmanager

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Protocol, final
 
 import numpy.typing as npt
 
+from autosync.engine.training.feeding import Offer, Reader, Spec
 from autosync.spec import Strategy
-from trials.feeding import Offer, Reader, Spec
 
 if TYPE_CHECKING:
     from autosync.engine.session import Session
@@ -88,7 +88,7 @@ class Training:
 
     def feed_from(self, tokens: Sequence[str], specs: Sequence[Spec]) -> None:
         """Take replica r's batches from what its process offers under `tokens[r]`."""
-        from autosync.engine.feed import Feed
+        from autosync.engine.training.feed import Feed
 
         self._feed = Feed(self._devices, tokens, specs)
 

@@ -11,8 +11,8 @@ from typing import Any
 from autosync.errors import ClusterError
 from autosync.spec import ClusterSpec, Node
 from trials.cluster.racks import ASSUMED_UPLINK, CORE, Attached, joined
-from trials.labels import RACK_LABEL
-from trials.seats import machines_of, part_of, shared_cores_of
+from trials.cluster.seats import machines_of, part_of, shared_cores_of
+from trials.cluster.told import RACK_LABEL
 
 __all__ = ["check_room_here", "cluster_from_ray_nodes", "local_cluster", "matched"]
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import threading
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,14 +16,13 @@ import ray
 
 from autosync.errors import ClusterError
 from autosync.spec import ClusterSpec
-from trials.discovery import WORKERS_OF_A_SINGLE_NODE, check_room_here
+from trials.cluster.discovery import WORKERS_OF_A_SINGLE_NODE, check_room_here
+from trials.cluster.told import CORES_RESOURCE, RAY_SETTINGS
 from trials.guard import guard_of_this_process
-from trials.interruption import ctrl_c_is_ignored
-from trials.labels import CORES_RESOURCE
-from trials.ray_settings import RAY_SETTINGS
-from trials.reasons import reason_of
+from trials.signals import ctrl_c_is_ignored
+from trials.trial import reason_of
 
-__all__ = ["RayStart", "check_workers", "cpus_per_worker", "start_ray"]
+__all__ = ["RayStart", "answers", "check_workers", "cpus_per_worker", "start_ray", "watch_head"]
 
 NOT_SHIPPED = ["/.git", "/.venv", "/data", "/runs", "**/__pycache__"]
 """The parts of a working directory that stay here, as .gitignore would say it."""
@@ -107,3 +109,38 @@ def cpus_per_worker(cluster: ClusterSpec) -> float:
     free = {str(node["NodeManagerAddress"]): node["Resources"].get("CPU", 1.0) for node in nodes if node["Alive"]}
     shares = [free.get(node.address, 1.0) / (node.workers + 1) for node in cluster.nodes]
     return min(1.0, int(min(shares) * 100) / 100) or 0.01
+
+
+LOOK_SECONDS, PATIENCE_SECONDS = 3.0, 20.0
+
+
+def answers(address: str, timeout_seconds: float = LOOK_SECONDS) -> bool:
+    """Whether somebody listens at `address`, such as 10.0.0.1:6379."""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=timeout_seconds).close()
+    except OSError:
+        return False
+    return True
+
+
+def watch_head(
+    address: str,
+    when_lost: Callable[[], None],
+    patience_seconds: float = PATIENCE_SECONDS,
+    look_seconds: float = LOOK_SECONDS,
+) -> Callable[[], None]:
+    """Call `when_lost` in a thread once the head at `address` has not answered for so long; return what ends that."""
+    over = threading.Event()
+
+    def watch() -> None:
+        answered = time.monotonic()
+        while not over.wait(look_seconds):
+            if answers(address, look_seconds):
+                answered = time.monotonic()
+            elif time.monotonic() - answered >= patience_seconds:
+                when_lost()
+                return
+
+    threading.Thread(target=watch, name="head-watch", daemon=True).start()
+    return over.set

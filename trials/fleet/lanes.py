@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Protocol
 
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord
-from trials.request import TrialRequest
+from trials.trial import TrialRequest
 
-__all__ = ["Lanes", "RunOnLane"]
+__all__ = ["Backend", "Lanes", "RunOnLane"]
 
 RunOnLane = Callable[[str, TrialRequest], RuntimeRecord]
 """A function that runs one trial on the lane of that name; it can be sent to another process."""
@@ -40,3 +40,21 @@ class Lanes(Protocol):
     def runner(self) -> RunOnLane:
         """A function that runs a trial on a lane that was taken."""
         ...
+
+
+class Backend(Protocol):
+    """Runs trials of one model on one cluster, one at a time.
+
+    `run` never raises for a strategy that fails, hangs or gives NaN: that is a record with a reason.
+    It raises `TrialError` only when no trial can be run any more. `close` ends every process it started; twice is fine.
+    """
+
+    @property
+    def model(self) -> ModelSpec: ...
+
+    @property
+    def cluster(self) -> ClusterSpec: ...
+
+    def run(self, request: TrialRequest) -> RuntimeRecord: ...
+
+    def close(self) -> None: ...

@@ -12,12 +12,11 @@ from ray.exceptions import RayTaskError
 
 from autosync.errors import AutosyncError, ClusterError, NodesLostError, TrialError
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord
-from trials.backends.ray_actors import Launch, RayBackend, RaySettings, RunByName
-from trials.lanes import RunOnLane
-from trials.mending import Seated, mending
-from trials.reasons import reason_of
-from trials.request import TrialRequest
-from trials.seats import Machine, addresses_of, alike, machines_of, seated_like
+from trials.cluster.seats import Machine, addresses_of, alike, machines_of, seated_like
+from trials.fleet.lanes import RunOnLane
+from trials.fleet.mending import Seated, mending
+from trials.fleet.on_ray import Launch, RayBackend, RaySettings, RunByName
+from trials.trial import TrialRequest, reason_of
 
 __all__ = ["Fleet", "FleetSettings"]
 

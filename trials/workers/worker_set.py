@@ -16,10 +16,10 @@ from autosync.engine.capture_apart import CAPTURE_SECONDS, too_slow
 from autosync.errors import AutosyncError, ClusterError, ModelError
 from autosync.spec import ClusterSpec
 from trials.clock import Clock
+from trials.cluster.seats import addresses_of, machines_of
 from trials.probe import Probing
-from trials.processes import ClientProcess, WorkerProcess
-from trials.reasons import reason_of
-from trials.seats import addresses_of, machines_of
+from trials.trial import reason_of
+from trials.workers.processes import ClientProcess, WorkerProcess
 
 __all__ = ["ProcessDiedError", "SetSettings", "WorkerDiedError", "WorkerSet"]
 

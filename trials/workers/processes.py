@@ -9,13 +9,11 @@ import threading
 from typing import Any, final
 
 from autosync.engine.loading import load_tensorflow
+from autosync.engine.training.feeding import Offer, Reader
+from autosync.engine.training.training import Training
 from autosync.spec import ClusterSpec, RuntimeRecord, Strategy
-from trials.clock import Clock
-from trials.environment import Environment
-from trials.feeding import Offer, Reader
-from trials.request import TrialRequest
-from trials.run import Stage, run_trial
-from trials.training import Training
+from trials.clock import Clock, Environment
+from trials.trial import Stage, TrialRequest, run_trial
 
 __all__ = ["ClientProcess", "WorkerProcess"]
 

@@ -10,13 +10,10 @@ from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError
 
 from autosync.errors import AutosyncError, ClusterError, TrialError
 from autosync.spec import ClusterSpec, ModelSpec
-from trials.clock import Clock, WallClock
-from trials.environment import Environment
-from trials.reasons import reason_of
-from trials.request import TrialRequest
-from trials.run import Stage
-from trials.seats import alike, machines_of, seated_like
-from trials.worker_set import ProcessDiedError, SetSettings, WorkerDiedError, WorkerSet
+from trials.clock import Clock, Environment, WallClock
+from trials.cluster.seats import alike, machines_of, seated_like
+from trials.trial import Stage, TrialRequest, reason_of
+from trials.workers.worker_set import ProcessDiedError, SetSettings, WorkerDiedError, WorkerSet
 
 __all__ = ["RaySettings", "Supervisor"]
 

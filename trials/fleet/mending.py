@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from autosync.spec import ClusterSpec
-from trials.seats import Machine, addresses_of, reseated, seats
+from trials.cluster.seats import Machine, addresses_of, reseated, seats
 
 __all__ = ["Mending", "Seated", "mending"]
 

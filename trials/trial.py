@@ -1,21 +1,89 @@
-"""Running one trial: build the step, warm up, time, and write down what happened."""
+"""The request for one trial: which strategy to time, how, and what is known beforehand."""
 
 from __future__ import annotations
 
 import math
+import re
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Protocol
 
-from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy, median_interval, strategy_faults
-from trials.clock import Clock
-from trials.environment import Environment
-from trials.reasons import reason_of
-from trials.request import TrialRequest
+from autosync.spec import (
+    ClusterSpec,
+    ModelSpec,
+    RuntimeRecord,
+    Strategy,
+    TimingProtocol,
+    median_interval,
+    strategy_faults,
+)
+from trials.clock import Clock, Environment
 
-__all__ = ["Realizer", "Stage", "run_trial"]
+__all__ = ["Realizer", "Stage", "TrialRequest", "reason_of", "run_trial"]
+
+
+@dataclass(frozen=True)
+class TrialRequest:
+    """One attempt to time `strategy` under `protocol`.
+
+    `best_median_seconds` is the best step time so far, against which a slow trial is stopped early (None: never stop);
+    `best_when` says after "the best" which trials that is the best of.
+    `label` says in a word where the strategy comes from; `run` names the search it belongs to.
+    """
+
+    strategy: Strategy
+    protocol: TimingProtocol = field(default_factory=TimingProtocol)
+    purpose: str = "manual"
+    label: str = "manual"
+    run: str = "manual"
+    seed: int = 0
+    best_median_seconds: float | None = None
+    best_when: str = "so far"
+    predicted_seconds: float | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        document = {each.name: getattr(self, each.name) for each in fields(self)}
+        return document | {"strategy": self.strategy.to_json(), "protocol": self.protocol.to_json()}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> TrialRequest:
+        nouns = {
+            "strategy": Strategy.from_json(document["strategy"]),
+            "protocol": TimingProtocol.from_json(document["protocol"]),
+        }
+        return cls(**(dict(document) | nouns))
+
+
+LONGEST = 300
+
+_EMPTY_TALK = re.compile(
+    r"""Graph\ execution\ error:$     # TensorFlow opens with where an error was met, which for a function
+    |Detected\ at\ node\b            # made from a graph is a name nobody gave
+    |File\ "|<stack\ traces\ unavailable>
+    |\d+\ root\ error\(s\)\ found""",
+    re.VERBOSE,
+)
+_ROOT = re.compile(r"\(\d+\) (?P<code>[A-Z_]+): +(?P<message>.*)")
+_DECORATION = re.compile(r"\{\{function_node [^}]*\}\} ?| *\[Op:[^\]]*\].*$")
+
+
+def reason_of(error: BaseException) -> str:
+    """The error's kind and what it says, in one line short enough for a table.
+
+    Of several root errors that TensorFlow lists, that is the first that is not the cancelling which follows another.
+    """
+    lines = [line.strip() for line in str(error).splitlines()]
+    telling = [line for line in lines if line and not _EMPTY_TALK.match(line)]
+    message = _first_root(telling) or (telling[0] if telling else "no message")
+    return f"{type(error).__name__}: {_DECORATION.sub('', message)[:LONGEST]}"
+
+
+def _first_root(lines: list[str]) -> str:
+    roots = [found for line in lines if (found := _ROOT.match(line))]
+    causes = [root for root in roots if root["code"] != "CANCELLED"] or roots
+    return causes[0]["message"] if causes else ""
 
 
 class RunningStep(Protocol):

@@ -1,1 +1,0 @@
-"""The back ends of trials: in this process, or on Ray actors."""

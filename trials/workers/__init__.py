@@ -1,0 +1,1 @@
+"""The processes that a trial or a training runs in."""
