@@ -104,9 +104,9 @@ def _in_this_process(choice: Choice) -> Opened:
     is_own = ":" in choice.model
     apart = captured_apart(choice.model, choice.capture_seconds, meanwhile=load_tensorflow) if is_own else b""
     load_tensorflow()
-    from autosync.engine.capture import capture
-    from autosync.engine.captured import CapturedModel
-    from autosync.engine.profile import profiled
+    from autosync.engine.capture.captured import CapturedModel
+    from autosync.engine.capture.capturing import capture
+    from autosync.engine.capture.profile import profiled
     from autosync.engine.servers import use_logical_devices
     from trials.fleet.here import LocalBackend
 

@@ -97,7 +97,7 @@ class RunningStep(Protocol):
 
 
 class Realizer(Protocol):
-    """What turns a strategy into a running step; `autosync.engine.session.Session` is one."""
+    """What turns a strategy into a running step; `autosync.engine.step.realize.Session` is one."""
 
     def realize(self, strategy: Strategy) -> RunningStep:
         """The running step, which must be closed. Raises for a strategy that cannot be run."""

@@ -81,7 +81,7 @@ def _capture(model: str, answer: Path) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     os.environ["CUDA_VISIBLE_DEVICES"] = ""  # a capture needs no GPU, and would take all of its memory
     load_tensorflow()
-    from autosync.engine.capture import capture
+    from autosync.engine.capture.capturing import capture
     from autosync.engine.zoo import build_task
 
     try:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from autosync.engine.arrays import cut, end_to_end
-from autosync.engine.optimizer import CapturedOptimizer
+from autosync.engine.capture.optimizer import CapturedOptimizer
 
 __all__ = ["AS_IT_IS", "Block", "Correction", "Optimizer", "RowGradient", "Rows", "Scalars"]
 

@@ -119,7 +119,7 @@ def _captured(name: str, strategy: Strategy, seconds: float) -> ModelSpec:
 
     What TensorFlow logs meanwhile is nothing to who asked; where tune captures, in a worker process, it is not shown.
     """
-    from autosync.engine.captured import CapturedModel
+    from autosync.engine.capture.captured import CapturedModel
     from autosync.engine.loading import load_tensorflow, quiet_log
     from autosync.engine.zoo import build_task, resolve_name
     from trials.opening import check_model_name
@@ -131,7 +131,7 @@ def _captured(name: str, strategy: Strategy, seconds: float) -> ModelSpec:
         if ":" in name:
             return CapturedModel.from_bytes(captured_apart(name, seconds)).spec
         load_tensorflow()
-        from autosync.engine.capture import capture
+        from autosync.engine.capture.capturing import capture
 
         return capture(build_task(full_name)).spec
 

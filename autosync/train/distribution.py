@@ -14,7 +14,7 @@ from autosync.train.place import Where, open_place
 from autosync.train.trainer import Trainer
 
 if TYPE_CHECKING:
-    from autosync.engine.task import TrainingTask
+    from autosync.engine.capture.task import TrainingTask
 
 __all__ = ["distribute", "distribute_task"]
 

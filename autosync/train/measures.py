@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, final
 from autosync.train.running import Running
 
 if TYPE_CHECKING:
-    from autosync.engine.metrics import TaskMetrics
+    from autosync.engine.capture.metrics import TaskMetrics
 
 __all__ = ["Measures", "Objective"]
 

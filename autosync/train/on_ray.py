@@ -17,7 +17,7 @@ from trials.trial import reason_of
 from trials.workers.worker_set import WorkerDiedError, WorkerSet
 
 if TYPE_CHECKING:
-    from autosync.engine.step_state import StepState
+    from autosync.engine.step.step_state import StepState
 
 __all__ = ["RayTraining"]
 

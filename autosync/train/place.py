@@ -13,7 +13,7 @@ from autosync.spec import ClusterSpec, Strategy
 from autosync.train.training_error import TrainingError
 
 if TYPE_CHECKING:
-    from autosync.engine.captured import CapturedModel
+    from autosync.engine.capture.captured import CapturedModel
 
 __all__ = ["InThisProcess", "OnRay", "Place", "Where", "open_place"]
 
@@ -87,7 +87,7 @@ class InThisProcess:
 
     def open(self, captured: CapturedModel, strategy: Strategy) -> Training:
         from autosync.engine.placement import Placement
-        from autosync.engine.session import Session
+        from autosync.engine.step.realize import Session
 
         return Training(Session(captured, self.cluster, Placement.in_one_process(self.cluster)), strategy)
 

@@ -22,7 +22,7 @@ from trials.signals import ctrl_c_waits
 from trials.trial import reason_of
 
 if TYPE_CHECKING:
-    from autosync.engine.step_state import StepState
+    from autosync.engine.step.step_state import StepState
 
 __all__ = ["Progress", "Running"]
 

@@ -22,7 +22,7 @@ from autosync.train.training_error import TrainingError
 from trials.signals import ctrl_c_waits
 
 if TYPE_CHECKING:
-    from autosync.engine.task import TrainingTask
+    from autosync.engine.capture.task import TrainingTask
     from autosync.engine.training.keras_state import KerasState
 
 __all__ = ["Trainer"]
@@ -81,7 +81,7 @@ class Trainer:
 
         Raises `ModelError`, `SpecError`, `ClusterError` or `TrainingError` when things do not go together.
         """
-        from autosync.engine.capture import capture
+        from autosync.engine.capture.capturing import capture
         from autosync.engine.training.keras_state import KerasState
 
         task = self._task_of(batch)

@@ -11,7 +11,7 @@ READERS = {"autosync/spec/reading.py", "autosync/yaml_text.py"}
 OWN_WORDS = {
     "autosync/tune/options.py": "the options, of which pydantic has just made JSON",
     "autosync/tune/ray_tune.py": "a request, which the searcher beside it has written",
-    "autosync/engine/captured.py": "a captured model, which another process of the program sends",
+    "autosync/engine/capture/captured.py": "a captured model, which another process of the program sends",
     "autosync/runs/result_schema.py": "a file of the package",
     "autosync/dataset/results.py": "metadata of a Parquet file, a number for each key",
     "trials/collect/card.py": "a row's versions, which are a column of records",

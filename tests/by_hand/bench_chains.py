@@ -77,10 +77,10 @@ def _cluster(workers: int) -> ClusterSpec:
 
 
 def _over_servers(part: str, model: str, addresses: Sequence[str]) -> list[Case]:
-    from autosync.engine.capture import capture
+    from autosync.engine.capture.capturing import capture
     from autosync.engine.placement import Placement
     from autosync.engine.servers import connect
-    from autosync.engine.session import Session
+    from autosync.engine.step.realize import Session
     from autosync.engine.zoo import build_task
 
     captured = capture(build_task(model) if part == "merges" else _noisy())
@@ -114,7 +114,7 @@ def _noisy() -> Any:
     import keras
     import tensorflow as tf
 
-    from autosync.engine.task import TrainingTask
+    from autosync.engine.capture.task import TrainingTask
 
     features = keras.Input(batch_shape=(EXAMPLES, WIDTH))
     each = keras.layers.Lambda(lambda x: x + tf.random.normal([EXAMPLES, WIDTH]))(features)

@@ -55,10 +55,10 @@ def _cluster(workers: int) -> ClusterSpec:
 
 def _client(what: What, addresses: list[str]) -> None:
     """Runs in a process of its own, which the servers' addresses are given to."""
-    from autosync.engine.capture import capture
+    from autosync.engine.capture.capturing import capture
     from autosync.engine.placement import Placement
     from autosync.engine.servers import connect
-    from autosync.engine.session import Session
+    from autosync.engine.step.realize import Session
     from autosync.engine.zoo import build_task
 
     captured = capture(build_task(what.model))

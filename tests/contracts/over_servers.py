@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from autosync.engine.placement import Placement
 from autosync.engine.servers import connect
-from autosync.engine.session import Session
+from autosync.engine.step.realize import Session
 from autosync.spec import Strategy
 from tests.cases import star_cluster
 from tests.contracts.compressed_training import Run, compressed_reference

@@ -11,11 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from autosync.engine.capture import capture
-from autosync.engine.captured import CapturedModel
+from autosync.engine.capture.captured import CapturedModel
+from autosync.engine.capture.capturing import capture
 from autosync.engine.placement import Placement
-from autosync.engine.realize import Step
-from autosync.engine.session import Session
+from autosync.engine.step.realize import Session, Step
 from autosync.spec import ClusterSpec
 from tests.contracts.tasks import MORE_OPTIMIZERS, OPTIMIZERS, OVER_ALL_GRADIENTS, build
 

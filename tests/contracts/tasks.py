@@ -11,7 +11,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from autosync.engine.task import TrainingTask
+from autosync.engine.capture.task import TrainingTask
 from autosync.engine.zoo.repeatable import repeatable_build
 from tests.contracts.random_tasks import random_parts
 

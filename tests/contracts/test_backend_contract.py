@@ -16,7 +16,7 @@ import ray
 import tensorflow  # noqa: F401 - loaded before tests/conftest.py splits this process' CPU into devices
 
 from autosync.baselines import BASELINES
-from autosync.engine.capture import capture
+from autosync.engine.capture.capturing import capture
 from autosync.engine.zoo import build_task
 from autosync.errors import ClusterError, ModelError, TrialError
 from autosync.search import EvolutionSearch, GuidedSearch, Proposal, Searcher, run_search

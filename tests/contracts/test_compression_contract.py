@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from autosync.engine.realize import Step
+from autosync.engine.step.realize import Step
 from autosync.engine.sync.memory import ErrorFeedback
 from autosync.spec import ClusterSpec
 from tests.cases import local_cluster, star_cluster

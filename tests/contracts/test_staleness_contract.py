@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from autosync.engine.placed import Placed
-from autosync.engine.realize import Step
-from autosync.engine.stale import StaleStep
+from autosync.engine.step.placed import Placed
+from autosync.engine.step.realize import Step
+from autosync.engine.step.stale import StaleStep
 from autosync.errors import SpecError
 from autosync.spec import ClusterSpec, ModelSpec, Strategy
 from tests.cases import local_cluster, star_cluster

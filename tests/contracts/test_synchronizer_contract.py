@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from autosync.engine import placed, replica
+from autosync.engine.step import placed, replica
 from autosync.engine.sync import whole
 from autosync.engine.sync.parameter_server import DenseServer, SparseServer
 from autosync.spec import ClusterSpec, ParameterServer, Strategy, VariableStrategy

@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from autosync.engine.placement import Placement
 from autosync.engine.servers import connect
-from autosync.engine.session import Session
+from autosync.engine.step.realize import Session
 from autosync.engine.sync.all_reduce.collective import collective_mean
 from autosync.engine.sync.member import Member
 from autosync.engine.sync.wire import PLAIN

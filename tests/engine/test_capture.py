@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from autosync.engine.capture import capture
-from autosync.engine.captured import CapturedModel
-from autosync.engine.task import TrainingTask
+from autosync.engine.capture.captured import CapturedModel
+from autosync.engine.capture.capturing import capture
+from autosync.engine.capture.task import TrainingTask
 from autosync.errors import ModelError
 from tests.contracts.parity import captured_task
 from tests.contracts.tasks import OPTIMIZERS, build

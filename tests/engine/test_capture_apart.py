@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from autosync.engine.capture import capture
+from autosync.engine.capture.capturing import capture
 from autosync.engine.capture_apart import captured_apart
 from autosync.engine.zoo import build_task
 from autosync.errors import ModelError

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from autosync.engine.capture import capture
-from autosync.engine.captured import CapturedModel
-from autosync.engine.sufficient_factors import sufficient_factors
+from autosync.engine.capture.captured import CapturedModel
+from autosync.engine.capture.capturing import capture
+from autosync.engine.capture.sufficient_factors import sufficient_factors
+from autosync.engine.capture.task import TrainingTask
 from autosync.engine.sync.exchange import FactorPair
-from autosync.engine.task import TrainingTask
 from autosync.spec import AllReduce, ParameterServer, Strategy, SufficientFactors, Synchronizer, VariableStrategy
 from tests.cases import local_cluster, star_cluster
 from tests.contracts.parity import captured_task, reference, session_on, trained_alike

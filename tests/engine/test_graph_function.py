@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from autosync.engine.graph_function import GraphFunction
-from autosync.engine.simplify import simplified
+from autosync.engine.capture.graph_function import GraphFunction, simplified
 from autosync.errors import ModelError
 
 PAIR = [tf.TensorSpec([3], tf.float32)] * 2
@@ -51,7 +50,7 @@ def test_a_table_from_outside_is_refused():
 
 
 def test_constants_that_every_worker_would_be_sent_anew_are_refused_with_their_size(monkeypatch):
-    monkeypatch.setattr("autosync.engine.graph_function.MOST_CONSTANT_BYTES", 1 << 20)
+    monkeypatch.setattr("autosync.engine.capture.graph_function.MOST_CONSTANT_BYTES", 1 << 20)
     outside = tf.zeros((1 << 17, 3))
     message = r"may take 1 MB, but they take 2 MB, the largest in the operation 'add'; make it a weight"
     with pytest.raises(ModelError, match=message):

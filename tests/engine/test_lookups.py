@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from autosync.engine.capture import capture
-from autosync.engine.task import TrainingTask
+from autosync.engine.capture.capturing import capture
+from autosync.engine.capture.task import TrainingTask
 from tests.contracts.parity import captured_task
 
 ROWS, WIDTH = 11, 3

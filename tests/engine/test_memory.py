@@ -8,10 +8,9 @@ import keras
 import numpy as np
 import pytest
 
-from autosync.engine.capture import capture
+from autosync.engine.capture.capturing import capture
 from autosync.engine.placement import Placement
-from autosync.engine.realize import Step
-from autosync.engine.session import Session
+from autosync.engine.step.realize import Session, Step
 from tests.cases import local_cluster
 from tests.contracts.parity import reference, session_on
 from tests.contracts.tasks import build

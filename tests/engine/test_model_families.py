@@ -8,9 +8,9 @@ import keras
 import numpy as np
 import pytest
 
-from autosync.engine.capture import capture
+from autosync.engine.capture.capturing import capture
 from autosync.engine.placement import Placement
-from autosync.engine.session import Session
+from autosync.engine.step.realize import Session
 from autosync.engine.zoo.own_task import OwnParts, own_task
 from autosync.engine.zoo.repeatable import repeatable_build
 from tests.cases import local_cluster

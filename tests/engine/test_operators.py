@@ -6,7 +6,7 @@ import keras
 import pytest
 import tensorflow as tf
 
-from autosync.engine.operators import coarse_operators
+from autosync.engine.capture.operators import coarse_operators
 from tests.contracts.parity import captured_task
 
 

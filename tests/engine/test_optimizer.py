@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from autosync.engine.optimizer import capture_optimizer
+from autosync.engine.capture.optimizer import capture_optimizer
 from autosync.errors import ModelError
 
 o = keras.optimizers

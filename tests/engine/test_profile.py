@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autosync.engine.profile import profile_step, profiled
+from autosync.engine.capture.profile import profile_step, profiled
 from autosync.spec import ModelSpec, canonical_json, parse_json
 from tests.contracts.parity import captured_task
 

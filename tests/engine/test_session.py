@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from autosync.engine.capture import capture
+from autosync.engine.capture.capturing import capture
+from autosync.engine.capture.task import TrainingTask
 from autosync.engine.placement import Placement
-from autosync.engine.session import Session
-from autosync.engine.task import TrainingTask
+from autosync.engine.step.realize import Session
 from autosync.errors import SpecError
 from tests.cases import local_cluster
 from tests.contracts.parity import session_on

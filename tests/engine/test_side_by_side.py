@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from autosync.engine.capture import capture
+from autosync.engine.capture.capturing import capture
+from autosync.engine.capture.task import TrainingTask
 from autosync.engine.placement import Placement
-from autosync.engine.realize import Step
-from autosync.engine.session import Session
-from autosync.engine.task import TrainingTask
+from autosync.engine.step.realize import Session, Step
 from autosync.engine.training.feed import Feed, offered
 from autosync.spec import AllReduce, Strategy, TopK, VariableStrategy
 from tests.cases import local_cluster

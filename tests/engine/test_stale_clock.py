@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from autosync.engine.stale_clock import StaleClock
+from autosync.engine.step.waiting import StaleClock
 
 WORKERS, STEPS = 4, 60
 

@@ -7,7 +7,7 @@ import gc
 import pytest
 import tensorflow as tf
 
-from autosync.engine.step_function import step_function
+from autosync.engine.step.step_function import step_function
 
 
 def test_reads_and_writes_of_a_variable_keep_their_order():

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
-from autosync.engine.realize import Step
-from autosync.engine.session import Session
+from autosync.engine.step.realize import Session, Step
 from autosync.spec import PLACED_ALGORITHMS, AllReduce, Cast, ParameterServer, Strategy, VariableStrategy
 from tests.cases import local_cluster, star_cluster
 from tests.contracts.parity import session_on

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from autosync.engine.capture import capture
+from autosync.engine.capture.capturing import capture
 from autosync.engine.zoo import build_task
 from autosync.errors import ModelError
 

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf  # loaded before tests/conftest.py splits this process' CPU into devices
 
 from autosync.baselines import BASELINES
-from autosync.engine.capture import capture
+from autosync.engine.capture.capturing import capture
 from autosync.engine.zoo import build_task
 from autosync.spec import ClusterSpec, RuntimeRecord, TimingProtocol
 from tests.contracts.tasks import build

@@ -20,10 +20,10 @@ class LocalBackend:
 
     def __init__(self, captured: bytes, cluster: ClusterSpec, clock: Clock | None = None) -> None:
         """`captured` is a model as `CapturedModel.to_bytes` wrote it. Loads TensorFlow into this process."""
-        from autosync.engine.captured import CapturedModel
+        from autosync.engine.capture.captured import CapturedModel
         from autosync.engine.placement import Placement
         from autosync.engine.servers import use_logical_devices
-        from autosync.engine.session import Session
+        from autosync.engine.step.realize import Session
 
         use_logical_devices(len(cluster.server_devices))
         session = Session(CapturedModel.from_bytes(captured), cluster, Placement.in_one_process(cluster))

@@ -79,8 +79,8 @@ class ClientProcess:
 
     def capture(self, model: str, gpus: int) -> bytes:
         """Build and capture the model called `model`, and profile a step. Raises `ModelError`."""
-        from autosync.engine.capture import capture
-        from autosync.engine.profile import profiled
+        from autosync.engine.capture.capturing import capture
+        from autosync.engine.capture.profile import profiled
         from autosync.engine.zoo import build_task
 
         captured = capture(build_task(model, gpus))
@@ -89,7 +89,7 @@ class ClientProcess:
 
     def load(self, captured: bytes) -> None:
         """Take a model that was captured before."""
-        from autosync.engine.captured import CapturedModel
+        from autosync.engine.capture.captured import CapturedModel
 
         self._captured = CapturedModel.from_bytes(captured)
 
@@ -116,7 +116,7 @@ class ClientProcess:
     def open_session(self, cluster: dict[str, Any], clock: Clock) -> None:
         """Put the model's initial values on the workers; from here on trials can run."""
         from autosync.engine.placement import Placement
-        from autosync.engine.session import Session
+        from autosync.engine.step.realize import Session
 
         spec = ClusterSpec.from_json(cluster)
         self._session = Session(self._captured, spec, Placement.on_workers(spec))
@@ -128,7 +128,7 @@ class ClientProcess:
     def open_training(self, cluster: dict[str, Any], strategy: dict[str, Any]) -> None:
         """Place the model as `strategy` says, to be trained by `train`. Raises `SpecError` when it does not fit."""
         from autosync.engine.placement import Placement
-        from autosync.engine.session import Session
+        from autosync.engine.step.realize import Session
 
         spec = ClusterSpec.from_json(cluster)
         session = Session(self._captured, spec, Placement.on_workers(spec))

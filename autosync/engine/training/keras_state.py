@@ -11,9 +11,9 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
-from autosync.engine.captured import CapturedModel
-from autosync.engine.gradient_rule import LOSS_SCALE, inner_optimizer
-from autosync.engine.step_state import StepState
+from autosync.engine.capture.captured import CapturedModel
+from autosync.engine.capture.optimizer import LOSS_SCALE, inner_optimizer
+from autosync.engine.step.step_state import StepState
 from autosync.errors import ModelError
 
 __all__ = ["KerasState"]

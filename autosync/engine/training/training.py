@@ -11,8 +11,8 @@ from autosync.engine.training.feeding import Offer, Reader, Spec
 from autosync.spec import Strategy
 
 if TYPE_CHECKING:
-    from autosync.engine.session import Session
-    from autosync.engine.step_state import StepState
+    from autosync.engine.step.realize import Session
+    from autosync.engine.step.step_state import StepState
 
 __all__ = ["Runner", "Training", "weights"]
 
@@ -100,7 +100,7 @@ class Training:
         return self.on(*self._read)
 
     def take_metrics(self) -> tuple[Array, ...]:
-        from autosync.engine.metrics import take_metrics
+        from autosync.engine.capture.metrics import take_metrics
 
         self._step.settle()
         return take_metrics(self._step.placed)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from autosync.errors import ModelError
 
 if TYPE_CHECKING:
-    from autosync.engine.task import TrainingTask
+    from autosync.engine.capture.task import TrainingTask
 
 __all__ = ["ALIASES", "MODELS", "build_task", "default_space", "parts_of_own", "resolve_name"]
 

@@ -23,7 +23,7 @@ import keras
 import keras_hub
 import tensorflow as tf
 
-from autosync.engine.task import TrainingTask
+from autosync.engine.capture.task import TrainingTask
 from autosync.engine.zoo.losses import cross_entropy
 from autosync.engine.zoo.synthetic import masked_tokens, zipf_ids
 

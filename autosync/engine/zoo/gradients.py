@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from autosync.engine.task import TrainingTask
+from autosync.engine.capture.task import TrainingTask
 
 __all__ = ["gradients"]
 

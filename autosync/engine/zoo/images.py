@@ -14,7 +14,7 @@ from typing import Any
 
 import keras
 
-from autosync.engine.task import TrainingTask
+from autosync.engine.capture.task import TrainingTask
 from autosync.engine.zoo.losses import cross_entropy
 from autosync.engine.zoo.synthetic import bright_images
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from types import FrameType
 from typing import Any
 
-from autosync.engine.metrics import TaskMetrics
-from autosync.engine.task import TrainingTask
+from autosync.engine.capture.metrics import TaskMetrics
+from autosync.engine.capture.task import TrainingTask
 from autosync.engine.zoo.example_batch import ExampleBatch
 from autosync.errors import ModelError
 

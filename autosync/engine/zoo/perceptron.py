@@ -7,7 +7,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from autosync.engine.task import TrainingTask
+from autosync.engine.capture.task import TrainingTask
 from autosync.engine.zoo.losses import cross_entropy
 
 __all__ = ["build"]

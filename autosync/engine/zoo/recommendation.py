@@ -15,7 +15,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from autosync.engine.task import TrainingTask
+from autosync.engine.capture.task import TrainingTask
 from autosync.engine.zoo.losses import binary_cross_entropy
 from autosync.engine.zoo.synthetic import scattered, skewed_ids, split_seed, zipf_ids
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from autosync.engine.task import TrainingTask
+from autosync.engine.capture.task import TrainingTask
 from autosync.engine.zoo import parts_of_own
 from autosync.engine.zoo.own_task import OwnParts, blame, own_task
 from autosync.engine.zoo.repeatable import repeatable_build

@@ -61,8 +61,8 @@ class Client:
 
     def load(self, question: Question) -> dict[str, Any]:
         """Capture a task (once) and give it a session; the model's spec, and how long each took."""
-        from autosync.engine.capture import capture
-        from autosync.engine.session import Session
+        from autosync.engine.capture.capturing import capture
+        from autosync.engine.step.realize import Session
 
         name, begin = question["task"], time.perf_counter()
         if name not in self._captured:
@@ -80,7 +80,7 @@ class Client:
 
     def passes(self, _: Question) -> float:
         """Core-seconds of one replica's forward and backward pass."""
-        from autosync.engine.profile import profile_step
+        from autosync.engine.capture.profile import profile_step
 
         profile = profile_step(self._session.captured)
         return profile.forward_seconds + profile.backward_seconds

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from autosync.engine.task import TrainingTask
+    from autosync.engine.capture.task import TrainingTask
 
 __all__ = ["dense", "sparse", "task_of"]
 
@@ -41,7 +41,7 @@ def _dense(name: str, gradient_bytes: int, variables: int) -> TrainingTask:
     import keras
     import tensorflow as tf
 
-    from autosync.engine.task import TrainingTask
+    from autosync.engine.capture.task import TrainingTask
 
     class Sums(keras.layers.Layer):  # type: ignore[misc]
         def build(self, _shape: Any) -> None:
@@ -66,7 +66,7 @@ def _sparse(name: str, rows: int, width: int, lookups: int) -> TrainingTask:
     import keras
     import tensorflow as tf
 
-    from autosync.engine.task import TrainingTask
+    from autosync.engine.capture.task import TrainingTask
 
     ids = keras.Input(batch_shape=(lookups,), dtype="int32", name="ids")
     table = keras.layers.Embedding(rows, width, embeddings_initializer="zeros", name="table")

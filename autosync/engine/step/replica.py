@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
 
-from autosync.engine.captured import CapturedModel
+from autosync.engine.capture.captured import CapturedModel
 from autosync.spec import Variable
 
 __all__ = ["CompiledModel", "Lookups", "Replica", "Results", "id_dtype"]

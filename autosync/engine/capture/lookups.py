@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from autosync.engine.graph_function import GraphFunction
+from autosync.engine.capture.graph_function import GraphFunction
 
 __all__ = ["Lookup", "compact_gradient", "find_lookups", "lookup_function"]
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, final
 
-from autosync.engine.gradient_rule import NO_RULE, GradientRule
-from autosync.engine.replica import Replica
+from autosync.engine.capture.optimizer import NO_RULE, GradientRule
 from autosync.engine.state import AS_IT_IS, Correction
+from autosync.engine.step.replica import Replica
 from autosync.engine.sync.update import Update
 
 __all__ = ["RuleState"]

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from autosync.errors import ModelError
 
 if TYPE_CHECKING:
-    from autosync.engine.placed import Placed
+    from autosync.engine.step.placed import Placed
 
 __all__ = ["TaskMetrics", "take_metrics"]
 

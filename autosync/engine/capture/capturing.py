@@ -8,15 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from autosync.engine.captured import CapturedModel
-from autosync.engine.gradient_rule import LOSS_SCALE, gradient_rule_of
-from autosync.engine.graph_function import GraphFunction
-from autosync.engine.lookups import Lookup, compact_gradient, find_lookups, lookup_function
-from autosync.engine.operators import coarse_operators
-from autosync.engine.optimizer import capture_optimizer
-from autosync.engine.simplify import simplified
-from autosync.engine.sufficient_factors import sufficient_factors
-from autosync.engine.task import TrainingTask
+from autosync.engine.capture.captured import CapturedModel
+from autosync.engine.capture.graph_function import GraphFunction, simplified
+from autosync.engine.capture.lookups import Lookup, compact_gradient, find_lookups, lookup_function
+from autosync.engine.capture.operators import coarse_operators
+from autosync.engine.capture.optimizer import LOSS_SCALE, capture_optimizer, gradient_rule_of
+from autosync.engine.capture.sufficient_factors import sufficient_factors
+from autosync.engine.capture.task import TrainingTask
 from autosync.errors import ModelError
 from autosync.spec import DTYPE_BYTES, ModelSpec, Variable
 

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from autosync.engine.correction import RuleState
-from autosync.engine.placed import Key, Placed, key_of
 from autosync.engine.state import Block, Rows
+from autosync.engine.step.correction import RuleState
+from autosync.engine.step.placed import Placed
+from autosync.engine.step.splitting import Key, key_of
 from autosync.engine.sync.parameter_server import SparseServer
 from autosync.errors import SpecError
 from autosync.layout.shards import Shard

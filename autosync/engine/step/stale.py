@@ -14,13 +14,13 @@ from typing import Any, final
 
 import numpy.typing as npt
 
-from autosync.engine.correction import RuleState
-from autosync.engine.pending import Pending
-from autosync.engine.placed import Placed, key_of
-from autosync.engine.replica import CompiledModel
-from autosync.engine.stale_clock import StaleClock
-from autosync.engine.step_function import step_function
-from autosync.engine.step_state import StepState, load_state, state_of, values_of
+from autosync.engine.step.correction import RuleState
+from autosync.engine.step.placed import Placed
+from autosync.engine.step.replica import CompiledModel
+from autosync.engine.step.splitting import key_of
+from autosync.engine.step.step_function import step_function
+from autosync.engine.step.step_state import StepState, load_state, state_of, values_of
+from autosync.engine.step.waiting import Pending, StaleClock
 from autosync.engine.sync.exchange import ServerPlace
 from autosync.engine.sync.update import Update
 from autosync.engine.sync.whole import WholeShard

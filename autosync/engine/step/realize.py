@@ -7,18 +7,19 @@ from typing import Any, final
 
 import numpy.typing as npt
 
-from autosync.engine.correction import RuleState
-from autosync.engine.gradient_rule import NO_RULE
-from autosync.engine.placed import Placed, Start
+from autosync.engine.capture.captured import CapturedModel
+from autosync.engine.capture.optimizer import NO_RULE
 from autosync.engine.placement import Placement
-from autosync.engine.replica import CompiledModel
-from autosync.engine.stale import StaleStep
 from autosync.engine.state import Optimizer
-from autosync.engine.step_function import step_function
-from autosync.engine.step_state import StepState, load_state, state_of, values_of
-from autosync.spec import Strategy
+from autosync.engine.step.correction import RuleState
+from autosync.engine.step.placed import Placed, Start
+from autosync.engine.step.replica import CompiledModel
+from autosync.engine.step.stale import StaleStep
+from autosync.engine.step.step_function import step_function
+from autosync.engine.step.step_state import StepState, load_state, state_of, values_of
+from autosync.spec import ClusterSpec, ModelSpec, Strategy, check_strategy
 
-__all__ = ["Step", "realize"]
+__all__ = ["Session", "Step", "realize"]
 
 
 def realize(
@@ -94,3 +95,25 @@ class Step:
         placed.apply(updates, self.rule.correction(updates))
         with tf.device(placed.devices[0]):
             return tf.add_n([each.loss for each in results]) * (1.0 / len(results))
+
+
+@final
+class Session:
+    """Loads the model once; each `realize` gives a step that starts from the same initial values."""
+
+    def __init__(self, captured: CapturedModel, cluster: ClusterSpec, placement: Placement) -> None:
+        self.captured = captured
+        self.cluster = cluster
+        self.placement = placement
+        self._model = CompiledModel(captured)
+        self._optimizers = {dtype: Optimizer(each) for dtype, each in captured.optimizers.items()}
+        self._start = Start(self._model)
+
+    @property
+    def model(self) -> ModelSpec:
+        return self.captured.spec
+
+    def realize(self, strategy: Strategy) -> Step | StaleStep:
+        """Place the model's variables as `strategy` says. Raises `SpecError` when it does not fit."""
+        check_strategy(strategy, self.model, self.cluster)
+        return realize(self._model, self._optimizers, strategy, self.placement, self._start)

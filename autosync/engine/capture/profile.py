@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from autosync.engine.captured import CapturedModel
+from autosync.engine.capture.captured import CapturedModel
 from autosync.spec import ModelProfile
 
 __all__ = ["profile_step", "profiled"]

@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, final
 
 from autosync.engine.placement import Placement
-from autosync.engine.replica import CompiledModel, Lookups, Replica, Results
 from autosync.engine.state import Correction, Optimizer, Scalars
+from autosync.engine.step.replica import CompiledModel, Lookups, Replica, Results
+from autosync.engine.step.splitting import Key, _split_ids, key_of, split_gradient, split_rows
 from autosync.engine.sync.bucket import Bucket, Bundle
-from autosync.engine.sync.exchange import BucketPlace, FactorPair, ServerPlace
+from autosync.engine.sync.exchange import BucketPlace, ServerPlace
 from autosync.engine.sync.gathered_rows import GatheredRows
 from autosync.engine.sync.member import Member
 from autosync.engine.sync.memory import Memory
@@ -21,9 +22,7 @@ from autosync.layout.shards import Shard, shards_of
 from autosync.layout.together import buckets, bundles, on_servers, parcels_of
 from autosync.spec import AllReduce, ParameterServer, Strategy, SufficientFactors
 
-__all__ = ["Key", "Placed", "Start", "key_of", "split_gradient", "split_rows"]
-
-Key = tuple[int, int]  # variable number, shard number
+__all__ = ["Placed", "Start"]
 
 
 @final
@@ -250,55 +249,3 @@ class Placed:
 def _of_holder(shards: Sequence[Shard], gradients: Sequence[Mapping[Key, Any]]) -> list[list[Any]]:
     """`[r][s]`: replica r's gradient of shard s."""
     return [[of_replica[key_of(shard)] for shard in shards] for of_replica in gradients]
-
-
-def key_of(shard: Shard) -> Key:
-    return shard.variable_index, shard.index
-
-
-def split_gradient(shards: Sequence[Shard], result: Results, device: str) -> dict[Key, Any]:
-    """A dense gradient's pieces, by shard; its factors where the synchronizer sends those."""
-    import tensorflow as tf
-
-    number = shards[0].variable_index
-    if isinstance(shards[0].synchronizer.compressor, SufficientFactors):
-        return {key_of(shards[0]): FactorPair(*result.factors[number])}
-    gradient = result.gradients[number]
-    with tf.device(device):
-        pieces = tf.split(gradient, [shard.size for shard in shards], shards[0].axis) if len(shards) > 1 else [gradient]
-        return {key_of(shard): piece for shard, piece in zip(shards, pieces, strict=True)}
-
-
-def _split_ids(shards: Sequence[Shard], found: Lookups, device: str) -> list[Any]:
-    """Sorted distinct row numbers, by shard and counted from each shard's first row; the same tensors at each call."""
-    import tensorflow as tf
-
-    number = shards[0].variable_index
-    if number not in found.of_shards:
-        ids = found.ids[number]
-        with tf.device(device):
-            parts = _cut(shards, ids, ids) if len(shards) > 1 else [tf.identity(ids)]
-            cut = [each - shard.start if shard.start else each for shard, each in zip(shards, parts, strict=True)]
-        found.of_shards[number] = cut
-    return found.of_shards[number]
-
-
-def split_rows(shards: Sequence[Shard], found: Lookups, result: Results, device: str) -> list[tuple[Any, Any]]:
-    """The row numbers, from the shard's first row on, and their gradients, for every shard of a sparse variable."""
-    import tensorflow as tf
-
-    number = shards[0].variable_index
-    ids, rows = found.ids[number], result.gradients[number]
-    with tf.device(device):
-        parts = _cut(shards, ids, rows) if len(shards) > 1 else [rows]
-    return list(zip(_split_ids(shards, found, device), parts, strict=True))
-
-
-def _cut(shards: Sequence[Shard], ids: Any, tensor: Any) -> list[Any]:
-    """Cut `tensor` along axis 0 where the sorted `ids` pass from one shard to the next."""
-    import tensorflow as tf
-
-    bounds = tf.searchsorted(ids, tf.constant([shard.start for shard in shards[1:]], ids.dtype))
-    ends = tf.concat([bounds, [tf.size(ids)]], 0)
-    begins = tf.concat([[0], bounds], 0)
-    return [tensor[begins[index] : ends[index]] for index in range(len(shards))]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from autosync.engine.metrics import TaskMetrics
+    from autosync.engine.capture.metrics import TaskMetrics
 
 __all__ = ["TrainingTask"]
 

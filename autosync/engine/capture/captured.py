@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from autosync.engine.gradient_rule import NO_RULE, GradientRule
-from autosync.engine.graph_function import GraphFunction
-from autosync.engine.optimizer import CapturedOptimizer
+from autosync.engine.capture.graph_function import GraphFunction
+from autosync.engine.capture.optimizer import NO_RULE, CapturedOptimizer, GradientRule
 from autosync.errors import ModelError
 from autosync.spec import ModelSpec
 
