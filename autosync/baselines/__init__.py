@@ -8,19 +8,15 @@ what Horovod or others compress to 16 bits changes the numbers that training fol
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from autosync.baselines.all_reduce_25mb import all_reduce_25mb
-from autosync.baselines.all_reduce_64mb import all_reduce_64mb
-from autosync.baselines.all_reduce_per_variable import all_reduce_per_variable
-from autosync.baselines.balanced_parameter_server import balanced_parameter_server
-from autosync.baselines.byteps import byteps
-from autosync.baselines.decisions import Baseline
-from autosync.baselines.different import different_strategies
-from autosync.baselines.parallax import parallax
-from autosync.baselines.parameter_server import parameter_server
-from autosync.baselines.partitioned_all_reduce import partitioned_all_reduce
-from autosync.baselines.partitioned_parameter_server import partitioned_parameter_server
-from autosync.baselines.poseidon import poseidon
-from autosync.baselines.uneven_parameter_server import uneven_parameter_server
+from autosync.baselines.decisions import Baseline, different_strategies
+from autosync.baselines.mixed import byteps, parallax, poseidon
+from autosync.baselines.reduced import all_reduce_25mb, all_reduce_64mb, all_reduce_per_variable, partitioned_all_reduce
+from autosync.baselines.served import (
+    balanced_parameter_server,
+    parameter_server,
+    partitioned_parameter_server,
+    uneven_parameter_server,
+)
 
 __all__ = ["BASELINES", "Baseline", "different_strategies"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
 from autosync.spec import (
@@ -15,9 +15,20 @@ from autosync.spec import (
     VariableStrategy,
     canonical_strategy,
     shard_sizes,
+    strategy_faults,
 )
 
-__all__ = ["Baseline", "Cuts", "shard_bytes", "strategy_of", "variables_in_ready_order"]
+__all__ = [
+    "MIN_SHARD_BYTES",
+    "Baseline",
+    "Cuts",
+    "cuts_by_servers",
+    "different_strategies",
+    "even_shards",
+    "shard_bytes",
+    "strategy_of",
+    "variables_in_ready_order",
+]
 
 Baseline: TypeAlias = Callable[[ModelSpec, ClusterSpec], Strategy]
 """A baseline: a strategy written by hand for any model and cluster. It is deterministic."""
@@ -48,3 +59,31 @@ def strategy_of(
         for variable in model.variables
     )
     return canonical_strategy(Strategy(tuple(map(str, cluster.replica_devices)), variables), cluster)
+
+
+def different_strategies(
+    baselines: Mapping[str, Baseline], model: ModelSpec, cluster: ClusterSpec
+) -> dict[str, Strategy]:
+    """Those of `baselines` that fit, in their order; of some that make the same decisions, only the first."""
+    first: dict[str, tuple[str, Strategy]] = {}
+    for name, baseline in baselines.items():
+        strategy = baseline(model, cluster)
+        if not any(strategy_faults(strategy, model, cluster)):
+            first.setdefault(strategy.digest, (name, strategy))
+    return dict(first.values())
+
+
+MIN_SHARD_BYTES = 65_536
+"""Bytes of a shard that is worth cutting: a smaller one takes as long to ask for as to send, 50 us at 10 Gbit/s."""
+
+
+def even_shards(variable: Variable, servers: int) -> int:
+    """One shard a server along axis 0, but none under `MIN_SHARD_BYTES` or a row; 1 leaves the variable whole."""
+    rows = variable.shape[0] if variable.shape else 1
+    return max(1, min(servers, rows, variable.bytes // MIN_SHARD_BYTES))
+
+
+def cuts_by_servers(variables: Iterable[Variable], cluster: ClusterSpec) -> Cuts:
+    """`even_shards` along axis 0 for each variable that is worth cutting."""
+    counts = {variable.name: even_shards(variable, len(cluster.server_devices)) for variable in variables}
+    return {name: Partition(0, count) for name, count in counts.items() if count > 1}

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from autosync.dataset.files import read_file
-from autosync.dataset.rows import PLAIN, RecordReader
-from autosync.dataset.schema import COLUMNS
+from autosync.dataset.schema import COLUMNS, PLAIN, RecordReader
 from autosync.dataset.store import RecordStore
 from autosync.errors import DatasetError
 from autosync.spec import RuntimeRecord

@@ -25,8 +25,7 @@ from autosync.dataset.files import (
     write_file,
 )
 from autosync.dataset.parquet import equal, plain, rows_of, values_of
-from autosync.dataset.rows import ID_LENGTH, RecordReader, table_of
-from autosync.dataset.schema import SCHEMA
+from autosync.dataset.schema import ID_LENGTH, SCHEMA, RecordReader, table_of
 from autosync.errors import DatasetError
 from autosync.spec import RuntimeRecord
 

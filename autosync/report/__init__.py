@@ -1,6 +1,6 @@
 """The report of a run as one page that needs no network, its pictures, and runs compared."""
 
 from autosync.report.comparison import Comparison, standings_of, write_comparison
-from autosync.report.run_report import write_report
+from autosync.report.page import write_report
 
 __all__ = ["Comparison", "standings_of", "write_comparison", "write_report"]

@@ -79,7 +79,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure, and texts to show over its marks: see `autosync.report.svg.inline_svg`."""
+    """A figure, and texts to show over its marks: see `autosync.report.page.inline_svg`."""
 
     figure: Figure
     tooltips: Mapping[str, Sequence[str]] = field(default_factory=dict)

@@ -13,7 +13,7 @@ from rich.table import Table
 from autosync.errors import AutosyncError
 from autosync.report.comparison import Comparison, standings_of, write_comparison
 from autosync.report.numbers import NOTHING, ratio
-from autosync.report.run_report import write_report
+from autosync.report.page import write_report
 from autosync.runs import read_run, run_called
 from autosync.words.quantities import duration, milliseconds
 

@@ -2,23 +2,91 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
-from collections.abc import Iterator, Sequence
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import jinja2
 import matplotlib as mpl
 from markupsafe import Markup, escape
+from matplotlib.figure import Figure
 
 from autosync.errors import AutosyncError
 from autosync.report.blocks import Headline, Picture, Section
+from autosync.report.findings import Findings
+from autosync.report.sections import SECTIONS, headline_of
 from autosync.report.style import COLOURS, NARROW, RC, WIDE
-from autosync.report.svg import inline_svg
+from autosync.runs import Run
 
-__all__ = ["Page", "write_page"]
+__all__ = ["Page", "inline_svg", "write_page", "write_report"]
+
+SVG = "http://www.w3.org/2000/svg"
+LINK = "{http://www.w3.org/1999/xlink}href"
+NO_METADATA = dict.fromkeys(("Date", "Creator", "Type", "Format"))
+LONG_NUMBER = re.compile(r"-?\d+\.\d{3,}")
+FONT_FAMILY = re.compile(r"\s*font-family:[^;]*;?")
+VARIABLES = {colour.light: f"var(--{colour.name})" for colour in COLOURS}
+ANY_COLOUR = re.compile("|".join(map(re.escape, VARIABLES)))
+
+
+def inline_svg(figure: Figure, name: str, alt: str, tooltips: Mapping[str, Sequence[str]]) -> str:
+    """The figure as an `svg` element without size of its own. `name` is unique in its page.
+
+    `tooltips` are shown over the marks of artists by their gid, one text a mark, in the order drawn.
+    """
+    text = io.StringIO()
+    figure.savefig(text, format="svg", metadata=NO_METADATA)
+    root = ET.fromstring(text.getvalue())
+    for parent in list(root.iter()):
+        for child in [each for each in parent if each.tag in (f"{{{SVG}}}style", f"{{{SVG}}}metadata")]:
+            parent.remove(child)
+    _add_tooltips(root, tooltips)
+    for element in root.iter():
+        _make_its_own(element, name)
+    for unused in ("width", "height", "version"):
+        root.attrib.pop(unused, None)
+    root.attrib |= {"role": "img", "aria-label": alt}
+    for element in root.iter():
+        element.tag = element.tag.removeprefix(f"{{{SVG}}}")
+    return ET.tostring(root, encoding="unicode")
+
+
+def _add_tooltips(root: ET.Element, tooltips: Mapping[str, Sequence[str]]) -> None:
+    for group in root.iter(f"{{{SVG}}}g"):
+        marks = group.iter(f"{{{SVG}}}use")
+        for mark, text in zip(list(marks), tooltips.get(group.get("id", ""), ()), strict=False):
+            ET.SubElement(mark, f"{{{SVG}}}title").text = text
+
+
+def _make_its_own(element: ET.Element, name: str) -> None:
+    """Give it identities that no other picture has, plain links, short numbers, and colours and fonts from the page."""
+    given = dict(element.attrib)
+    if LINK in given:
+        given["href"] = given.pop(LINK)
+    if "id" in given:
+        # Groups are named by matplotlib alike in every figure, and nothing refers to them.
+        identity = given.pop("id")
+        if element.tag != f"{{{SVG}}}g":
+            given["id"] = f"{name}-{identity}"
+    for key, value in given.items():
+        if key == "style":
+            value = FONT_FAMILY.sub("", ANY_COLOUR.sub(lambda found: VARIABLES[found[0]], value))
+        elif key == "href":
+            value = value.replace("#", f"#{name}-")
+        elif key == "clip-path":
+            value = value.replace("url(#", f"url(#{name}-")
+        if key in ("d", "x", "y", "transform", "points"):
+            value = LONG_NUMBER.sub(lambda found: f"{float(found[0]):.2f}", value)
+        given[key] = value.strip()
+    element.attrib.clear()
+    element.attrib |= given
+
 
 DOTS_PER_INCH = 160
 UNITS = r"(?:%|ms|s|min|h|B|kB|MB|GB|\N{MULTIPLICATION SIGN})"
@@ -113,3 +181,25 @@ def _write(path: Path, text: str) -> None:
     partial = path.with_name(f".{path.name}")
     partial.write_text(text, encoding="utf-8")
     os.replace(partial, path)
+
+
+def write_report(run: Run, out: Path | None = None) -> Path:
+    """Write the report of `run` to `out`, by default `report.html` in its directory with PNG files in `report/`.
+
+    Whatever the run lacks is said in a sentence. Raises `AutosyncError` when a file cannot be written.
+    """
+    findings = Findings(run)
+    page = Page(
+        headline_of(findings),
+        [section(findings) for section in SECTIONS],
+        _kicker(run),
+        f"Made by autosync from {run.directory}; the page loads nothing from elsewhere.",
+    )
+    return write_page(page, out or run.directory / "report.html", run.directory / "report" if out is None else None)
+
+
+def _kicker(run: Run) -> str:
+    if not run.records:
+        return f"Run {run.title}"
+    began = datetime.fromtimestamp(run.records[0].started_at, timezone.utc)
+    return f"Run {run.title}, {began:%Y-%m-%d}"

@@ -1,13 +1,10 @@
 """Runs on disk: reading one, listing them, its contenders and its verdict in words, and its trials for programs."""
 
-from autosync.runs.contenders import Contender, contender_of, contenders, contenders_of, strategy_name
-from autosync.runs.documents import result_of, run_document
+from autosync.runs.contenders import Contender, contender_of, contenders, contenders_of, strategy_name, verdict_in_words
+from autosync.runs.documents import result_of, result_schema, run_document
 from autosync.runs.export import COLUMNS, csv_of, json_of, trial_rows
-from autosync.runs.listing import RUNS, Listed, listed_runs, run_called
-from autosync.runs.result_schema import result_schema
+from autosync.runs.listing import RUNS, Listed, contenders_table, listed_runs, run_called, runs_table
 from autosync.runs.run import REVERTED, Run, is_run, read_run, records_of
-from autosync.runs.tables import contenders_table, runs_table
-from autosync.runs.verdict import verdict_in_words
 
 __all__ = [
     "COLUMNS",

@@ -11,14 +11,11 @@ import click
 from rich.console import Console
 
 from autosync.errors import AutosyncError
-from autosync.runs.contenders import contenders_of
-from autosync.runs.documents import strategy_of
+from autosync.runs.contenders import contenders_of, verdict_in_words
+from autosync.runs.documents import result_schema, strategy_of
 from autosync.runs.export import csv_of, json_of
-from autosync.runs.listing import listed_runs, run_called
-from autosync.runs.result_schema import result_schema
+from autosync.runs.listing import contenders_table, listed_runs, run_called, runs_table
 from autosync.runs.run import Run, read_run
-from autosync.runs.tables import contenders_table, runs_table
-from autosync.runs.verdict import verdict_in_words
 from autosync.spec import cut
 
 __all__ = ["command", "main"]

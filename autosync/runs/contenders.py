@@ -11,7 +11,7 @@ from autosync.runs.run import Run
 from autosync.spec import RuntimeRecord, median_interval
 from autosync.words.strategy import architecture_of, marked
 
-__all__ = ["Contender", "contender_of", "contenders", "contenders_of", "strategy_name"]
+__all__ = ["Contender", "contender_of", "contenders", "contenders_of", "strategy_name", "verdict_in_words"]
 
 
 @dataclass(frozen=True)
@@ -106,4 +106,25 @@ def _from_json(row: Mapping[str, Any]) -> Contender:
         turns=(),
         median_seconds=row.get("median_seconds"),
         interval=(float(interval[0]), float(interval[1])) if interval else None,
+    )
+
+
+def verdict_in_words(verdict: Mapping[str, Any]) -> str:
+    """Whether the winner beats the best baseline, and how sure that is; `verdict` as it stands in result.json."""
+    low, high = verdict["speedup_interval"]
+    interval = f"95 % interval {low:.2f} to {high:.2f}"
+    note = f" {verdict['note']}" if verdict.get("note") else ""
+    if verdict.get("changes_statistics"):
+        note += " It changes the statistics of training: what counts is the time to a loss, not the step."
+    baseline = verdict["baseline_label"]
+    if verdict.get("candidate") is None:
+        return f"No found strategy could be compared; the best baseline, {baseline}, is returned.{note}"
+    if verdict["beyond_noise"]:
+        return (
+            f"{verdict['winner_label']} {verdict['winner'][:8]} is {verdict['speedup']:.2f} x as fast as the best "
+            f"baseline, {baseline} ({interval}, {verdict['rounds']} rounds in turns).{note}"
+        )
+    return (
+        f"No found strategy beats the best baseline beyond the noise (best: {verdict['speedup']:.2f} x, {interval}); "
+        f"{baseline} is returned.{note}"
     )

@@ -2,16 +2,39 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from autosync.errors import AutosyncError, SpecError
-from autosync.runs.result_schema import result_fault
 from autosync.spec import STATE, ClusterSpec, Limits, Strategy, quoted, read_json
 from autosync.spec.reading import DOCUMENT
 
-__all__ = ["document_in", "result_of", "run_document", "state_of", "strategy_of"]
+__all__ = ["document_in", "result_fault", "result_of", "result_schema", "run_document", "state_of", "strategy_of"]
+
+LONGEST_FAULT = 120
+
+
+def result_schema() -> dict[str, Any]:
+    """The JSON Schema, draft 2020-12; every field is described."""
+    document: dict[str, Any] = json.loads((files("autosync.runs") / "result.schema.json").read_text(encoding="utf-8"))
+    return document
+
+
+def result_fault(document: dict[str, Any]) -> str:
+    """What in `document` is not as the schema says; empty when all is."""
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import best_match
+
+    error = best_match(Draft202012Validator(result_schema()).iter_errors(document))
+    if error is None:
+        return ""
+    message = error.message.replace(repr(error.instance), quoted(error.instance))
+    message = message if len(message) <= LONGEST_FAULT else f"{message[:LONGEST_FAULT]} ..."
+    return f"{error.json_path}: {message}"
+
 
 NEEDED: dict[str, type] = {"name": str, "model_digest": str, "cluster": dict}
 MAY_BE_THERE: dict[str, type] = {"options": dict, "asked": dict}

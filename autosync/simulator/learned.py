@@ -12,12 +12,11 @@ import numpy.typing as npt
 import torch
 
 from autosync.cost import Replay, Simulator
-from autosync.simulator.ensemble import Ensemble, Teaching, taught
+from autosync.simulator.ensemble import Ensemble, Spread, Teaching, calibrated_spread, family_error, taught
 from autosync.simulator.examples import data_digest, examples_of, family_counts, family_key
 from autosync.simulator.networks import network_called
 from autosync.simulator.saved import Saved, read_saved, write_saved
 from autosync.simulator.settings import NOTHING_WITHHELD, Ablation, TrainingSettings
-from autosync.simulator.spread import Spread, calibrated_spread, family_error
 from autosync.simulator.view import View
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
 from autosync.stats.occasions import timed_and_weighed

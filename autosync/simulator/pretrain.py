@@ -17,7 +17,7 @@ from autosync.simulator.evaluation import METRICS, Cell, Forecasts, cells_of
 from autosync.simulator.examples import data_digest
 from autosync.simulator.learned import LearnedSimulator
 from autosync.simulator.networks import NETWORKS
-from autosync.simulator.shipped import PRETRAINED
+from autosync.simulator.saved import PRETRAINED
 from autosync.simulator.stored import split_of, stored_records
 
 __all__ = ["card_of", "main", "pretrained"]

@@ -13,10 +13,8 @@ import numpy.typing as npt
 
 from autosync.engine.training.training import Runner
 from autosync.errors import AutosyncError
-from autosync.train.batch_form import BatchForm
-from autosync.train.data import FlatReader, RayBatches, Sharded
+from autosync.train.data import BatchForm, FlatReader, RayBatches, Sharded, shares
 from autosync.train.history import History
-from autosync.train.shares import shares
 from autosync.train.training_error import TrainingError
 from trials.signals import ctrl_c_waits
 from trials.trial import reason_of

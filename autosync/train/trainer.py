@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 from autosync.spec import ModelSpec, Strategy, check_strategy
-from autosync.train.batch_form import BatchForm
 from autosync.train.checkpoint import Extras, read_extras, write_checkpoint
+from autosync.train.data import BatchForm
 from autosync.train.fit_strategy import check_factors, renamed_for
-from autosync.train.fitting import Fitting, first_batch
+from autosync.train.fitting import Fitting, Hooks, first_batch
 from autosync.train.history import History
-from autosync.train.hooks import Hooks
 from autosync.train.measures import Measures, Objective
 from autosync.train.place import Place
 from autosync.train.running import BatchSizes, Progress, Running

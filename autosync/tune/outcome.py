@@ -68,7 +68,7 @@ def verdict_in_words(verdict: Verdict) -> str:
 
 
 def outcome_json(outcome: Outcome, seconds: float) -> dict[str, Any]:
-    """The result for scripts, as `autosync.runs.result_schema` describes it."""
+    """The result for scripts, as `autosync.runs.documents` describes it."""
     standing = Standing.of(list(outcome.trials))
     document: dict[str, Any] = {
         "format": "autosync.result/1",

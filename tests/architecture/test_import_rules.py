@@ -47,7 +47,7 @@ VIOLATIONS = {
     "matplotlib stays in the report, the simulator and the benchmarks": ("autosync/cost/bound.py", "import matplotlib"),
     "pyarrow stays in the dataset": ("autosync/layout/all_reduce/ring.py", "import pyarrow"),
     "Ray stays in tune, train, trials and the Ray Data reader": ("autosync/search/protocol.py", "import ray"),
-    "The report reads what is on disk, and asks no framework": ("autosync/report/svg.py", "import autosync.simulator"),
+    "The report reads what is on disk, and asks no framework": ("autosync/report/page.py", "import autosync.simulator"),
     "Optuna and scikit-learn stay with the rivals": ("autosync/cost/bound.py", "import optuna"),
     "The nouns need the standard library only": ("autosync/spec/codec.py", "import numpy"),
     "Declared spaces import the language of spaces only": ("search_spaces/tiny.py", "import autosync.spec"),

@@ -12,7 +12,7 @@ OWN_WORDS = {
     "autosync/tune/options.py": "the options, of which pydantic has just made JSON",
     "autosync/tune/ray_tune.py": "a request, which the searcher beside it has written",
     "autosync/engine/capture/captured.py": "a captured model, which another process of the program sends",
-    "autosync/runs/result_schema.py": "a file of the package",
+    "autosync/runs/documents.py": "a file of the package",
     "autosync/dataset/results.py": "metadata of a Parquet file, a number for each key",
     "trials/collect/card.py": "a row's versions, which are a column of records",
     "trials/emulate/ray_nodes.py": "what a process of the program's own prints",

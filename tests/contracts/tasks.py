@@ -12,7 +12,7 @@ import keras
 import tensorflow as tf
 
 from autosync.engine.capture.task import TrainingTask
-from autosync.engine.zoo.repeatable import repeatable_build
+from autosync.engine.zoo.user_model import repeatable_build
 from tests.contracts.random_tasks import random_parts
 
 __all__ = ["MORE_OPTIMIZERS", "OPTIMIZERS", "OVER_ALL_GRADIENTS", "TASKS", "build"]

@@ -16,7 +16,7 @@ import pytest
 from autosync.dataset import SCHEMA, RecordStore, ResultColumn, ResultStore
 from autosync.dataset import parquet as limits
 from autosync.dataset.parquet import read_table, write_table
-from autosync.dataset.rows import table_of
+from autosync.dataset.schema import table_of
 from autosync.errors import DatasetError
 from tests.dataset.examples import example_record, failed_record
 

@@ -10,7 +10,7 @@ import pytest
 
 from autosync.dataset import COLUMNS, RecordStore, ray_dataset, read_rows, records_with_ids
 from autosync.dataset.files import TEMPORARY_PREFIX, TEMPORARY_SUFFIX
-from autosync.dataset.rows import record_id
+from autosync.dataset.schema import record_id
 from autosync.errors import DatasetError
 from tests.dataset.examples import example_record, failed_record
 

@@ -12,7 +12,7 @@ from autosync.engine.capture.capturing import capture
 from autosync.engine.placement import Placement
 from autosync.engine.step.realize import Session
 from autosync.engine.zoo.own_task import OwnParts, own_task
-from autosync.engine.zoo.repeatable import repeatable_build
+from autosync.engine.zoo.user_model import repeatable_build
 from tests.cases import local_cluster
 from tests.contracts.ways import ALONE
 

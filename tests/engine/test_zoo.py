@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 from autosync.engine.zoo import MODELS, build_task, default_space, resolve_name
-from autosync.engine.zoo.gradients import gradients
+from autosync.engine.zoo.losses import gradients
 from autosync.errors import ModelError
 
 SMALL = sorted(name for name in MODELS if name.endswith("-mini") or name == "mlp")

@@ -9,11 +9,10 @@ import pytest
 from matplotlib.figure import Figure
 
 from autosync.baselines import BASELINES
+from autosync.report.page import inline_svg
 from autosync.report.pictures.cluster import MOST_NODES, draw_cluster
-from autosync.report.pictures.holders import holders_of
-from autosync.report.pictures.links import crossings_of
+from autosync.report.pictures.strategy import crossings_of, holders_of
 from autosync.report.style import COLOURS, INK, NARROW, RC, SERIES, WIDE
-from autosync.report.svg import inline_svg
 from autosync.spec import ClusterSpec
 from tests import cases
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from autosync.simulator.examples import Targets
-from autosync.simulator.loss import (
+from autosync.simulator.train import (
     ERROR,
     OUTLIER,
     TEMPERATURE,

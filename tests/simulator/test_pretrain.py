@@ -75,7 +75,7 @@ def test_what_is_asked_wrongly_is_one_sentence(
 
 
 def test_without_a_checkpoint_in_the_program_there_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("autosync.simulator.shipped.PRETRAINED", str(tmp_path))
+    monkeypatch.setattr("autosync.simulator.saved.PRETRAINED", str(tmp_path))
     assert shipped_checkpoint() is None
 
 

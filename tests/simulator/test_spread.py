@@ -7,8 +7,7 @@ import pytest
 
 from autosync.cost import Replay
 from autosync.simulator import NETWORKS, LearnedSimulator
-from autosync.simulator.ensemble import HeldOut
-from autosync.simulator.spread import ENOUGH, Spread, calibrated_spread, family_error
+from autosync.simulator.ensemble import ENOUGH, HeldOut, Spread, calibrated_spread, family_error
 from tests import cases
 from tests.cover import thorough
 from tests.simulator.cases import CLUSTER, MODEL, QUICK, records

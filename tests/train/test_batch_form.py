@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from autosync.train import TrainingError
-from autosync.train.batch_form import BatchForm
+from autosync.train.data import BatchForm
 
 IDS = np.arange(8, dtype="int32").reshape(4, 2)
 FEATURES = np.ones((4, 3))

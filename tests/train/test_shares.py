@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from autosync.engine.training.training import weights
-from autosync.train.shares import shares
+from autosync.train.data import shares
 
 
 @pytest.mark.parametrize(("examples", "replicas"), [(12, 3), (13, 3), (11, 3), (2, 3), (1, 8), (7, 1)])

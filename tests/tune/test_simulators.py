@@ -72,7 +72,7 @@ def test_a_checkpoint_is_where_it_starts_from(name: str, checkpoint: Path) -> No
 def test_auto_starts_from_the_checkpoint_that_comes_with_the_program(
     checkpoint: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("autosync.simulator.shipped.PRETRAINED", str(checkpoint))
+    monkeypatch.setattr("autosync.simulator.saved.PRETRAINED", str(checkpoint))
     made = make_simulator(options(simulator="auto"))
     assert isinstance(made, Drafted)
     assert isinstance(made.best, LearnedSimulator)
@@ -92,7 +92,7 @@ def test_a_checkpoint_of_another_network_is_refused_and_told_which_it_is(checkpo
 def test_a_person_is_told_what_guides_the_search_and_what_that_learns_from(
     checkpoint: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("autosync.simulator.shipped.PRETRAINED", str(tmp_path))
+    monkeypatch.setattr("autosync.simulator.saved.PRETRAINED", str(tmp_path))
     earlier = [record(each, [1.0]) for each in found(4)]
     earlier[0] = replace(earlier[0], cluster=cases.rack_cluster())
     earlier[1] = replace(earlier[1], model=cases.ncf_like_model())

@@ -16,8 +16,7 @@ over and told.
 """
 
 from autosync.dataset.autosync_import.graph_item import GraphFacts, read_graph_item
-from autosync.dataset.autosync_import.layout import Sample, samples_in
-from autosync.dataset.autosync_import.samples import Imported, import_dataset
+from autosync.dataset.autosync_import.samples import Imported, Sample, import_dataset, samples_in
 from autosync.dataset.autosync_import.strategies import read_strategy
 
 __all__ = ["GraphFacts", "Imported", "Sample", "import_dataset", "read_graph_item", "read_strategy", "samples_in"]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from autosync.dataset.autosync_import.wire import parsed, read_bytes
+from autosync.dataset.autosync_import.messages import parsed, read_bytes
 from autosync.errors import DatasetError
 from autosync.spec import ModelSpec, Variable, quoted
 

@@ -8,11 +8,17 @@ protobuf skips others. All live in a pool of their own, beside TensorFlow's.
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.message import DecodeError
 
-__all__ = ["MESSAGES", "message_class"]
+from autosync.errors import DatasetError, SpecError
+from autosync.spec import STATE
+from autosync.spec import read_bytes as read_within
+
+__all__ = ["MESSAGES", "message_class", "parsed", "read_bytes"]
 
 PACKAGE = "autosync.imported"
 FILE = "autosync_imported.proto"
@@ -105,3 +111,23 @@ def _add(message: descriptor_pb2.DescriptorProto, field: Field) -> None:
         added.type_name = f".{PACKAGE}.{last}"
     else:
         added.type = scalar
+
+
+def read_bytes(file: Path) -> bytes:
+    """The bytes in `file`. Raises `DatasetError`."""
+    try:
+        return read_within(file, str(file), STATE.size)
+    except SpecError as error:
+        raise DatasetError(str(error)) from None
+    except OSError as error:
+        raise DatasetError(f"{file} cannot be read: {error.strerror}; check the dataset's folder.") from None
+
+
+def parsed(data: bytes, name: str, where: object) -> Any:
+    """The message called `name` in `data`, which came from `where`. Raises `DatasetError`."""
+    message = message_class(name)()
+    try:
+        message.ParseFromString(data)
+    except DecodeError:
+        raise DatasetError(f"{where} must hold a {name} of AutoDist, but cannot be parsed as one.") from None
+    return message

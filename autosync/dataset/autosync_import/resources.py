@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from autosync.dataset.autosync_import.wire import read_bytes
+from autosync.dataset.autosync_import.messages import read_bytes
 from autosync.errors import DatasetError
 from autosync.spec import ClusterSpec, Figure, Link, Node, cut, quoted
 from autosync.yaml_text import parse_yaml

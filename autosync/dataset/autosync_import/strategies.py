@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, final
 
+from autosync.dataset.autosync_import.messages import parsed, read_bytes
 from autosync.dataset.autosync_import.resources import Resources
-from autosync.dataset.autosync_import.wire import parsed, read_bytes
 from autosync.errors import DatasetError
 from autosync.spec import (
     AllReduce,

@@ -79,7 +79,7 @@ def build_task(name: str, gpus: int = 0) -> TrainingTask:
     module, _ = _family(full_name)
     if full_name not in MODELS:
         raise ModelError(_unknown(name))
-    from autosync.engine.zoo.repeatable import repeatable_build
+    from autosync.engine.zoo.user_model import repeatable_build
 
     with repeatable_build():
         task: TrainingTask = import_module(f"autosync.engine.zoo.{module}").build(full_name)

@@ -6,7 +6,9 @@ from typing import Any
 
 import tensorflow as tf
 
-__all__ = ["binary_cross_entropy", "cross_entropy"]
+from autosync.engine.capture.task import TrainingTask
+
+__all__ = ["binary_cross_entropy", "cross_entropy", "gradients"]
 
 
 def cross_entropy(targets: Any, logits: Any) -> Any:
@@ -17,3 +19,18 @@ def cross_entropy(targets: Any, logits: Any) -> Any:
 def binary_cross_entropy(targets: Any, logits: Any) -> Any:
     """Mean logistic loss; float32 targets in [0, 1] and float32 logits of the same shape."""
     return tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels=targets, logits=logits))
+
+
+def gradients(task: TrainingTask, seed: Any) -> tuple[Any, list[Any]]:
+    """Loss, and one gradient a trainable variable (tensor, `tf.IndexedSlices`, or None), of the batch from `seed`.
+
+    Works on plain tensors, so that a looked-up table's gradient stays sparse: eagerly, or inside a `tf.function`.
+    """
+    inputs, targets = task.batch(seed)
+    values = [tf.convert_to_tensor(each) for each in task.model.trainable_variables]
+    others = [tf.convert_to_tensor(each) for each in task.model.non_trainable_variables]
+    with tf.GradientTape() as tape:
+        tape.watch(values)
+        outputs, _ = task.model.stateless_call(values, others, inputs, training=True)
+        loss = task.loss(targets, outputs)
+    return loss, tape.gradient(loss, values)

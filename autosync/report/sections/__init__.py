@@ -6,17 +6,14 @@ from autosync.report.blocks import Section
 from autosync.report.findings import Findings
 from autosync.report.sections.asked import asked_section
 from autosync.report.sections.cluster import cluster_section
-from autosync.report.sections.conditions import conditions_section
+from autosync.report.sections.conditions import conditions_section, failures_section
 from autosync.report.sections.contenders import contenders_section
-from autosync.report.sections.difference import difference_section
-from autosync.report.sections.failures import failures_section
-from autosync.report.sections.headline import headline_of
+from autosync.report.sections.difference import difference_section, worths_section
+from autosync.report.sections.headline import headline_of, usage_section
 from autosync.report.sections.importance import importance_section
 from autosync.report.sections.predictions import predictions_section
 from autosync.report.sections.search import search_section
 from autosync.report.sections.strategy import strategy_section
-from autosync.report.sections.usage import usage_section
-from autosync.report.sections.worths import worths_section
 
 __all__ = ["SECTIONS", "headline_of"]
 

@@ -10,7 +10,7 @@ from autosync.report.blocks import Block, Column, Note, Paragraph, Picture, Row,
 from autosync.report.findings import Findings
 from autosync.report.numbers import NOTHING, rate
 from autosync.report.pictures.cluster import MOST_NODES, draw_cluster
-from autosync.report.pictures.links import link_name
+from autosync.report.pictures.strategy import link_name
 from autosync.spec import ClusterSpec, Figure, Link, Node
 from autosync.words.quantities import counted
 

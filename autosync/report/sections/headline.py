@@ -5,14 +5,14 @@ from __future__ import annotations
 import shlex
 
 from autosync.cost import step_bound
-from autosync.report.blocks import Headline
+from autosync.report.blocks import Block, Commands, Facts, Headline, Section
 from autosync.report.findings import Findings
 from autosync.report.numbers import NOTHING, interval_ms, ratio, ratio_interval
 from autosync.runs import strategy_name, verdict_in_words
 from autosync.spec import median_interval
 from autosync.words.quantities import counted, duration, megabytes, milliseconds
 
-__all__ = ["commands_of", "headline_of"]
+__all__ = ["commands_of", "headline_of", "usage_section"]
 
 
 def headline_of(findings: Findings) -> Headline:
@@ -119,3 +119,21 @@ def _facts(findings: Findings) -> list[tuple[str, str]]:
             needed = f"{milliseconds(bound.seconds)} a step, for {bound.reason} alone"
             facts.append(("no exact strategy takes less than", needed))
     return facts
+
+
+FILES = {
+    "strategy.json": "the strategy, one line a variable",
+    "result.json": "medians, intervals and the verdict for programs; its schema: python -m autosync.runs schema",
+    "trials.csv": "a row for each trial",
+    "probe.json": "every transfer by which links were measured",
+    "run.json": "what was asked, and the cluster",
+}
+
+
+def usage_section(findings: Findings) -> Section:
+    run = findings.run
+    files = [(name, about) for name, about in FILES.items() if (run.directory / name).exists()]
+    if run.data is not None:
+        files.append((str(run.data), f"every trial as a record (Parquet); this run's are called {run.name}"))
+    blocks: list[Block] = [Commands(commands_of(findings)), Facts(files)]
+    return Section("usage", "Use it", "Use", blocks)

@@ -8,8 +8,16 @@ from functools import partial
 from autosync.report.blocks import Block, Column, Note, Picture, Points, Row, Section, Table
 from autosync.report.findings import Findings
 from autosync.report.numbers import NOTHING, rate
-from autosync.report.pictures.holders import MOST, Holder, draw_holders, holders_of
-from autosync.report.pictures.links import Crossing, crossings_of, draw_links, link_name
+from autosync.report.pictures.strategy import (
+    MOST,
+    Crossing,
+    Holder,
+    crossings_of,
+    draw_holders,
+    draw_links,
+    holders_of,
+    link_name,
+)
 from autosync.spec import ModelSpec, Strategy
 from autosync.words.quantities import counted, megabytes
 from autosync.words.strategy import decision_in_words, strategy_in_words

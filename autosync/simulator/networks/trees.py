@@ -12,10 +12,19 @@ import torch
 from autosync.errors import AutosyncError
 from autosync.simulator.examples import Examples, Targets
 from autosync.simulator.inputs import Detail, Inputs
-from autosync.simulator.loss import ERROR, OUTLIER, TEMPERATURE, Pairs, chosen_pairs, loss, pair_weights
 from autosync.simulator.networks.network import Member, Network
 from autosync.simulator.settings import TrainingSettings
-from autosync.simulator.train import FEWEST_HELD, Lesson
+from autosync.simulator.train import (
+    ERROR,
+    FEWEST_HELD,
+    OUTLIER,
+    TEMPERATURE,
+    Lesson,
+    Pairs,
+    chosen_pairs,
+    loss,
+    pair_weights,
+)
 
 __all__ = ["TreesMember", "trees"]
 

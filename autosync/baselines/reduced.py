@@ -1,0 +1,114 @@
+"""Strategies that all-reduce everything, in buckets filled in the order in which gradients become ready."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import count
+from typing import TypeAlias
+
+from autosync.baselines.decisions import Cuts, cuts_by_servers, shard_bytes, strategy_of, variables_in_ready_order
+from autosync.spec import AllReduce, ClusterSpec, ModelSpec, Strategy, Synchronizer, Variable
+
+__all__ = [
+    "MEGABYTE",
+    "Full",
+    "all_reduce_25mb",
+    "all_reduce_64mb",
+    "all_reduce_per_variable",
+    "bucketed",
+    "over_fusion_threshold",
+    "partitioned_all_reduce",
+]
+
+MEGABYTE = 1 << 20
+"""PyTorch and Horovod count bucket sizes in units of 1 048 576 bytes."""
+
+Full: TypeAlias = Callable[[int, list[int], int], bool]
+"""(index of the bucket among those of its dtype, bytes of its shards, bytes of the next shard) -> start a new one?"""
+
+
+def bucketed(variables: Iterable[Variable], full: Full, cuts: Cuts | None = None) -> dict[str, list[Synchronizer]]:
+    """An all-reduce group for every shard of `variables`, which are given in ready order.
+
+    Each dtype fills buckets of its own, and a sparse variable has a group to itself: its rows are gathered, not added.
+    """
+    groups = count()
+    opened: dict[str, list[tuple[int, list[int]]]] = {}
+    reduced: dict[str, list[Synchronizer]] = {}
+    for variable in variables:
+        sizes = shard_bytes(variable, (cuts or {}).get(variable.name))
+        if variable.sparse:
+            group = next(groups)
+            reduced[variable.name] = [AllReduce(group) for _ in sizes]
+            continue
+        buckets = opened.setdefault(variable.dtype, [])
+        reduced[variable.name] = []
+        for size in sizes:
+            if not buckets or full(len(buckets) - 1, buckets[-1][1], size):
+                buckets.append((next(groups), []))
+            buckets[-1][1].append(size)
+            reduced[variable.name].append(AllReduce(buckets[-1][0]))
+    return reduced
+
+
+def all_reduce_25mb(model: ModelSpec, cluster: ClusterSpec) -> Strategy:
+    """Every variable all-reduced, in ready order: a bucket of 1 MB, then buckets of 25 MB, for each dtype.
+
+    This is PyTorch's DistributedDataParallel (Li et al., "PyTorch Distributed: Experiences on Accelerating Data
+    Parallel Training", VLDB 2020): `bucket_cap_mb=25`, after a first bucket of 1 MB so that communication starts
+    early. A bucket closes once it has reached its size, so it may be over it by part of a gradient.
+    """
+    return strategy_of(model, cluster, bucketed(variables_in_ready_order(model), _full))
+
+
+def _full(index: int, held_bytes: list[int], next_bytes: int) -> bool:
+    del next_bytes
+    return sum(held_bytes) >= (25 if index else 1) * MEGABYTE
+
+
+FUSION_THRESHOLD_BYTES = 64 * MEGABYTE
+
+
+def all_reduce_64mb(model: ModelSpec, cluster: ClusterSpec) -> Strategy:
+    """Every variable all-reduced, in ready order, in buckets of at most 64 MB for each dtype.
+
+    This is Horovod's tensor fusion (Sergeev and Del Balso, "Horovod: fast and easy distributed deep learning in
+    TensorFlow", arXiv:1802.05799) with its published fusion threshold of 64 MB: a bucket never goes over it, unless by
+    a single gradient that does so alone. Horovod also closes a bucket when its cycle time is up; time is no part of a
+    strategy.
+    """
+    return strategy_of(model, cluster, bucketed(variables_in_ready_order(model), over_fusion_threshold))
+
+
+def over_fusion_threshold(index: int, held_bytes: list[int], next_bytes: int) -> bool:
+    """Whether a bucket that holds these shards has no room for one more of `next_bytes`."""
+    del index
+    return sum(held_bytes) + next_bytes > FUSION_THRESHOLD_BYTES
+
+
+def all_reduce_per_variable(model: ModelSpec, cluster: ClusterSpec) -> Strategy:
+    """Every variable all-reduced in a bucket of its own.
+
+    Data-parallel training does this before fusion is added (Horovod with a fusion threshold of 0): it has the most
+    overlap with the backward pass, and the most messages.
+    """
+    return strategy_of(model, cluster, bucketed(variables_in_ready_order(model), lambda *_: True))
+
+
+CHUNK_SHARDS = 128
+
+
+def partitioned_all_reduce(model: ModelSpec, cluster: ClusterSpec) -> Strategy:
+    """Dense variables cut along axis 0 by servers, all-reduced in ready order in buckets of 128 shards a dtype.
+
+    This is AutoDist's `PartitionedAR` builder (`chunk_size=128` shards a group), with another count of shards: the
+    original cuts axis 0 into its smallest divisor, see `partitioned_parameter_server`. Here big variables are cut into
+    a shard a server; sparse ones stay whole, since a gather of rows gains nothing by a cut.
+    """
+    cuts = cuts_by_servers([variable for variable in model.variables if not variable.sparse], cluster)
+    return strategy_of(model, cluster, bucketed(variables_in_ready_order(model), _has_enough_shards, cuts), cuts)
+
+
+def _has_enough_shards(index: int, held_bytes: list[int], next_bytes: int) -> bool:
+    del index, next_bytes
+    return len(held_bytes) >= CHUNK_SHARDS
