@@ -1,10 +1,8 @@
-"""Runs `python -m trials`."""
+"""`python -m trials` is `autosync trial`."""
 
-from __future__ import annotations
-
+import runpy
 import sys
 
-from trials.cli import main
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.argv.insert(1, "trial")
+    runpy.run_module("autosync", run_name="__main__")

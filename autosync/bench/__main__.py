@@ -1,8 +1,8 @@
-"""`python -m autosync.bench`."""
+"""`python -m autosync.bench` is `autosync bench`."""
 
+import runpy
 import sys
 
-from autosync.bench.cli import main
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.argv.insert(1, "bench")
+    runpy.run_module("autosync", run_name="__main__")

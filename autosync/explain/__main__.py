@@ -1,8 +1,8 @@
-"""`python -m autosync.explain`."""
+"""`python -m autosync.explain` is `autosync explain`."""
 
+import runpy
 import sys
 
-from autosync.explain.cli import main
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.argv.insert(1, "explain")
+    runpy.run_module("autosync", run_name="__main__")

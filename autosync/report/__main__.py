@@ -1,8 +1,8 @@
-"""`python -m autosync.report`."""
+"""`python -m autosync.report` is `autosync report`."""
 
+import runpy
 import sys
 
-from autosync.report.cli import main
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.argv.insert(1, "report")
+    runpy.run_module("autosync", run_name="__main__")

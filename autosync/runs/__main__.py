@@ -1,8 +1,8 @@
-"""`python -m autosync.runs`."""
+"""`python -m autosync.runs` is `autosync runs`."""
 
+import runpy
 import sys
 
-from autosync.runs.cli import main
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.argv.insert(1, "runs")
+    runpy.run_module("autosync", run_name="__main__")

@@ -214,7 +214,7 @@ def _restored_base(base: Simulator | None, document: dict[str, Any]) -> Simulato
 
 
 PRETRAINED = "pretrained"
-"""The folder in this package; `autosync.simulator.pretrain` writes it."""
+"""The folder in this package; `autosync.simulator.pretraining` writes it."""
 
 
 def shipped_checkpoint() -> Path | None:

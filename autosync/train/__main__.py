@@ -1,8 +1,8 @@
-"""The command `python -m autosync.train`."""
+"""`python -m autosync.train` is `autosync train`."""
 
+import runpy
 import sys
 
-from autosync.train.cli import main
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.argv.insert(1, "train")
+    runpy.run_module("autosync", run_name="__main__")

@@ -1,8 +1,8 @@
-"""`python -m autosync.tune`."""
+"""`python -m autosync.tune` is `autosync tune`."""
 
+import runpy
 import sys
 
-from autosync.tune.cli import main
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.argv.insert(1, "tune")
+    runpy.run_module("autosync", run_name="__main__")

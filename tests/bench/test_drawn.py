@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from autosync.bench.cli import main
 from autosync.bench.columns import SEARCHES
 from autosync.bench.contenders import Known
 from autosync.bench.drawn import TRIALS, drawn_cell
 from autosync.bench.ideal import drawn_times
 from autosync.bench.replaying import SearchJob, searched
+from autosync.commands.bench import main
 from autosync.dataset import ResultStore
 from autosync.search import Proposal
 from autosync.tune.recorded.pool import RecordedTable

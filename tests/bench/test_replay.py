@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from autosync.bench.bench_error import BenchError
-from autosync.bench.cli import main
 from autosync.bench.columns import SEARCHES
 from autosync.bench.contenders import OURS, Known
 from autosync.bench.curves import Contest, curves_of
 from autosync.bench.replaying import Replaying, SearchJob, searched
 from autosync.bench.report import Material
 from autosync.bench.transfer import checkpoint_of
+from autosync.commands.bench import main
 from autosync.dataset import RecordStore, ResultStore
 from tests.tune.recorded.examples import cell, records_of, write_dataset
 

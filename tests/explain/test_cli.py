@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from autosync.baselines import BASELINES
-from autosync.explain.cli import main
+from autosync.commands.explain import main
 from autosync.spec import AllReduce, Cast, ParameterServer, Strategy, VariableStrategy
 from tests import cases
 from tests.explain.runs import record, write_records, write_run, write_strategy
@@ -208,7 +208,7 @@ def test_an_option_there_is_not_is_refused_in_one_sentence(capsys: pytest.Captur
 def run_alone(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     """The command in a process of its own, which tells the heavy packages it loaded on its last line."""
     script = (
-        "import sys\nfrom autosync.explain.cli import main\nstatus = main(sys.argv[1:])\n"
+        "import sys\nfrom autosync.commands.explain import main\nstatus = main(sys.argv[1:])\n"
         "print(*sorted({'tensorflow', 'torch', 'ray'} & set(sys.modules)))\nsys.exit(status)"
     )
     return subprocess.run(

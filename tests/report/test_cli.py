@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from autosync.report.cli import main
+from autosync.commands.report import main
 from tests.report.pages import seen
 from tests.runs.examples import Story, search_records, write_finished_run, write_run
 
@@ -179,7 +179,7 @@ def test_without_a_run_the_command_says_what_is_missing(capsys: pytest.CaptureFi
 
 def test_the_command_loads_no_heavy_framework_but_what_reads_records(place: Path) -> None:
     script = (
-        "import sys\nfrom autosync.report.cli import main\nmain(['begun', '--out', 'light.html'])\n"
+        "import sys\nfrom autosync.commands.report import main\nmain(['begun', '--out', 'light.html'])\n"
         "print(*sorted({'tensorflow', 'torch', 'ray'} & set(sys.modules)))"
     )
     done = subprocess.run(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from autosync.runs.cli import main
+from autosync.commands.runs import main
 from autosync.spec import Strategy
 from tests.runs.examples import CLUSTER, Story, search_records, write_finished_run, write_run
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from autosync.explain.cli import main as explain
-from autosync.report.cli import main as report
-from autosync.runs.cli import main as runs
-from autosync.tune.cli import main as tune
+from autosync.commands.explain import main as explain
+from autosync.commands.report import main as report
+from autosync.commands.runs import main as runs
+from autosync.commands.tune import main as tune
 from tests.by_hand.hostile_records import HARMS, made
 
 KINDS = ("one bit flipped", "nested model", "infinite start", "half of it", "ring of links")

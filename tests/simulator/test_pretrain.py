@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from autosync.commands.pretrain import main
 from autosync.cost import Replay
 from autosync.dataset import RecordStore
 from autosync.simulator import LearnedSimulator, shipped_checkpoint
 from autosync.simulator.evaluation import METRICS
-from autosync.simulator.pretrain import main
 from tests.simulator.evaluation.made_up import CLUSTERS, MODELS, records
 from tests.space.samples import sampled
 

@@ -16,8 +16,8 @@ import keras
 import pytest
 import tensorflow as tf  # noqa: F401 - so that this process has logical devices before the command runs
 
+from autosync.commands.train import main
 from autosync.spec import Strategy, canonical_json
-from autosync.train.cli import main
 from tests.architecture.source_tree import ROOT
 from tests.train.models import REPLICAS
 

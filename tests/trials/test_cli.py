@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from autosync.commands.trial import main
 from tests.trials.scripted import request
-from trials.cli import main
 
 REFUSED = 2
 

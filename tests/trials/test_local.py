@@ -10,11 +10,11 @@ import pytest
 import tensorflow as tf  # loaded before tests/conftest.py splits this process' CPU into devices
 
 from autosync.baselines import BASELINES
+from autosync.commands.trial import main
 from autosync.engine.capture.capturing import capture
 from autosync.engine.zoo import build_task
 from autosync.spec import ClusterSpec, RuntimeRecord, TimingProtocol
 from tests.contracts.tasks import build
-from trials.cli import main
 from trials.cluster.discovery import local_cluster
 from trials.fleet.here import LocalBackend
 from trials.trial import TrialRequest

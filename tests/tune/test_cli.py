@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import ray
 
-from autosync.tune.cli import command, main
+from autosync.commands.tune import command, main
 from autosync.tune.options import TuneOptions
 
 ROOT = Path(__file__).parents[2]
@@ -178,7 +178,7 @@ def test_a_run_directory_that_cannot_be_written_is_refused() -> None:
 def test_wrong_options_are_refused_without_loading_any_heavy_library() -> None:
     code = (
         "import sys\n"
-        "from autosync.tune.cli import main\n"
+        "from autosync.commands.tune import main\n"
         "status = main(['--model', 'mlp', '--trials', '0'])\n"
         "print([name for name in ('ray', 'pyarrow', 'torch', 'tensorflow', 'numpy') if name in sys.modules])\n"
         "sys.exit(status)\n"

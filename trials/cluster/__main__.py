@@ -1,10 +1,8 @@
-"""Runs `python -m trials.cluster`."""
+"""`python -m trials.cluster` is `autosync cluster`."""
 
-from __future__ import annotations
-
+import runpy
 import sys
 
-from trials.cluster.cli import main
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.argv.insert(1, "cluster")
+    runpy.run_module("autosync", run_name="__main__")

@@ -1,10 +1,8 @@
-"""Starts the command `python -m trials.collect`."""
+"""`python -m trials.collect` is `autosync collect`."""
 
-from __future__ import annotations
-
+import runpy
 import sys
 
-from trials.collect.cli import main
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.argv.insert(1, "collect")
+    runpy.run_module("autosync", run_name="__main__")

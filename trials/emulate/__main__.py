@@ -1,10 +1,8 @@
-"""Runs `python -m trials.emulate`."""
+"""`python -m trials.emulate` is `autosync emulate`."""
 
-from __future__ import annotations
-
+import runpy
 import sys
 
-from trials.emulate.cli import main
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.argv.insert(1, "emulate")
+    runpy.run_module("autosync", run_name="__main__")

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from autosync.commands.import_dataset import main
 from autosync.dataset import RecordStore
 from autosync.dataset.autosync_import import import_dataset, read_graph_item, samples_in
-from autosync.dataset.import_autosync import main
 from autosync.errors import DatasetError
 from autosync.spec import AllReduce, ParameterServer, Partition, PowerSGD, RuntimeRecord
 from tests.dataset.autosync_import.files import all_reduce, graph_item, node, parameter_server, strategy, write_sample

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from autosync.commands.evaluate import main
 from autosync.dataset import RecordStore
-from autosync.simulator.evaluate import main
 from autosync.simulator.evaluation import BUILDERS as KNOWN
 from tests.architecture.source_tree import PACKAGES, ROOT, imports, modules, parsed
 from tests.simulator.evaluation.made_up import BUILDERS, records, records_of
@@ -87,7 +87,7 @@ def test_cells_too_small_are_said_and_passed_over(tmp_path: Path, capsys: pytest
 def test_it_runs_as_a_module() -> None:
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run(
-        [sys.executable, "-m", "autosync.simulator.evaluate", "--simulators", "oracle"],
+        [sys.executable, "-m", "autosync.commands.evaluate", "--simulators", "oracle"],
         env=environment, capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert done.returncode == 2

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from trials.cluster.cli import main
+from autosync.commands.cluster import main
 from trials.cluster.file import read_cluster_file
 
 TOPOLOGIES = Path(__file__).parents[3] / "topologies"

@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
+from autosync.commands.emulate import main
 from tests.trials.emulate.clusters import needs_root
-from trials.emulate.cli import main
 
 
 @needs_root
@@ -89,6 +89,6 @@ def test_a_machine_without_the_tools_is_one_sentence_and_status_2() -> None:
 
 
 def test_importing_the_command_loads_no_heavy_framework() -> None:
-    code = "import sys, trials.emulate.cli; print({'ray', 'tensorflow', 'numpy'} & set(sys.modules))"
+    code = "import sys, autosync.commands.emulate; print({'ray', 'tensorflow', 'numpy'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from autosync.commands.tune import main
 from autosync.errors import DatasetError
-from autosync.tune.cli import main
 from autosync.tune.options import OptionsError, TuneOptions
 from autosync.tune.recorded.searching import search_recorded
 from tests.tune.recorded.examples import cell, write_dataset

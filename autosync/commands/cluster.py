@@ -1,34 +1,22 @@
-"""The command `python -m trials.cluster`: cluster files checked, shown, described, and converted."""
+"""The command `autosync cluster`: cluster files checked, shown, described, and converted."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import click
 
-from autosync.errors import AutosyncError
+from autosync.commands.shell import SETTINGS, run
 from autosync.words.cluster import cluster_lines, route_lines
 from trials.cluster.file import ClusterFile, read_cluster_file
 from trials.cluster.resource_spec import cluster_file_text
 
 __all__ = ["command", "main"]
 
-REFUSED = 2
 
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command, and return its exit status. What was asked wrongly is told in one sentence on stderr."""
-    try:
-        return int(command.main(arguments, prog_name="python -m trials.cluster", standalone_mode=False) or 0)
-    except click.ClickException as error:
-        return _refused(error.format_message())
-    except AutosyncError as error:
-        return _refused(str(error))
-
-
-@click.group(invoke_without_command=True, context_settings={"max_content_width": 110})
+@click.group("cluster", invoke_without_command=True, context_settings=SETTINGS)
 @click.pass_context
 def command(context: click.Context) -> None:
     """Cluster files: YAML that states a cluster's nodes, racks and links."""
@@ -58,6 +46,4 @@ def import_command(file: Path) -> None:
     click.echo(cluster_file_text(file), nl=False)
 
 
-def _refused(sentence: str) -> int:
-    click.echo(f"cluster: {sentence}", err=True)
-    return REFUSED
+main = partial(run, command)

@@ -1,31 +1,19 @@
-"""The command `python -m autosync.explain`."""
+"""The command `autosync explain`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import click
 
-from autosync.errors import AutosyncError
+from autosync.commands.shell import SETTINGS, run
 from trials.capture_limit import capture_time_limit
 
 __all__ = ["command", "main"]
 
-REFUSED = 2
 
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command, and return its exit status. What was asked wrongly is told in one sentence on stderr."""
-    try:
-        return int(command.main(arguments, prog_name="python -m autosync.explain", standalone_mode=False) or 0)
-    except click.ClickException as error:
-        return _refused(error.format_message())
-    except AutosyncError as error:
-        return _refused(str(error))
-
-
-@click.command(context_settings={"max_content_width": 110})
+@click.command("explain", context_settings=SETTINGS)
 @click.argument("strategy", type=Path)
 @click.option("--model", help="A zoo model such as bert, or package.module:function.  [default: from the records]")
 @click.option("--cluster", type=Path, help="Cluster file.  [default: the run's, or what the strategy implies]")
@@ -46,6 +34,4 @@ def command(
         click.echo(line)
 
 
-def _refused(sentence: str) -> int:
-    click.echo(f"explain: {sentence}", err=True)
-    return REFUSED
+main = partial(run, command)

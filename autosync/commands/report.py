@@ -1,16 +1,16 @@
-"""The command `python -m autosync.report`."""
+"""The command `autosync report`."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import click
 from rich.console import Console
 from rich.table import Table
 
-from autosync.errors import AutosyncError
+from autosync.commands.shell import PLAIN_WIDTH, SETTINGS, run
 from autosync.report.comparison import Comparison, standings_of, write_comparison
 from autosync.report.numbers import NOTHING, ratio
 from autosync.report.page import write_report
@@ -19,24 +19,11 @@ from autosync.words.quantities import duration, milliseconds
 
 __all__ = ["command", "main"]
 
-REFUSED = 2
-PLAIN_WIDTH = 130
-"""Columns of output that does not go to a terminal."""
 
 COMPARISON = Path("comparison.html")
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command, and return its exit status. What was asked wrongly is told in one sentence on stderr."""
-    try:
-        return int(command.main(arguments, prog_name="python -m autosync.report", standalone_mode=False) or 0)
-    except click.ClickException as error:
-        return _refused(error.format_message())
-    except AutosyncError as error:
-        return _refused(str(error))
-
-
-@click.command(context_settings={"max_content_width": 110})
+@click.command("report", context_settings=SETTINGS)
 @click.argument("runs", metavar="RUN [RUN ...]", nargs=-1, required=True)
 @click.option("--data", type=Path, help="Directory of the runs' records.  [default: where each run kept them]")
 @click.option("--out", type=Path, help=f"File to write.  [default: report.html in the run; of several {COMPARISON}]")
@@ -86,6 +73,4 @@ def _table(comparison: Comparison) -> Table:
     return table
 
 
-def _refused(sentence: str) -> int:
-    click.echo(f"report: {sentence}", err=True)
-    return REFUSED
+main = partial(run, command)

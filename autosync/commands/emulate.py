@@ -1,13 +1,14 @@
-"""The command `python -m trials.emulate`: make, look at, use, break and remove an emulated cluster."""
+"""The command `autosync emulate`: make, look at, use, break and remove an emulated cluster."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import click
 
-from autosync.errors import AutosyncError, ClusterError
+from autosync.errors import ClusterError
 from autosync.spec import ClusterSpec
 from trials.cluster.racks import parse_rate, star_of
 from trials.emulate import faults
@@ -20,26 +21,11 @@ from trials.guard import guarded
 
 __all__ = ["command", "main"]
 
-REFUSED, INTERRUPTED = 2, 130
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command, and return its exit status. What was asked wrongly is told in one sentence on stderr."""
-    try:
-        return int(command.main(arguments, prog_name="python -m trials.emulate", standalone_mode=False) or 0)
-    except click.ClickException as error:
-        return _refused(error.format_message())
-    except AutosyncError as error:
-        return _refused(str(error))
-    except (click.Abort, KeyboardInterrupt):
-        click.echo("Interrupted; what had been made was removed.", err=True)
-        return INTERRUPTED
-
 
 name_option = click.option("--name", default="net", show_default=True, help="Which emulated cluster.")
 
 
-@click.group(context_settings={"max_content_width": 110})
+@click.group("emulate", context_settings=SETTINGS)
 def command() -> None:
     """Clusters emulated on this machine: a network of shaped links, and a real Ray node on each of its hosts."""
 
@@ -167,6 +153,4 @@ def _print(lines: Sequence[str]) -> None:
         click.echo(line)
 
 
-def _refused(sentence: str) -> int:
-    click.echo(f"emulate: {sentence}", err=True)
-    return REFUSED
+main = partial(run, command, interrupted="Interrupted; what had been made was removed.")

@@ -1,38 +1,23 @@
-"""The command `python -m autosync.tune`."""
+"""The command `autosync tune`."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
+from autosync.commands.shell import INTERRUPTED, SETTINGS, run
 from autosync.engine.capture_apart import CAPTURE_SECONDS
-from autosync.errors import AutosyncError
 from autosync.tune.options import ON_NODE_LOSS, SEARCHERS, SIMULATORS, TRAINING_STEPS, OptionsError, TuneOptions
 
-__all__ = ["INTERRUPTED", "command", "main"]
-
-REFUSED = 2
-
-INTERRUPTED = 130
-"""Exit status after Ctrl-C, as shells have it."""
+__all__ = ["command", "main"]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command, and return its exit status. What was asked wrongly is told in one sentence on stderr."""
-    try:
-        return int(command.main(arguments, prog_name="python -m autosync.tune", standalone_mode=False) or 0)
-    except click.ClickException as error:
-        return _refused(error.format_message())
-    except AutosyncError as error:
-        return _refused(str(error))
-
-
-@click.command(context_settings={"show_default": True, "max_content_width": 110})
+@click.command("tune", context_settings=SETTINGS)
 @click.option("--model", required=True, help="A zoo model such as bert, or your own as package.module:function.")
 @click.option("--trials", default=200, help="Strategies to time, baselines included.")
 @click.option("--time-budget", "time_budget_seconds", type=float, help="Seconds after which the search ends.")
@@ -113,6 +98,4 @@ def _search(options: TuneOptions) -> int:
     return tune(options)
 
 
-def _refused(sentence: str) -> int:
-    click.echo(f"tune: {sentence}", err=True)
-    return REFUSED
+main = partial(run, command)

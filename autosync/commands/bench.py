@@ -1,20 +1,20 @@
-"""The command `python -m autosync.bench`."""
+"""The command `autosync bench`."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
-from autosync.errors import AutosyncError
+from autosync.commands.shell import NOT_DONE, SETTINGS, listed, run
 from autosync.tune.options import SEARCHERS
 
 __all__ = ["command", "main"]
 
-UNFINISHED, REFUSED, INTERRUPTED = 1, 2, 130
 
 CELLS = tuple(
     f"{model}@{cluster}"
@@ -24,23 +24,8 @@ CELLS = tuple(
 CONTROLS = ("resnet-mini@2x10gbit", "vgg-mini@2x10gbit")
 """Small dense models on links that are faster than the machine: what there is to choose hardly matters."""
 
-SETTINGS = {"show_default": True, "max_content_width": 110}
 
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command, and return its exit status. What was asked wrongly is told in one sentence on stderr."""
-    try:
-        return int(command.main(arguments, prog_name="python -m autosync.bench", standalone_mode=False) or 0)
-    except click.ClickException as error:
-        return _refused(error.format_message())
-    except AutosyncError as error:
-        return _refused(str(error))
-    except (click.Abort, KeyboardInterrupt):
-        click.echo("Interrupted; every result so far is kept, and the same command goes on.", err=True)
-        return INTERRUPTED
-
-
-@click.group(context_settings=SETTINGS)
+@click.group("bench", context_settings=SETTINGS)
 def command() -> None:
     """Benchmarks of the search. Each may be stopped at any moment; the same command goes on.
 
@@ -173,7 +158,7 @@ def merge(out: Path) -> None:
 def _replay(searchers: str, cells: str, given: dict[str, Any]) -> None:
     from autosync.bench.commands import ReplayOrder, replay
 
-    replay(ReplayOrder(searchers=_listed(searchers), cells=_listed(cells), **given), click.echo)
+    replay(ReplayOrder(searchers=listed(searchers), cells=listed(cells), **given), click.echo)
 
 
 def _live(
@@ -185,16 +170,10 @@ def _live(
     jobs = [
         LiveJob(parse_cell(cell), seed=seed, control=control, without_rule=rule, **given)
         for seed in range(seeds)
-        for cell in _listed(cells)
+        for cell in listed(cells)
         for rule in without_rules or ("",)
     ]
-    return 0 if live(jobs, data, out, click.echo) else UNFINISHED
+    return 0 if live(jobs, data, out, click.echo) else NOT_DONE
 
 
-def _listed(text: str) -> list[str]:
-    return [each.strip() for each in text.split(",") if each.strip()]
-
-
-def _refused(sentence: str) -> int:
-    click.echo(f"bench: {sentence}", err=True)
-    return REFUSED
+main = partial(run, command, interrupted="Interrupted; every result so far is kept, and the same command goes on.")

@@ -1,40 +1,27 @@
-"""The command `python -m autosync.train`."""
+"""The command `autosync train`."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import click
 
-from autosync.errors import AutosyncError
+from autosync.commands.shell import SETTINGS, run
 from autosync.train.training_error import TrainingError
 from trials.capture_limit import capture_time_limit
 from trials.opening import KINDS
 
 __all__ = ["command", "main"]
 
-REFUSED, INTERRUPTED = 2, 130
 
 RAYS_OWN_NEWS = "A worker died or was killed while executing a task"
 """The beginning of what Ray prints, at length, of a process whose end the command tells in a sentence."""
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; its exit status. What was asked wrongly is one sentence on stderr."""
-    try:
-        return int(command.main(arguments, prog_name="python -m autosync.train", standalone_mode=False) or 0)
-    except click.ClickException as error:
-        return _refused(error.format_message())
-    except AutosyncError as error:
-        return _refused(str(error))
-    except (KeyboardInterrupt, click.Abort):
-        return INTERRUPTED
-
-
-@click.command(context_settings={"show_default": True, "max_content_width": 110})
+@click.command("train", context_settings=SETTINGS)
 @click.option("--model", required=True, help="A zoo model such as bert, or your own as package.module:function.")
 @click.option("--strategy", required=True, type=Path, help="What autosync.tune found: strategy.json.")
 @click.option("--steps", default=500, type=click.IntRange(1), help="Steps of the whole run.")
@@ -88,6 +75,4 @@ def command(
     )
 
 
-def _refused(sentence: str) -> int:
-    click.echo(f"train: {sentence}", err=True)
-    return REFUSED
+main = partial(run, command)

@@ -1,15 +1,16 @@
-"""The command `python -m autosync.runs`."""
+"""The command `autosync runs`."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import click
 from rich.console import Console
 
+from autosync.commands.shell import PLAIN_WIDTH, SETTINGS, run
 from autosync.errors import AutosyncError
 from autosync.runs.contenders import contenders_of, verdict_in_words
 from autosync.runs.documents import result_schema, strategy_of
@@ -20,22 +21,8 @@ from autosync.spec import cut
 
 __all__ = ["command", "main"]
 
-REFUSED = 2
-PLAIN_WIDTH = 130
-"""Columns of output that does not go to a terminal."""
 
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command, and return its exit status. What was asked wrongly is told in one sentence on stderr."""
-    try:
-        return int(command.main(arguments, prog_name="python -m autosync.runs", standalone_mode=False) or 0)
-    except click.ClickException as error:
-        return _refused(error.format_message())
-    except AutosyncError as error:
-        return _refused(str(error))
-
-
-@click.group(context_settings={"max_content_width": 110})
+@click.group("runs", context_settings=SETTINGS)
 def command() -> None:
     """Look at the runs of autosync.tune: RUN is a run's directory or its name in runs/; by default the latest there."""
 
@@ -135,6 +122,4 @@ def _console() -> Console:
     return Console(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
 
 
-def _refused(sentence: str) -> int:
-    click.echo(f"runs: {sentence}", err=True)
-    return REFUSED
+main = partial(run, command)

@@ -1,38 +1,24 @@
-"""The command `python -m trials.collect`."""
+"""The command `autosync collect`."""
 
 from __future__ import annotations
 
 import math
 import shlex
 import sys
-from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
-from autosync.errors import AutosyncError
+from autosync.commands.shell import NOT_DONE, SETTINGS, listed, run
 from trials.collect.folder import Folder
 from trials.collect.plan import check_models, chosen, read_plan
 
 __all__ = ["command", "main"]
 
-UNFINISHED, REFUSED, INTERRUPTED = 1, 2, 130
 
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command, and return its exit status. What was asked wrongly is told in one sentence on stderr."""
-    try:
-        return int(command.main(arguments, prog_name="python -m trials.collect", standalone_mode=False) or 0)
-    except click.ClickException as error:
-        return _refused(error.format_message())
-    except AutosyncError as error:
-        return _refused(str(error))
-    except (click.Abort, KeyboardInterrupt):
-        return INTERRUPTED
-
-
-@click.command(context_settings={"show_default": True, "max_content_width": 110})
+@click.command("collect", context_settings=SETTINGS)
 @click.option(
     "--plan", "plan_file", type=Path, default=Path("runtimes/plan.yaml"), help="Models, clusters and how many of each."
 )
@@ -64,7 +50,7 @@ def command(plan_file: Path, out: Path | None, time_budget: float | None, card: 
         return 0
     plan = read_plan(plan_file)
     check_models(plan)
-    cells = chosen(plan, _listed(given["only"]), _listed(given["cluster"]))
+    cells = chosen(plan, listed(given["only"]), listed(given["cluster"]))
     from trials.collect.rounds import Collection, Order  # pyarrow
     from trials.emulate.requirements import check_machine
 
@@ -81,13 +67,7 @@ def command(plan_file: Path, out: Path | None, time_budget: float | None, card: 
             click.echo("\n".join(["", *collection.progress.summary()]))
             if not finished:
                 click.echo(f"Go on with: python -m trials.collect {shlex.join(sys.argv[1:])}")
-    return 0 if finished or collection.time_is_over else UNFINISHED
+    return 0 if finished or collection.time_is_over else NOT_DONE
 
 
-def _listed(text: str) -> list[str]:
-    return [each.strip() for each in text.split(",") if each.strip()]
-
-
-def _refused(sentence: str) -> int:
-    click.echo(f"collect: {sentence}", err=True)
-    return REFUSED
+main = partial(run, command)

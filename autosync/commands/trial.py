@@ -1,15 +1,16 @@
-"""The command `python -m trials`: time one strategy by hand."""
+"""The command `autosync trial`: time one strategy by hand."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
-from autosync.errors import AutosyncError, SpecError
+from autosync.errors import SpecError
 from autosync.spec import Strategy, TimingProtocol, canonical_json, check_strategy, read_json
 from trials.capture_limit import capture_time_limit
 from trials.opening import KINDS, Choice, check_model_name, opened
@@ -18,23 +19,8 @@ from trials.trial import TrialRequest
 
 __all__ = ["command", "main"]
 
-NOT_TIMED, REFUSED, INTERRUPTED = 1, 2, 130
 
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command, and return its exit status. What was asked wrongly is told in one sentence on stderr."""
-    try:
-        return int(command.main(arguments, prog_name="python -m trials", standalone_mode=False) or 0)
-    except click.ClickException as error:
-        return _refused(error.format_message())
-    except AutosyncError as error:
-        return _refused(str(error))
-    except click.Abort:
-        click.echo("Interrupted; the trial was ended and left no record.", err=True)
-        return INTERRUPTED
-
-
-@click.command(context_settings={"show_default": True, "max_content_width": 110})
+@click.command("trial", context_settings=SETTINGS)
 @click.option("--model", required=True, help="A zoo model such as bert, or your own as package.module:function.")
 @click.option("--strategy", "file", required=True, type=Path, help="The strategy to time, a JSON file.")
 @click.option("--backend", "kind", default="ray", type=click.Choice(KINDS), help="Ray actors, or this process alone.")
@@ -63,7 +49,7 @@ def _time(choice: Choice, request: TrialRequest, as_json: bool) -> int:
         check_strategy(request.strategy, backend.model, backend.cluster)
         record = backend.run(request)
     _print([canonical_json(record.to_json())] if as_json else record_lines(record))
-    return 0 if record.outcome == "ok" else NOT_TIMED
+    return 0 if record.outcome == "ok" else NOT_DONE
 
 
 def _strategy(file: Path) -> Strategy:
@@ -80,6 +66,4 @@ def _print(lines: Iterable[str]) -> None:
     sys.stdout.flush()
 
 
-def _refused(sentence: str) -> int:
-    click.echo(f"trials: {sentence}", err=True)
-    return REFUSED
+main = partial(run, command, interrupted="Interrupted; the trial was ended and left no record.")

@@ -1,0 +1,53 @@
+"""What all commands have in common: how they refuse, and their exit statuses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from autosync.errors import AutosyncError
+
+__all__ = ["INTERRUPTED", "NOT_DONE", "PLAIN_WIDTH", "REFUSED", "SETTINGS", "listed", "run"]
+
+NOT_DONE = 1
+"""Exit status of a command that ended before all was done."""
+
+REFUSED = 2
+"""Exit status of a command that was asked wrongly."""
+
+INTERRUPTED = 130
+"""Exit status after Ctrl-C, as shells have it."""
+
+SETTINGS = {"show_default": True, "max_content_width": 110}
+"""Of every command's help."""
+
+PLAIN_WIDTH = 130
+"""Columns of a table where output does not go to a terminal."""
+
+
+def run(command: click.Command, arguments: Sequence[str] | None = None, interrupted: str = "", obj: Any = None) -> int:
+    """Run `command`; its exit status. What was asked wrongly is one sentence on stderr.
+
+    After Ctrl-C it says `interrupted`, if anything. `obj` is the object of click's context.
+    """
+    name = command.name or ""
+    program = name if name == "autosync" else f"autosync {name}"
+    try:
+        return int(command.main(arguments, prog_name=program, standalone_mode=False, obj=obj) or 0)
+    except click.ClickException as error:
+        sentence = error.format_message()
+    except AutosyncError as error:
+        sentence = str(error)
+    except (click.Abort, KeyboardInterrupt):
+        if interrupted:
+            click.echo(interrupted, err=True)
+        return INTERRUPTED
+    click.echo(f"{name}: {sentence}", err=True)
+    return REFUSED
+
+
+def listed(text: str) -> list[str]:
+    """The names in `text`, which has commas between them."""
+    return [each.strip() for each in text.split(",") if each.strip()]
