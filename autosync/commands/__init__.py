@@ -9,7 +9,7 @@ from importlib import import_module
 
 import click
 
-from autosync.commands.shell import SETTINGS, run
+from autosync.commands.shell import SETTINGS, run_command
 
 __all__ = ["COMMANDS", "command", "main"]
 
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run `autosync` with `arguments`, by default the process's own; its exit status."""
     name, *rest = (sys.argv[1:] if arguments is None else arguments) or [""]
     if name not in COMMANDS or COMPLETION in os.environ:
-        return run(command, arguments)
+        return run_command(command, arguments)
     if arguments is None:
         sys.argv[1:] = rest  # what a search keeps of how it was called are its own arguments
     status: int = import_module(_module(name)).main(rest)

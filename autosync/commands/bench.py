@@ -10,11 +10,10 @@ from typing import Any
 
 import click
 
-from autosync.commands.shell import NOT_DONE, SETTINGS, listed, run
+from autosync.commands.shell import GOES_ON, NOT_DONE, SETTINGS, listed, run_command
 from autosync.tune.options import SEARCHERS
 
 __all__ = ["command", "main"]
-
 
 CELLS = tuple(
     f"{model}@{cluster}"
@@ -176,4 +175,4 @@ def _live(
     return 0 if live(jobs, data, out, click.echo) else NOT_DONE
 
 
-main = partial(run, command, interrupted="Interrupted; every result so far is kept, and the same command goes on.")
+main = partial(run_command, command, interrupted=GOES_ON)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from autosync.commands.shell import SETTINGS, run
+from autosync.commands.shell import SETTINGS, run_command
 from autosync.words.cluster import cluster_lines, route_lines
 from trials.cluster.file import ClusterFile, read_cluster_file
 from trials.cluster.resource_spec import cluster_file_text
@@ -46,4 +46,4 @@ def import_command(file: Path) -> None:
     click.echo(cluster_file_text(file), nl=False)
 
 
-main = partial(run, command)
+main = partial(run_command, command)

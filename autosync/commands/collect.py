@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from autosync.commands.shell import NOT_DONE, SETTINGS, listed, run
+from autosync.commands.shell import NOT_DONE, SETTINGS, listed, run_command
 from trials.collect.folder import Folder
 from trials.collect.plan import check_models, chosen, read_plan
 
@@ -70,4 +70,4 @@ def command(plan_file: Path, out: Path | None, time_budget: float | None, card: 
     return 0 if finished or collection.time_is_over else NOT_DONE
 
 
-main = partial(run, command)
+main = partial(run_command, command)

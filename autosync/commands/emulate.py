@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from autosync.commands.shell import SETTINGS, run_command
 from autosync.errors import ClusterError
 from autosync.spec import ClusterSpec
 from trials.cluster.racks import parse_rate, star_of
@@ -20,7 +21,6 @@ from trials.emulate.status import status_lines
 from trials.guard import guarded
 
 __all__ = ["command", "main"]
-
 
 name_option = click.option("--name", default="net", show_default=True, help="Which emulated cluster.")
 
@@ -153,4 +153,4 @@ def _print(lines: Sequence[str]) -> None:
         click.echo(line)
 
 
-main = partial(run, command, interrupted="Interrupted; what had been made was removed.")
+main = partial(run_command, command, interrupted="Interrupted; what had been made was removed.")

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from autosync.commands.shell import SETTINGS, run
+from autosync.commands.shell import GOES_ON, SETTINGS, run_command
 from autosync.simulator.evaluation import (
     BUILDERS,
     EXPERIMENTS,
@@ -78,5 +78,8 @@ def _chosen(option: str, given: str, known: Mapping[str, Builder] | Sequence[str
 
 
 main = partial(
-    run, command, interrupted="Interrupted; every result so far is kept, and the same command goes on.", obj=BUILDERS
+    run_command,
+    command,
+    interrupted=GOES_ON,
+    obj=BUILDERS,
 )

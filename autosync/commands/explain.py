@@ -7,7 +7,9 @@ from pathlib import Path
 
 import click
 
-from autosync.commands.shell import SETTINGS, run
+from autosync.commands.shell import SETTINGS, run_command
+from autosync.engine.capture_apart import captured_apart
+from autosync.spec import ClusterSpec, ModelSpec, Strategy
 from trials.capture_limit import capture_time_limit
 
 __all__ = ["command", "main"]
@@ -27,11 +29,45 @@ def command(
     strategy: Path, model: str | None, cluster: Path | None, result: Path | None, capture_seconds: float
 ) -> None:
     """Say what STRATEGY, a strategy.json, does, what it costs, and which baseline it is nearest to."""
-    from autosync.explain.report import explained  # NumPy and SciPy are imported only once the command is right
-    from autosync.explain.subject import Sources, find_subject
+    from autosync.report.explained import explained  # NumPy and SciPy are imported only once the command is right
+    from autosync.runs.subject import Makers, Sources, find_subject
+    from trials.cluster.file import read_cluster_file
 
-    for line in explained(find_subject(Sources(strategy, model, cluster, result, capture_seconds))):
+    makers = Makers(partial(_captured, seconds=capture_seconds), read_cluster_file, _implied)
+    for line in explained(find_subject(Sources(strategy, model, cluster, result), makers)):
         click.echo(line)
 
 
-main = partial(run, command)
+def _captured(name: str, strategy: Strategy, seconds: float) -> ModelSpec:
+    """The model called `name`, captured in this process, or within `seconds` in another where it is the user's own.
+
+    What TensorFlow logs meanwhile is nothing to who asked; where tune captures, in a worker process, it is not shown.
+    """
+    from autosync.engine.capture.captured import CapturedModel
+    from autosync.engine.loading import load_tensorflow, quiet_log
+    from autosync.engine.zoo import build_task, resolve_name
+    from trials.opening import check_model_name
+
+    check_model_name(name)
+    on_gpus = any("/gpu:" in replica for replica in strategy.replicas)
+    full_name = resolve_name(name, gpus=int(on_gpus))
+    with quiet_log():
+        if ":" in name:
+            return CapturedModel.from_bytes(captured_apart(name, seconds)).spec
+        load_tensorflow()
+        from autosync.engine.capture.capturing import capture
+
+        return capture(build_task(full_name)).spec
+
+
+def _implied(strategy: Strategy) -> tuple[ClusterSpec, str]:
+    """The cluster that the strategy's devices imply, and what is assumed of it."""
+    from trials.cluster.racks import ASSUMED_CORES, implied_cluster
+
+    return implied_cluster(strategy), (
+        f"No cluster is given, so it is what the strategy's devices imply: all rates and latencies are assumed, "
+        f"and {ASSUMED_CORES:g} cores a node; state yours with --cluster."
+    )
+
+
+main = partial(run_command, command)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from autosync.commands.shell import NOT_DONE, SETTINGS, run
+from autosync.commands.shell import NOT_DONE, SETTINGS, run_command
 from autosync.dataset.autosync_import import import_dataset
 from autosync.dataset.store import RecordStore
 
@@ -31,4 +31,4 @@ def command(directory: Path, out: Path, sparse_rows: int | None) -> int:
     return 0 if imported.records else NOT_DONE
 
 
-main = partial(run, command)
+main = partial(run_command, command)

@@ -10,19 +10,16 @@ from typing import Any
 
 import click
 
-from autosync.commands.shell import SETTINGS, run
+from autosync.commands.shell import SETTINGS, run_command
 from autosync.simulator.evaluation import METRICS, cells_of
 from autosync.simulator.networks import NETWORKS
 from autosync.simulator.pretraining import card_of, pretrained
-from autosync.simulator.saved import PRETRAINED
+from autosync.simulator.saved import shipped_folder
 from autosync.simulator.stored import split_of, stored_records
 
 __all__ = ["command", "main"]
 
-
 CARD = "card.json"
-
-
 SHOWN = ("pairwise", "peak_at_1", "mape", "coverage")
 """Metrics that are printed; the card has all."""
 
@@ -41,7 +38,7 @@ def command(data: Path, out: Path | None, network: str, seed: int) -> None:
     cells, small = cells_of(stored_records(data), split_of)
     for sentence in small:
         click.echo(f"Passed over: {sentence}")
-    out = out or Path(__file__).with_name(PRETRAINED)
+    out = out or shipped_folder()
     learned = pretrained(cells, network, seed)
     learned.save(out)
     card = card_of(learned, cells)
@@ -61,4 +58,4 @@ def _table(card: Mapping[str, Any]) -> list[str]:
     return ["  ".join([f"{name:{width}}", *(f"{text:>19}" for text in texts)]) for name, *texts in table]
 
 
-main = partial(run, command)
+main = partial(run_command, command)

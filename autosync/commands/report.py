@@ -10,7 +10,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from autosync.commands.shell import PLAIN_WIDTH, SETTINGS, run
+from autosync.commands.shell import PLAIN_WIDTH, SETTINGS, run_command
 from autosync.report.comparison import Comparison, standings_of, write_comparison
 from autosync.report.numbers import NOTHING, ratio
 from autosync.report.page import write_report
@@ -18,7 +18,6 @@ from autosync.runs import read_run, run_called
 from autosync.words.quantities import duration, milliseconds
 
 __all__ = ["command", "main"]
-
 
 COMPARISON = Path("comparison.html")
 
@@ -73,4 +72,4 @@ def _table(comparison: Comparison) -> Table:
     return table
 
 
-main = partial(run, command)
+main = partial(run_command, command)

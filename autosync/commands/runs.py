@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from autosync.commands.shell import PLAIN_WIDTH, SETTINGS, run
+from autosync.commands.shell import PLAIN_WIDTH, SETTINGS, run_command
 from autosync.errors import AutosyncError
 from autosync.runs.contenders import contenders_of, verdict_in_words
 from autosync.runs.documents import result_schema, strategy_of
@@ -122,4 +122,4 @@ def _console() -> Console:
     return Console(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
 
 
-main = partial(run, command)
+main = partial(run_command, command)

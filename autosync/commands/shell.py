@@ -9,7 +9,7 @@ import click
 
 from autosync.errors import AutosyncError
 
-__all__ = ["INTERRUPTED", "NOT_DONE", "PLAIN_WIDTH", "REFUSED", "SETTINGS", "listed", "run"]
+__all__ = ["GOES_ON", "INTERRUPTED", "NOT_DONE", "PLAIN_WIDTH", "REFUSED", "SETTINGS", "listed", "run_command"]
 
 NOT_DONE = 1
 """Exit status of a command that ended before all was done."""
@@ -23,11 +23,14 @@ INTERRUPTED = 130
 SETTINGS = {"show_default": True, "max_content_width": 110}
 """Of every command's help."""
 
+GOES_ON = "Interrupted; every result so far is kept, and the same command goes on."
 PLAIN_WIDTH = 130
 """Columns of a table where output does not go to a terminal."""
 
 
-def run(command: click.Command, arguments: Sequence[str] | None = None, interrupted: str = "", obj: Any = None) -> int:
+def run_command(
+    command: click.Command, arguments: Sequence[str] | None = None, interrupted: str = "", obj: Any = None
+) -> int:
     """Run `command`; its exit status. What was asked wrongly is one sentence on stderr.
 
     After Ctrl-C it says `interrupted`, if anything. `obj` is the object of click's context.

@@ -9,13 +9,12 @@ from pathlib import Path
 
 import click
 
-from autosync.commands.shell import SETTINGS, run
+from autosync.commands.shell import SETTINGS, run_command
 from autosync.train.training_error import TrainingError
 from trials.capture_limit import capture_time_limit
 from trials.opening import KINDS
 
 __all__ = ["command", "main"]
-
 
 RAYS_OWN_NEWS = "A worker died or was killed while executing a task"
 """The beginning of what Ray prints, at length, of a process whose end the command tells in a sentence."""
@@ -75,4 +74,4 @@ def command(
     )
 
 
-main = partial(run, command)
+main = partial(run_command, command)

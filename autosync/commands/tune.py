@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from autosync.commands.shell import INTERRUPTED, SETTINGS, run
+from autosync.commands.shell import INTERRUPTED, SETTINGS, run_command
 from autosync.engine.capture_apart import CAPTURE_SECONDS
 from autosync.tune.options import ON_NODE_LOSS, SEARCHERS, SIMULATORS, TRAINING_STEPS, OptionsError, TuneOptions
 
@@ -98,4 +98,4 @@ def _search(options: TuneOptions) -> int:
     return tune(options)
 
 
-main = partial(run, command)
+main = partial(run_command, command)

@@ -1,4 +1,4 @@
-"""The command `python -m autosync.simulator.pretraining`: a simulator fitted on a dataset, as a checkpoint with a card."""
+"""A simulator fitted on a dataset, and the card that says how good it is."""
 
 from __future__ import annotations
 

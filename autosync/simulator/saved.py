@@ -35,12 +35,12 @@ from autosync.spec import STATE, canonical_json, cut, quoted, read_json
 from autosync.spec.fields import every, known_fields, required
 
 __all__ = [
-    "PRETRAINED",
     "CheckpointError",
     "Saved",
     "read_checkpoint",
     "read_saved",
     "shipped_checkpoint",
+    "shipped_folder",
     "write_checkpoint",
     "write_saved",
 ]
@@ -214,10 +214,15 @@ def _restored_base(base: Simulator | None, document: dict[str, Any]) -> Simulato
 
 
 PRETRAINED = "pretrained"
-"""The folder in this package; `autosync.simulator.pretraining` writes it."""
+"""The folder in this package; `autosync pretrain` writes it."""
+
+
+def shipped_folder() -> Path:
+    """Where the checkpoint lies that comes with the program."""
+    return Path(str(files("autosync.simulator"))) / PRETRAINED
 
 
 def shipped_checkpoint() -> Path | None:
     """The folder of the checkpoint, for `LearnedSimulator.load`; None when none comes with this program."""
-    folder = Path(str(files("autosync.simulator"))) / PRETRAINED
+    folder = shipped_folder()
     return folder if (folder / DOCUMENT).exists() else None

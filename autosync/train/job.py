@@ -25,9 +25,9 @@ from autosync.train.fit_strategy import read_strategy
 from autosync.train.place import Where
 from autosync.train.trainer import Trainer
 from autosync.train.training_error import TrainingError
+from autosync.words.quantities import model_in_words
 from trials.cluster.file import read_cluster_file
 from trials.opening import check_model_name, model_line, model_on
-from trials.summary import model_in_words
 
 __all__ = ["RunDirectory", "TrainOptions", "command_to_go_on", "train"]
 

@@ -15,12 +15,13 @@ from autosync.errors import AutosyncError, ClusterError
 from autosync.spec import ClusterSpec, RuntimeRecord
 from autosync.tune.directory import RunDirectory
 from autosync.tune.options import TuneOptions
+from autosync.words.cluster import cluster_lines
+from autosync.words.quantities import model_in_words
 from trials.cluster.discovery import cluster_from_ray_nodes, matched
 from trials.cluster.file import read_cluster_file
 from trials.cluster.seats import addresses_of, alike, groups_of, seated_like, unlike_machines
 from trials.fleet.fleet import Fleet, FleetSettings
 from trials.opening import model_line, model_on, trials_on_ray
-from trials.summary import cluster_lines, model_in_words
 
 __all__ = ["Job", "open_fleet"]
 

@@ -8,13 +8,25 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from autosync.errors import ClusterError
-from autosync.spec import ClusterSpec, Figure, Link, Node, quoted
+from autosync.spec import ClusterSpec, Device, Figure, Link, Node, ParameterServer, Strategy, quoted
 
-__all__ = ["ASSUMED_UPLINK", "CORE", "Attached", "Uplink", "joined", "parse_emulation", "parse_rate", "star_of"]
+__all__ = [
+    "ASSUMED_CORES",
+    "ASSUMED_UPLINK",
+    "CORE",
+    "Attached",
+    "Uplink",
+    "implied_cluster",
+    "joined",
+    "parse_emulation",
+    "parse_rate",
+    "star_of",
+]
 
 CORE, ONLY_SWITCH = "core", "switch"
 
@@ -100,3 +112,31 @@ def star_of(count: int, rate_gbit_per_s: float, cores: float | None = None) -> C
     uplink = replace(ASSUMED_UPLINK, up=Figure(rate_gbit_per_s, "stated"), down=Figure(rate_gbit_per_s, "stated"))
     nodes = [Node(f"node{index}", f"10.77.0.{index + 1}", each) for index in range(count)]
     return joined([Attached(node, uplink) for node in nodes], {})
+
+
+ASSUMED_CORES = 4.0
+
+
+def implied_cluster(strategy: Strategy) -> ClusterSpec:
+    """The cluster of the fewest nodes, workers and GPUs for all devices. Raises `SpecError` for no device's name."""
+    names = [*strategy.replicas, *_servers(strategy)]
+    devices = [Device.parse(name) for name in names]
+    nodes = dict.fromkeys(device.node for device in devices)
+    gpus, workers = _counts(devices, "gpu"), _counts(devices, "cpu")
+    return joined(
+        [Attached(Node(node, "", ASSUMED_CORES, max(1, workers[node]), gpus[node]), ASSUMED_UPLINK) for node in nodes],
+        {},
+    )
+
+
+def _servers(strategy: Strategy) -> list[str]:
+    return [shard.device for _, _, shard in strategy.shards() if isinstance(shard, ParameterServer)]
+
+
+def _counts(devices: list[Device], kind: str) -> Counter[str]:
+    """The highest index of a kind on each node, plus one."""
+    counts: Counter[str] = Counter()
+    for device in devices:
+        if device.kind == kind:
+            counts[device.node] = max(counts[device.node], device.index + 1)
+    return counts

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from autosync.commands.trial import record_lines
 from tests.trials.scripted import Script, play, request
-from trials.summary import record_lines
 
 
 def test_a_record_is_told_with_its_median_spread_and_interval() -> None:

@@ -30,13 +30,13 @@ def test_records_become_a_report_and_the_second_time_nothing_is_done_again(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ["--data", str(data), "--out", str(tmp_path), "--quick", "--only", "accuracy,speed"]
-    assert main([*arguments, "--simulators", "guessing"], BUILDERS) == 0
+    assert main([*arguments, "--simulators", "guessing"], obj=BUILDERS) == 0
     assert "4 results are new." in capsys.readouterr().out
-    assert main(arguments, BUILDERS) == 0
+    assert main(arguments, obj=BUILDERS) == 0
     said = capsys.readouterr().out
     assert "4 results are new." in said  # the law's, for each of two draws of records, and two of its speed
     assert str(tmp_path / "evaluation.md") in said
-    assert main(arguments, BUILDERS) == 0
+    assert main(arguments, obj=BUILDERS) == 0
     assert "0 results are new." in capsys.readouterr().out
     page = (tmp_path / "evaluation.md").read_text()
     assert "| knowing |" in page
@@ -44,7 +44,7 @@ def test_records_become_a_report_and_the_second_time_nothing_is_done_again(
 
 
 def test_by_default_the_report_lies_beside_the_records(data: Path) -> None:
-    assert main(["--data", str(data), "--quick", "--only", "speed", "--simulators", "guessing"], BUILDERS) == 0
+    assert main(["--data", str(data), "--quick", "--only", "speed", "--simulators", "guessing"], obj=BUILDERS) == 0
     assert (data / "evaluation" / "evaluation.md").exists()
 
 
@@ -77,7 +77,7 @@ def test_cells_too_small_are_said_and_passed_over(tmp_path: Path, capsys: pytest
     for record in [*records_of("mlp", "three", 70, 0), *records_of("mlp", "four", 5, 0)]:
         store.append(record)
     arguments = ["--data", str(tmp_path), "--quick", "--only", "accuracy", "--simulators", "guessing"]
-    assert main(arguments, BUILDERS) == 0
+    assert main(arguments, obj=BUILDERS) == 0
     said = capsys.readouterr().out
     assert "Passed over: mlp@four has " in said
     assert "Passed over: Unseen clusters need records of two clusters or more, but all are of three." in said

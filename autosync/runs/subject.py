@@ -3,32 +3,93 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
-from autosync.engine.capture_apart import CAPTURE_SECONDS, captured_apart
 from autosync.errors import AutosyncError, ModelError, SpecError
-from autosync.explain.implied import ASSUMED_CORES, implied_cluster
-from autosync.explain.run_files import Run, find_run
+from autosync.runs import is_run, records_of, result_of, run_document
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy, check_strategy, quoted, read_json
-from trials.cluster.file import read_cluster_file
 
-__all__ = ["Sources", "Subject", "find_subject"]
+__all__ = ["Makers", "RunFiles", "Sources", "Subject", "find_files", "find_subject"]
+
+
+@dataclass(frozen=True)
+class RunFiles:
+    """A run's `directory`, None when there is none, and the directory of records `data`."""
+
+    directory: Path | None
+    data: Path | None
+
+    @property
+    def model_digest(self) -> str | None:
+        return str(self._document["model_digest"]) if self._document else None
+
+    @property
+    def cluster(self) -> ClusterSpec | None:
+        return ClusterSpec.from_json(self._document["cluster"]) if self._document else None
+
+    def records(self) -> list[RuntimeRecord]:
+        """The records of the run's model, or all there are without a run. Raises `DatasetError`."""
+        if self.data is None:
+            return []
+        from autosync.dataset import RecordStore  # pyarrow
+
+        return RecordStore(self.data).read(model_digest=self.model_digest)
+
+    def finding(self, strategy: Strategy) -> str | None:
+        """What the run measured of this strategy, in words; None when it did not."""
+        result = result_of(self.directory) if self.directory else None
+        for row in result["strategies"] if result else ():
+            if row["strategy_digest"] == strategy.digest and row["median_seconds"] and row["median_interval_seconds"]:
+                low, high = (1e3 * each for each in row["median_interval_seconds"])
+                return (
+                    f"Measured in that run: {1e3 * row['median_seconds']:.1f} ms a step, median of {row['steps']} "
+                    f"(95 % interval {low:.1f} to {high:.1f})."
+                )
+        return None
+
+    @cached_property
+    def _document(self) -> dict[str, Any] | None:
+        return run_document(self.directory) if self.directory else None
+
+
+def find_files(given: Path | None, beside: Path) -> RunFiles:
+    """The run or records that `given` names; without it the run that the strategy lies in, and records in `data`."""
+    if given is None:
+        run = RunFiles(beside if is_run(beside) else None, None)
+        return RunFiles(run.directory, records_of(run.directory, run._document or {}))
+    directory = given.parent if given.is_file() else given
+    if is_run(directory):
+        return RunFiles(directory, records_of(directory, RunFiles(directory, None)._document or {}))
+    if directory.is_dir() and any(directory.glob("*.parquet")):
+        return RunFiles(beside if is_run(beside) else None, directory)
+    raise AutosyncError(f"--result names a run's directory, its result.json or a directory of records, not {given}.")
 
 
 @dataclass(frozen=True)
 class Sources:
-    """The files and the model to look in, as given on the command line; only the strategy's file must be.
-
-    `capture_seconds` are what capturing `model` may take, where it is the user's own.
-    """
+    """The files and the model to look in, as given on the command line; only the strategy's file must be."""
 
     strategy: Path
     model: str | None = None
     cluster: Path | None = None
     result: Path | None = None
-    capture_seconds: float = CAPTURE_SECONDS
+
+
+@dataclass(frozen=True)
+class Makers:
+    """How to get what is not on disk in the form of records: rooms above this one know.
+
+    `capture` makes a model of its name, for the devices of a strategy. `read_cluster` reads a cluster file.
+    `imply_cluster` gives the cluster that a strategy's devices imply, with a sentence of what is assumed.
+    """
+
+    capture: Callable[[str, Strategy], ModelSpec]
+    read_cluster: Callable[[Path], ClusterSpec]
+    imply_cluster: Callable[[Strategy], tuple[ClusterSpec, str]]
 
 
 @dataclass(frozen=True)
@@ -47,14 +108,14 @@ class Subject:
     measured: str | None = None
 
 
-def find_subject(sources: Sources) -> Subject:
+def find_subject(sources: Sources, makers: Makers) -> Subject:
     """The subject that `sources` name. Raises `AutosyncError` with one sentence when something is missing or unfit."""
     strategy = _read_strategy(sources.strategy)
-    stated = read_cluster_file(sources.cluster) if sources.cluster is not None else None  # capturing takes far longer
-    run = find_run(sources.result, sources.strategy.parent)
+    stated = makers.read_cluster(sources.cluster) if sources.cluster is not None else None  # capturing takes far longer
+    run = find_files(sources.result, sources.strategy.parent)
     records = run.records()
-    model, from_where = _model(sources, strategy, run, records)
-    cluster, note = _cluster(sources, stated, strategy, model, run, records)
+    model, from_where = _model(sources, makers, strategy, run, records)
+    cluster, note = _cluster(sources, makers, stated, strategy, model, run, records)
     try:
         check_strategy(strategy, model, cluster)
     except SpecError as error:
@@ -90,11 +151,11 @@ def _read_strategy(file: Path) -> Strategy:
         raise AutosyncError(text if str(file) in text else f"Strategy file {file}: {text}") from None
 
 
-def _model(sources: Sources, strategy: Strategy, run: Run, records: Sequence[RuntimeRecord]) -> tuple[ModelSpec, str]:
+def _model(
+    sources: Sources, makers: Makers, strategy: Strategy, run: RunFiles, records: Sequence[RuntimeRecord]
+) -> tuple[ModelSpec, str]:
     if sources.model is not None:
-        return _captured(
-            sources.model, strategy, sources.capture_seconds
-        ), f"Model {sources.model} was captured just now."
+        return makers.capture(sources.model, strategy), f"Model {sources.model} was captured just now."
     wanted = {each.variable for each in strategy.variables}
     fitting = [each for each in records if set(each.model.by_name) == wanted]
     same_run = [each for each in fitting if run.model_digest in (None, each.model.digest)]
@@ -114,34 +175,13 @@ def _count(records: Sequence[RuntimeRecord]) -> str:
     return f"{len(records)} record{'s' * (len(records) != 1)}"
 
 
-def _captured(name: str, strategy: Strategy, seconds: float) -> ModelSpec:
-    """The model called `name`, captured in this process, or within `seconds` in another where it is the user's own.
-
-    What TensorFlow logs meanwhile is nothing to who asked; where tune captures, in a worker process, it is not shown.
-    """
-    from autosync.engine.capture.captured import CapturedModel
-    from autosync.engine.loading import load_tensorflow, quiet_log
-    from autosync.engine.zoo import build_task, resolve_name
-    from trials.opening import check_model_name
-
-    check_model_name(name)
-    on_gpus = any("/gpu:" in replica for replica in strategy.replicas)
-    full_name = resolve_name(name, gpus=int(on_gpus))
-    with quiet_log():
-        if ":" in name:
-            return CapturedModel.from_bytes(captured_apart(name, seconds)).spec
-        load_tensorflow()
-        from autosync.engine.capture.capturing import capture
-
-        return capture(build_task(full_name)).spec
-
-
 def _cluster(
     sources: Sources,
+    makers: Makers,
     stated: ClusterSpec | None,
     strategy: Strategy,
     model: ModelSpec,
-    run: Run,
+    run: RunFiles,
     records: Sequence[RuntimeRecord],
 ) -> tuple[ClusterSpec, str]:
     if stated is not None:
@@ -151,7 +191,4 @@ def _cluster(
     for each in reversed(records):
         if each.strategy.digest == strategy.digest and each.model.digest == model.digest:
             return each.cluster, f"The cluster is that of the records in {run.data}."
-    return implied_cluster(strategy), (
-        f"No cluster is given, so it is what the strategy's devices imply: all rates and latencies are assumed, "
-        f"and {ASSUMED_CORES:g} cores a node; state yours with --cluster."
-    )
+    return makers.imply_cluster(strategy)

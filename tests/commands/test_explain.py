@@ -14,7 +14,7 @@ from autosync.baselines import BASELINES
 from autosync.commands.explain import main
 from autosync.spec import AllReduce, Cast, ParameterServer, Strategy, VariableStrategy
 from tests import cases
-from tests.explain.runs import record, write_records, write_run, write_strategy
+from tests.commands.explained_runs import record, write_records, write_run, write_strategy
 
 MODEL, CLUSTER = cases.bert_like_model(), cases.star_cluster(4, gbit_per_s=0.2)
 STRATEGY = BASELINES["all_reduce_64mb"](MODEL, CLUSTER)

@@ -8,9 +8,8 @@ import pytest
 
 from autosync.baselines import BASELINES
 from autosync.cost import AnalyticSimulator, Coefficients, breakdown, traffic
-from autosync.explain.bottleneck import terms_of
-from autosync.explain.report import explained
-from autosync.explain.subject import Subject
+from autosync.report.explained import explained, terms_of
+from autosync.runs.subject import Subject
 from autosync.spec import AllReduce, ClusterSpec, ModelSpec, ParameterServer, Strategy, VariableStrategy
 from tests import cases
 
