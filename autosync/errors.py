@@ -9,7 +9,7 @@
     │   └── NodesLostError  too few nodes are left for a trial
     ├── DatasetError    a file of records cannot be read or written
     ├── CheckpointError (autosync.simulator)  a learned simulator cannot be saved or loaded
-    ├── BenchError      (autosync.bench)      a benchmark cannot run on what it was given
+    ├── BenchError      (autosync.studies.bench)      a benchmark cannot run on what it was given
     ├── OptionsError    (autosync.tune)       an option is out of range, or options contradict each other
     └── TrainingError   (autosync.train)      training cannot begin or go on
 
@@ -18,8 +18,11 @@ Every message states the rule, what came, and what to do.
 
 from __future__ import annotations
 
+from typing import final
+
 __all__ = [
     "AutosyncError",
+    "BenchError",
     "ClusterError",
     "DatasetError",
     "ModelError",
@@ -60,3 +63,8 @@ class NodesLostError(TrialError):
 
 class DatasetError(AutosyncError, RuntimeError):
     """A file of records cannot be read or written."""
+
+
+@final
+class BenchError(AutosyncError, RuntimeError):
+    """A benchmark cannot run on what it was given."""

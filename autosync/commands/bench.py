@@ -76,7 +76,7 @@ def replay(searchers: str, cells: str, **given: Any) -> None:
 @_replaying((), seeds=5)
 def ablations(searchers: str, cells: str, **given: Any) -> None:
     """The same with guided searches that lack a part."""
-    from autosync.bench.contenders import ABLATIONS
+    from autosync.studies.bench.contenders import ABLATIONS
 
     names = dict.fromkeys(name for each in ABLATIONS for name in (each.whole, each.less))
     _replay(searchers or ",".join(names), cells, given)
@@ -131,7 +131,7 @@ def controls(**given: Any) -> int:
 @OUT
 def cost(out: Path) -> None:
     """What searches cost, beside the training they speed up: the table alone, from the results there are."""
-    from autosync.bench.report import Material
+    from autosync.studies.bench.report import Material
 
     click.echo(Material.read(out).costs().markdown())
 
@@ -140,7 +140,7 @@ def cost(out: Path) -> None:
 @OUT
 def tables(out: Path) -> None:
     """Write the page with all tables and pictures, from the results there are."""
-    from autosync.bench.report import write_report
+    from autosync.studies.bench.report import write_report
 
     click.echo(f"The tables and pictures: {write_report(out)}")
 
@@ -149,13 +149,13 @@ def tables(out: Path) -> None:
 @OUT
 def merge(out: Path) -> None:
     """Put the results of all replays into one file, and of all live searches, to ship them; nothing else may run."""
-    from autosync.bench.commands import merge
+    from autosync.studies.bench.orders import merge
 
     merge(out, click.echo)
 
 
 def _replay(searchers: str, cells: str, given: dict[str, Any]) -> None:
-    from autosync.bench.commands import ReplayOrder, replay
+    from autosync.studies.bench.orders import ReplayOrder, replay
 
     replay(ReplayOrder(searchers=listed(searchers), cells=listed(cells), **given), click.echo)
 
@@ -163,8 +163,8 @@ def _replay(searchers: str, cells: str, given: dict[str, Any]) -> None:
 def _live(
     control: bool, data: Path, out: Path, cells: str, seeds: int, without_rules: Sequence[str], **given: Any
 ) -> int:
-    from autosync.bench.commands import live
-    from autosync.bench.live import LiveJob, parse_cell
+    from autosync.studies.bench.live import LiveJob, parse_cell
+    from autosync.studies.bench.orders import live
 
     jobs = [
         LiveJob(parse_cell(cell), seed=seed, control=control, without_rule=rule, **given)

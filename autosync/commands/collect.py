@@ -12,8 +12,8 @@ from typing import Any
 import click
 
 from autosync.commands.shell import NOT_DONE, SETTINGS, listed, run_command
-from trials.collect.folder import Folder
-from trials.collect.plan import check_models, chosen, read_plan
+from autosync.studies.collect.folder import Folder
+from autosync.studies.collect.plan import check_models, chosen, read_plan
 
 __all__ = ["command", "main"]
 
@@ -43,7 +43,7 @@ def command(plan_file: Path, out: Path | None, time_budget: float | None, card: 
     """
     folder = Folder(out or plan_file.parent)
     if card:
-        from trials.collect.card import write_card  # pandas
+        from autosync.studies.collect.card import write_card
 
         write_card(folder)
         click.echo(f"The figures in {folder.card} are those of the records in {folder.records}.")
@@ -51,7 +51,7 @@ def command(plan_file: Path, out: Path | None, time_budget: float | None, card: 
     plan = read_plan(plan_file)
     check_models(plan)
     cells = chosen(plan, listed(given["only"]), listed(given["cluster"]))
-    from trials.collect.rounds import Collection, Order  # pyarrow
+    from autosync.studies.collect.rounds import Collection, Order
     from trials.emulate.requirements import check_machine
 
     check_machine()
@@ -66,7 +66,7 @@ def command(plan_file: Path, out: Path | None, time_budget: float | None, card: 
         finally:
             click.echo("\n".join(["", *collection.progress.summary()]))
             if not finished:
-                click.echo(f"Go on with: python -m trials.collect {shlex.join(sys.argv[1:])}")
+                click.echo(f"Go on with: python -m autosync.studies.collect {shlex.join(sys.argv[1:])}")
     return 0 if finished or collection.time_is_over else NOT_DONE
 
 

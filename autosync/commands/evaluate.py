@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from autosync.commands.shell import GOES_ON, SETTINGS, run_command
-from autosync.simulator.evaluation import (
+from autosync.studies.evaluation import (
     BUILDERS,
     EXPERIMENTS,
     Builder,
@@ -25,7 +25,7 @@ from autosync.simulator.evaluation import (
     quick,
     write_report,
 )
-from autosync.simulator.stored import split_of, stored_records
+from autosync.studies.evaluation.cells import split_of, stored_records
 
 __all__ = ["command", "main"]
 

@@ -11,11 +11,11 @@ from typing import Any
 import click
 
 from autosync.commands.shell import SETTINGS, run_command
-from autosync.simulator.evaluation import METRICS, cells_of
 from autosync.simulator.networks import NETWORKS
-from autosync.simulator.pretraining import card_of, pretrained
 from autosync.simulator.saved import shipped_folder
-from autosync.simulator.stored import split_of, stored_records
+from autosync.studies.evaluation import METRICS, cells_of
+from autosync.studies.evaluation.cells import split_of, stored_records
+from autosync.studies.evaluation.pretraining import card_of, pretrained
 
 __all__ = ["command", "main"]
 

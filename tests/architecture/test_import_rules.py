@@ -27,7 +27,7 @@ MAY = {
     "matplotlib stays in the report, the simulator and the benchmarks": {
         "autosync.report",
         "autosync.simulator",
-        "autosync.bench",
+        "autosync.studies.bench",
     },
     "pyarrow stays in the dataset": {"autosync.dataset"},
     "Ray stays in tune, train, trials and the Ray Data reader": {

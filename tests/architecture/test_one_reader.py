@@ -14,7 +14,7 @@ OWN_WORDS = {
     "autosync/engine/capture/captured.py": "a captured model, which another process of the program sends",
     "autosync/runs/documents.py": "a file of the package",
     "autosync/dataset/results.py": "metadata of a Parquet file, a number for each key",
-    "trials/collect/card.py": "a row's versions, which are a column of records",
+    "autosync/studies/collect/card.py": "a row's versions, which are a column of records",
     "trials/emulate/ray_nodes.py": "what a process of the program's own prints",
 }
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from autosync.bench import versions
-from autosync.simulator.evaluation import BUILDERS
+from autosync.studies.bench import versions
+from autosync.studies.evaluation import BUILDERS
 
 ROOT = Path(__file__).parents[2]
 NOTED = Path(__file__).with_name("versions.json")
@@ -31,9 +31,9 @@ MADE_BY = {
 """What has versions, and which source it follows from."""
 
 TO_RAISE = {
-    "simulators": "`version` of the Builders in autosync/simulator/evaluation/simulators.py, TAUGHT and SEARCHERS",
-    "searchers": "SEARCHERS or REPLAY in autosync/bench/versions.py",
-    "engine": "ENGINE in autosync/bench/versions.py",
+    "simulators": "`version` of the Builders in autosync/studies/evaluation/simulators.py, TAUGHT and SEARCHERS",
+    "searchers": "SEARCHERS or REPLAY in autosync/studies/bench/versions.py",
+    "engine": "ENGINE in autosync/studies/bench/versions.py",
 }
 
 NO_CODE = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING}

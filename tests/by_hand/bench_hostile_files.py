@@ -75,7 +75,7 @@ READERS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("autosync.tune", "--model", "mlp", "--out", "new", "--emulate", "it.yaml"),
         ("trials.emulate", "up", "it.yaml", "--name", "hostile"),
     ),
-    "plan": (("trials.collect", "--plan", "it.yaml", "--out", "collected"),),
+    "plan": (("autosync.studies.collect", "--plan", "it.yaml", "--out", "collected"),),
 }
 """The commands that read each kind of file: the module, and what it is given."""
 

@@ -11,9 +11,9 @@ import pytest
 
 from autosync.commands.evaluate import main
 from autosync.dataset import RecordStore
-from autosync.simulator.evaluation import BUILDERS as KNOWN
+from autosync.studies.evaluation import BUILDERS as KNOWN
 from tests.architecture.source_tree import PACKAGES, ROOT, imports, modules, parsed
-from tests.simulator.evaluation.made_up import BUILDERS, records, records_of
+from tests.studies.evaluation.made_up import BUILDERS, records, records_of
 
 
 @pytest.fixture(scope="module")
@@ -95,12 +95,12 @@ def test_it_runs_as_a_module() -> None:
 
 
 def test_one_module_of_the_torch_room_reads_the_dataset_for_its_commands_and_nothing_imports_these() -> None:
-    room, reader = ("autosync", "simulator"), Path("autosync/simulator/stored.py")
+    room, reader = ("autosync", "simulator"), Path("autosync/studies/evaluation/cells.py")
     commands = {Path(f"autosync/simulator/{name}.py") for name in ("evaluate", "pretrain")}
     names = {".".join(command.with_suffix("").parts) for command in commands}
     for module in modules(*PACKAGES):
         found = set(imports(parsed(module)))
         if module.parts[:2] == room:
             assert any(name.startswith("autosync.dataset") for name in found) == (module == reader)
-            assert any(name.startswith("autosync.simulator.stored") for name in found) == (module in commands)
+            assert any(name.startswith("autosync.studies.evaluation.cells") for name in found) == (module in commands)
         assert not any(name == command or name.startswith(f"{command}.") for name in found for command in names)

@@ -14,9 +14,9 @@ from autosync.commands.pretrain import main
 from autosync.cost import Replay
 from autosync.dataset import RecordStore
 from autosync.simulator import LearnedSimulator, shipped_checkpoint
-from autosync.simulator.evaluation import METRICS
-from tests.simulator.evaluation.made_up import CLUSTERS, MODELS, records
+from autosync.studies.evaluation import METRICS
 from tests.space.samples import sampled
+from tests.studies.evaluation.made_up import CLUSTERS, MODELS, records
 
 MOST_BYTES = 1_000_000
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from autosync.bench.facts import facts_of
 from autosync.dataset import RecordStore
 from autosync.errors import DatasetError
 from autosync.spec import RuntimeRecord
+from autosync.studies.bench.columns import facts_of
 from autosync.tune.recorded.cells import cells_of, read_cells
 from tests.tune.recorded.examples import REPEATED, cell, records_of, write_dataset
 

@@ -1,0 +1,8 @@
+"""`python -m autosync.studies.bench` is `autosync bench`."""
+
+import runpy
+import sys
+
+if __name__ == "__main__":
+    sys.argv.insert(1, "bench")
+    runpy.run_module("autosync", run_name="__main__")

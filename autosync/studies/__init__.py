@@ -1,0 +1,1 @@
+"""Experiments on the program itself: runtimes collected, simulators evaluated, searches benchmarked."""

@@ -1,0 +1,211 @@
+"""The contenders of a replay: every searcher that `autosync.tune` has, and guided search with something changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias, final
+
+import numpy as np
+import numpy.typing as npt
+
+from autosync.cost import AnalyticSimulator, Replay, Simulator
+from autosync.errors import BenchError
+from autosync.search import EvolutionOptions, EvolutionSearch, GuidedOptions, GuidedSearch, RandomSearch, Searcher
+from autosync.search.registry import make_chooser
+from autosync.search.rivals import OneByOneSearch, OriginalSearch
+from autosync.space import SearchSpace
+from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
+from autosync.studies.bench.ideal import foreseen
+from autosync.studies.bench.pooled_simulator import Memory, PooledSimulator
+from autosync.tune.options import CLOSED_FORMS, SIMULATORS
+from autosync.tune.recorded.cells import Cell
+
+if TYPE_CHECKING:
+    from autosync.simulator import LearnedSimulator
+
+__all__ = [
+    "ABLATIONS",
+    "CONTENDERS",
+    "IDEAL",
+    "MEMBERS",
+    "NETWORK",
+    "OURS",
+    "TRANSFERRING",
+    "Ablation",
+    "Constant",
+    "Contender",
+    "Known",
+    "Start",
+    "untaught",
+]
+
+NETWORK = "linear"
+"""The network over the replay, except where a contender's name says another: graph networks take ten seconds a fit."""
+
+MEMBERS = 3
+"""Members of its ensemble, in place of five: nobody asks here how sure it is."""
+
+ALL = 1000
+"""A number of seeds that is more than there are."""
+
+OURS = "guided"
+IDEAL = "ideal"
+"""The name of a reference that is no rival: it knows what each strategy takes without noise, as far as records tell."""
+
+
+@final
+@dataclass(frozen=True)
+class Known:
+    """What a contender may know. `checkpoint` is of a simulator that was taught on other cells, for those that
+    transfer; `memory`, one a cell, is that of `PooledSimulator`; `cell` is what was measured, for `IDEAL` alone."""
+
+    checkpoint: Path | None = None
+    cell: Cell | None = None
+    memory: Memory = field(default_factory=dict)
+
+
+@final
+@dataclass(frozen=True)
+class Start:
+    """What a search begins with."""
+
+    space: SearchSpace
+    seeds: Sequence[tuple[str, Strategy]]
+    seed: int
+    known: Known
+
+
+Contender: TypeAlias = Callable[[Start], Searcher]
+_Made: TypeAlias = Callable[[Start], Simulator]
+
+
+@final
+class Constant:
+    """A simulator that knows nothing: every strategy takes the same time."""
+
+    def predict(
+        self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy]
+    ) -> npt.NDArray[np.float64]:
+        del model, cluster
+        return np.zeros(len(strategies))
+
+    def fit(self, records: Sequence[RuntimeRecord], weights: Sequence[float] | None = None) -> None:
+        """Do nothing: there is nothing that it could learn."""
+
+
+def _random(start: Start) -> Searcher:
+    return RandomSearch(start.space, start.seeds, start.seed)
+
+
+def _ideal(start: Start) -> Searcher:
+    """A search that always proposes the strategy with the least time without noise, be it a baseline or not."""
+    if start.known.cell is None:
+        raise BenchError("What a search could do that knew everything is worked out from the cell that it searches.")
+    return RandomSearch(start.space, [(IDEAL, each) for each in foreseen(start.known.cell, start.seed)], start.seed)
+
+
+def _evolution(start: Start) -> Searcher:
+    return EvolutionSearch(start.space, start.seeds, start.seed, EvolutionOptions(lag=0))
+
+
+def _one_by_one(start: Start, name: str) -> Searcher:
+    return OneByOneSearch(start.space, start.seeds, start.seed, make_chooser(name, start.space), lag=0)
+
+
+def _original(start: Start, simulator: _Made) -> Searcher:
+    return OriginalSearch(start.space, start.seeds, start.seed, _pooled(start, simulator))
+
+
+def _guided(start: Start, simulator: _Made, **changed: Any) -> Searcher:
+    return GuidedSearch(start.space, start.seeds, start.seed, _pooled(start, simulator), GuidedOptions(**changed))
+
+
+def _pooled(start: Start, made: _Made) -> Simulator:
+    parts = [made.func.__name__, made.keywords] if isinstance(made, partial) else [made.__name__]
+    named = f"{parts} of {start.known.checkpoint}"
+    return PooledSimulator(named, lambda: made(start), tuple(start.space.enumerate()), start.known.memory)
+
+
+def _transferred(start: Start) -> Simulator:
+    from autosync.simulator import LearnedSimulator  # torch is imported only where it is asked for
+
+    if start.known.checkpoint is None:
+        raise BenchError("A search that transfers knowledge needs the checkpoint of what other cells taught.")
+    return LearnedSimulator.load(start.known.checkpoint)
+
+
+def _learned(start: Start, network: str, base: str = "replay") -> Simulator:
+    return untaught(_closed_form(start, base), network)
+
+
+def untaught(base: Simulator, network: str = NETWORK, members: int = MEMBERS) -> LearnedSimulator:
+    """A simulator with `network` over `base` that has learned nothing; an ensemble of `NETWORK` has `members`."""
+    from autosync.simulator import LearnedSimulator, TrainingSettings
+
+    return LearnedSimulator(base, network, settings=TrainingSettings(members=members) if network == NETWORK else None)
+
+
+def _closed_form(start: Start, name: str) -> Simulator:
+    del start
+    return AnalyticSimulator() if name == "analytic" else Replay()
+
+
+def _nothing(start: Start) -> Simulator:
+    del start
+    return Constant()
+
+
+_NETWORKS = [name for name in SIMULATORS if name not in ("auto", NETWORK, *CLOSED_FORMS)]
+
+CONTENDERS: Mapping[str, Contender] = {
+    OURS: partial(_guided, simulator=_transferred),
+    "random": _random,
+    "original": partial(_original, simulator=partial(_learned, network=NETWORK, base="analytic")),
+    "original-transferred": partial(_original, simulator=_transferred),
+    "evolution": _evolution,
+    **{name: partial(_one_by_one, name=name) for name in ("tpe", "tpe-knobs", "gp", "gp-knobs")},
+    **{f"guided-{name}": partial(_guided, simulator=partial(_closed_form, name=name)) for name in CLOSED_FORMS},
+    **{f"guided-{name}": partial(_guided, simulator=partial(_learned, network=name)) for name in _NETWORKS},
+    "guided-no-transfer": partial(_guided, simulator=partial(_learned, network=NETWORK)),
+    "guided-no-replay": partial(_guided, simulator=partial(_learned, network=NETWORK, base="analytic")),
+    "guided-no-simulator": partial(_guided, simulator=_nothing),
+    "guided-baselines-first": partial(_guided, simulator=_transferred, first_seeds=ALL),
+    "guided-not-diverse": partial(_guided, simulator=_transferred, diverse=False),
+    "guided-not-retimed": partial(_guided, simulator=_transferred, retime_every=0),
+    IDEAL: _ideal,
+}
+"""All contenders by name; in a replay trials run one by one, so each is told of all trials before it proposes.
+
+`guided` has the replay, corrected by `NETWORK`, both taught on other cells first. `original` has what its authors had:
+a network that reads what a closed form says of links and servers, taught in the search; *transferred*, it has ours.
+"""
+
+TRANSFERRING = frozenset(
+    (OURS, "original-transferred", "guided-baselines-first", "guided-not-diverse", "guided-not-retimed")
+)
+
+
+@final
+@dataclass(frozen=True)
+class Ablation:
+    """A contender `less`, which is the contender `whole` without what `left_out` names."""
+
+    left_out: str
+    whole: str
+    less: str
+
+
+ABLATIONS = (
+    Ablation("the simulator", OURS, "guided-no-simulator"),
+    Ablation("its search, the original's instead", OURS, "original-transferred"),
+    Ablation("transfer from other cells", OURS, "guided-no-transfer"),
+    Ablation("the network, the replay alone", "guided-no-transfer", "guided-replay"),
+    Ablation("the replay, a network over the closed form", "guided-no-transfer", "guided-no-replay"),
+    Ablation("the replay and the network, the closed form alone", "guided-replay", "guided-analytic"),
+    Ablation("diversity", OURS, "guided-not-diverse"),
+    Ablation("timing the leader again", OURS, "guided-not-retimed"),
+    Ablation("weighing baselines against others, all of them first", OURS, "guided-baselines-first"),
+)

@@ -1,0 +1,254 @@
+"""Tables of live searches."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from autosync.stats.estimate import Estimate, geometric_mean, median_of, share_of
+from autosync.stats.tables import Table
+from autosync.studies.bench.contenders import OURS
+from autosync.studies.bench.words import in_bound, in_percent, in_times
+from trials.emulate.shaping import FRAME_BYTES
+
+__all__ = ["Kind", "controls_table", "kinds_of", "live_table", "live_targets_table", "over_seeds", "rules_table"]
+
+Rows = Sequence[Mapping[str, Any]]
+
+USUAL_GAIN, BIG_GAIN = 1.2, 1.6
+
+
+class Kind(NamedTuple):
+    """What searches that differ by their seed alone have in common."""
+
+    cell: str
+    searcher: str
+    without_rule: str
+    packet_bytes: int
+    budget: int
+    more: str
+    taught_on: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.searcher} without {self.without_rule}" if self.without_rule else self.searcher
+
+    @property
+    def asked(self) -> str:
+        """The budget and further options; for an emulation that is no longer made, also what its network was like."""
+        other = "" if self.packet_bytes == FRAME_BYTES else f", packets of {self.packet_bytes} bytes"
+        return f"{self.budget} {self.more}".strip() + other
+
+
+def kinds_of(rows: Iterable[Mapping[str, Any]]) -> dict[Kind, list[Mapping[str, Any]]]:
+    """Rows by what was asked, in order of their seeds."""
+    kinds: dict[Kind, list[Mapping[str, Any]]] = {}
+    for row in sorted(rows, key=lambda row: (*_kind(row), row["seed"])):
+        kinds.setdefault(_kind(row), []).append(row)
+    return kinds
+
+
+def over_seeds(rows: Rows) -> Estimate:
+    """The geometric mean of speed-ups with Student's interval; for a single one with the interval of its rounds."""
+    return geometric_mean([row["speedup"] for row in rows]) if len(rows) > 1 else _own(rows[0])
+
+
+def live_table(rows: Rows) -> Table:
+    """The table of the best found against the best baseline, cell by cell."""
+    return Table(
+        "live",
+        "Live searches",
+        "Each is a run of autosync.tune on an emulated cluster; *asked*: trials, and what else it was given. "
+        "*speed-up*: step time of the best baseline over that of the best found, re-measured in turns at the end; "
+        "geometric mean over seeds with Student's interval, or of a single seed with that of its rounds. *guess*: what "
+        "was returned over the middle one of the hand-written strategies, geometric mean over seeds. *bound*: over "
+        "what no exact strategy goes below, by links and cores alone (`autosync/cost/bound.py`), least over seeds. "
+        "*each*: the seeds' own, with the interval of their rounds. *beyond noise*: runs whose own interval lies above "
+        "1. *hits*: share of searched trials faster than the best baseline by 2 standard errors, as that was timed in "
+        "the search and in the finals, with Wilson's interval.",
+        (
+            "cell",
+            "searcher",
+            "asked",
+            "speed-up",
+            "guess",
+            "bound",
+            "each",
+            "beyond noise",
+            "hits",
+            "trials",
+            "found after",
+            "minutes",
+        ),
+        [
+            (
+                kind.cell,
+                kind.name,
+                kind.asked,
+                in_times(over_seeds(own)),
+                _mean([row["median_baseline_seconds"] / row["winner_seconds"] for row in own]),
+                in_bound(min(row["baseline_seconds"] for row in own), max(row["bound_seconds"] for row in own)),
+                "; ".join(in_times(_own(row)) for row in own),
+                f"{sum(row['beyond_noise'] for row in own)} of {len(own)}",
+                in_percent(_hits(own)),
+                _range(row["trials"] for row in own),
+                _range(row["found_after_trials"] for row in own),
+                _range(round(row["wall_seconds"] / 60) for row in own),
+            )
+            for kind, own in kinds_of(row for row in rows if not row["control"]).items()
+        ],
+    )
+
+
+def rules_table(rows: Rows) -> Table:
+    """The table of what each rule of the space is worth: searches with all rules, beside those without one."""
+    kinds = kinds_of(row for row in rows if not row["control"])
+    pairs = [
+        (kind, kinds[kind._replace(without_rule="")], own)
+        for kind, own in kinds.items()
+        if kind.without_rule and kind._replace(without_rule="") in kinds
+    ]
+    return Table(
+        "rules",
+        "What knowledge is worth",
+        "The same searches with all rules of the space, and without one (`autosync/space/knowledge.py`). *hits*: share "
+        "of searched trials faster than the best baseline by 2 standard errors, with Wilson's interval. *middle*: "
+        "median step time of the strategies searched, over the best baseline's (the geometric mean of what its trial "
+        "and the finals say: the machine drifts), all seeds together; failed ones count as slowest. *speed-up*: "
+        "re-measured, as above.",
+        (
+            "cell",
+            "rule",
+            "asked",
+            "seeds with, without",
+            "hits with",
+            "hits without",
+            "middle with",
+            "middle without",
+            "speed-up with",
+            "speed-up without",
+        ),
+        [
+            (
+                kind.cell,
+                kind.without_rule,
+                kind.asked,
+                f"{len(whole)}, {len(less)}",
+                *(in_percent(_hits(each)) for each in (whole, less)),
+                *(in_times(_middle(each)) for each in (whole, less)),
+                *(in_times(over_seeds(each)) for each in (whole, less)),
+            )
+            for kind, whole, less in pairs
+        ],
+    )
+
+
+def controls_table(rows: Rows) -> Table:
+    """The table of cells where no gain is possible, and of whether the searches say so."""
+    return Table(
+        "controls",
+        "Negative controls",
+        "Cells where there is nothing to gain. *as expected*: the search says that nothing is faster than the best "
+        "baseline beyond the noise.",
+        ("cell", "searcher", "asked", "speed-up", "each", "hits", "as expected"),
+        [
+            (
+                kind.cell,
+                kind.name,
+                kind.asked,
+                in_times(over_seeds(own)),
+                "; ".join(in_times(_own(row)) for row in own),
+                in_percent(_hits(own)),
+                f"{sum(not row['beyond_noise'] for row in own)} of {len(own)}",
+            )
+            for kind, own in kinds_of(row for row in rows if row["control"]).items()
+        ],
+    )
+
+
+def live_targets_table(rows: Rows, ours: str = OURS) -> Table:
+    """The table of what guided search was built to reach on live clusters."""
+    own = [row for row in rows if not row["control"] and not row["without_rule"] and row["searcher"] == ours]
+    lossless = [row for row in own if not row["changes_statistics"]]
+    cells = _by_cell(lossless)
+    table: list[tuple[str, str, str]] = []
+    if cells:
+        gains = {cell: _sure_gain(each) for cell, each in cells.items()}
+        usual = sum(gain >= USUAL_GAIN for gain in gains.values())
+        most = max(cells, key=lambda cell: (gains[cell], over_seeds(cells[cell]).value))
+        doubt = "" if gains[most] > 1 else ", not beyond the noise"
+        slower = [row for row in lossless if row["speedup_high"] < 1]
+        table = [
+            (
+                f"{USUAL_GAIN} x over the best baseline in at least half of the cells",
+                "yes" if 2 * usual >= len(cells) else "no",
+                f"{usual} of {len(cells)}",
+            ),
+            (
+                f"{BIG_GAIN} x in one",
+                "yes" if gains[most] >= BIG_GAIN else "no",
+                f"{over_seeds(cells[most]).value:.2f} x in {most}{doubt}",
+            ),
+            (
+                "never slower than it beyond the noise",
+                "no" if slower else "yes",
+                f"{len(slower)} of {len(lossless)} runs",
+            ),
+        ]
+    about = (
+        "Geometric means over seeds of lossless strategies, re-measured; where the interval reaches to 1, no gain is "
+        "counted. Controls are not among the cells; of a cell that was asked for in several ways, the one "
+        "with the most seeds counts, of those on the emulated network as it is now, if there are any."
+    )
+    return Table("live_targets", "Targets, live", about, ("target", "reached", "measured"), table)
+
+
+def _kind(row: Mapping[str, Any]) -> Kind:
+    return Kind(*(row[name] for name in Kind._fields))
+
+
+def _by_cell(rows: Rows) -> dict[str, list[Mapping[str, Any]]]:
+    """Searches of each cell, of the kind that has most of them; of kinds on today's network, where there are any."""
+    kinds = kinds_of(rows)
+    rising = sorted(kinds, key=lambda kind: (kind.packet_bytes == FRAME_BYTES, len(kinds[kind])))
+    return {kind.cell: kinds[kind] for kind in rising}
+
+
+def _hits(rows: Rows) -> Estimate:
+    hits = [
+        hit for row in rows for hit, purpose in zip(row["hits"], row["purposes"], strict=True) if purpose == "search"
+    ]
+    return share_of(sum(hits), len(hits))
+
+
+def _middle(rows: Rows) -> Estimate:
+    return median_of([each for row in rows for each in _over_baseline(row)] or [math.nan])
+
+
+def _over_baseline(row: Mapping[str, Any]) -> list[float]:
+    """The step time of each strategy searched, by its trial, over the best baseline's, by its trial and the finals."""
+    seconds = [math.inf if each is None else each for each in row["measured_seconds"]]
+    timed = list(zip(seconds, row["purposes"], strict=True))
+    fastest = min(each for each, purpose in timed if purpose == "baseline")
+    baseline = math.sqrt(fastest * row["baseline_seconds"])
+    return [each / baseline for each, purpose in timed if purpose == "search"]
+
+
+def _sure_gain(rows: Rows) -> float:
+    """The speed-up over seeds; 1 where its interval reaches down to 1."""
+    speedup = over_seeds(rows)
+    return speedup.value if speedup.low > 1 else 1.0
+
+
+def _mean(ratios: Sequence[float]) -> str:
+    return in_times(geometric_mean(ratios)) if len(ratios) > 1 else f"{ratios[0]:.2f}"
+
+
+def _own(row: Mapping[str, Any]) -> Estimate:
+    return Estimate(row["speedup"], row["speedup_low"], row["speedup_high"])
+
+
+def _range(values: Iterable[int]) -> str:
+    found = sorted(set(values))
+    return f"{found[0]}" if len(found) == 1 else f"{found[0]}-{found[-1]}"

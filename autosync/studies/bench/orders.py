@@ -1,0 +1,138 @@
+"""What the commands do, once their options are right."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import final
+
+from autosync.dataset import ResultStore
+from autosync.errors import BenchError
+from autosync.spec import digest
+from autosync.studies.bench.columns import CELLS, LIVE, SEARCHES, facts_of
+from autosync.studies.bench.contenders import CONTENDERS, TRANSFERRING
+from autosync.studies.bench.live import LiveJob, row_of, run_command, run_live
+from autosync.studies.bench.replaying import SEEDS_A_JOB, Replaying, SearchJob, checkpoint_of, strange_to
+from autosync.studies.bench.versions import FACTS, of_live
+from autosync.studies.collect.block import engine_digest
+from autosync.tune.recorded.cells import Cell, read_cells
+
+__all__ = ["ReplayOrder", "live", "merge", "replay"]
+
+Say = Callable[[str], None]
+
+ALL_MEMBERS = 5
+"""Members of the ensemble, as a search has it."""
+
+SOURCE = Path(__file__).parents[1]
+"""The folder of autosync's source, a digest of which goes with each result."""
+
+
+@final
+@dataclass(frozen=True)
+class ReplayOrder:
+    """What to replay: `searchers` on `cells` (all when empty), with `seeds` seeds from 0 on, in so many `processes`; on
+    cells as they were recorded, or `drawn` for each seed."""
+
+    data: Path
+    out: Path
+    searchers: Sequence[str]
+    cells: Sequence[str]
+    seeds: int
+    trials: int
+    baselines: bool
+    drawn: bool
+    processes: int
+
+
+def replay(order: ReplayOrder, say: Say) -> None:
+    """Run the searches that have no result yet. Raises `BenchError`."""
+    for name in order.searchers:
+        if name not in CONTENDERS:
+            raise BenchError(f"--searchers names any of {', '.join(CONTENDERS)}; not {name!r}.")
+    cells, small = read_cells(order.data, order.cells)
+    for sentence in small:
+        say(f"Passed over: {sentence}")
+    _write_facts(cells, order.out, say)
+    store = ResultStore.create(order.out / ("drawn" if order.drawn else "searches"), SEARCHES)
+    taught_on = _taught_on(order) if TRANSFERRING.intersection(order.searchers) else {}
+    jobs = [job for job in _jobs(order, cells, taught_on) if job.key not in store]
+    code = engine_digest(SOURCE)
+    begin, done = time.monotonic(), 0
+    for job, rows in Replaying(order.data, order.out / "checkpoints").run(jobs, order.processes):
+        store.write(job.key, [row | {"code": code} for row in rows])
+        done += 1
+        rate = 60 * done * SEEDS_A_JOB / (time.monotonic() - begin)
+        say(f"{done} of {len(jobs)}: {job}; {rate:.0f} searches a minute")
+    say(f"{done * SEEDS_A_JOB} searches are new.")
+
+
+def live(
+    jobs: Sequence[LiveJob], data: Path, out: Path, say: Say, run: Callable[[Sequence[str]], int] = run_command
+) -> bool:
+    """Run the live searches that have no result yet, one after the other; return whether all went well.
+
+    The simulator of a guided search is first taught on the cells in `data` that share neither its model nor cluster.
+    Raises `KeyboardInterrupt` when one was interrupted.
+    """
+    store = ResultStore.create(out / "live", LIVE)
+    recorded, _ = read_cells(data) if any(job.may_be_taught for job in jobs) else ([], [])
+    code, failed = engine_digest(SOURCE), 0
+    for number, asked in enumerate(jobs, 1):
+        strange = strange_to(recorded, asked.cell.model, asked.cell.cluster_name) if asked.may_be_taught else []
+        job = replace(asked, taught_on=digest([each.digest for each in strange])) if strange else asked
+        if job.key in store:
+            continue
+        say(f"{number} of {len(jobs)}: {job}")
+        checkpoint = checkpoint_of(strange, out / "checkpoints", ALL_MEMBERS, None) if strange else None
+        status = run_live(job, out, checkpoint, run)
+        if status == 0:
+            store.write(job.key, [row_of(job, out) | {"code": code, "version": of_live(job.searcher)}])
+        else:
+            say(f"It ended with status {status}; the others go on.")
+            failed += 1
+    say(f"{len(jobs) - failed} of {len(jobs)} searches have a result.")
+    return not failed
+
+
+def merge(out: Path, say: Say) -> None:
+    """Put all results of a kind into one file."""
+    for kind, columns in (("cells", CELLS), ("searches", SEARCHES), ("drawn", SEARCHES), ("live", LIVE)):
+        if count := ResultStore(out / kind, columns).merge():
+            say(f"{out / kind}: one file in place of {count}.")
+
+
+def _write_facts(cells: Sequence[Cell], out: Path, say: Say) -> None:
+    store = ResultStore.create(out / "cells", CELLS)
+    for cell in cells:
+        key = digest([cell.digest, FACTS])
+        if key not in store:
+            store.write(key, [facts_of(cell) | {"version": FACTS}])
+        say(f"{cell.name}: {len(cell.trials)} strategies, {cell.baseline_seconds / cell.best_seconds:.2f} x to gain")
+
+
+def _taught_on(order: ReplayOrder) -> dict[str, str]:
+    """For each cell the digest of all others, on which the simulator of a search of it may have been taught."""
+    cells, _ = read_cells(order.data)
+    return {cell.name: digest([each.digest for each in cells if each is not cell]) for cell in cells}
+
+
+def _jobs(order: ReplayOrder, cells: Sequence[Cell], taught_on: Mapping[str, str]) -> list[SearchJob]:
+    """The jobs in order of their seeds, so that an interrupted replay leaves as much of each cell and searcher."""
+    return [
+        SearchJob(
+            cell.name,
+            cell.digest,
+            searcher,
+            order.baselines,
+            order.trials,
+            first_seed,
+            taught_on[cell.name] if searcher in TRANSFERRING else "",
+            order.drawn,
+        )
+        for first_seed in range(0, order.seeds, SEEDS_A_JOB)
+        for cell in cells
+        for searcher in order.searchers
+    ]

@@ -1,0 +1,190 @@
+"""Pictures of replayed and of live searches."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
+
+from autosync.stats.estimate import Estimate
+from autosync.studies.bench.contenders import IDEAL
+from autosync.studies.bench.live_tables import kinds_of, over_seeds
+from autosync.studies.bench.standings import CLOSE, YARDSTICK, Contest, Curves, Standings
+
+__all__ = ["cell_picture", "live_picture", "summary_picture"]
+
+# Okabe and Ito's colours, which people with any kind of colour vision tell apart.
+COLORS = ("#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#b3a200", "#8c564b")
+OURS, YARDSTICKS, BOUNDS = "#D55E00", "#7f7f7f", "#000000"
+
+REGRETS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+"""Ticks of the logarithmic axis of regrets; what is under the first is drawn there."""
+
+COLUMNS = 4
+
+
+def cell_picture(standings: Standings, cell: str) -> Figure:
+    """Regrets over trials for each searcher, every seed thin and the median thick; under them the hit-rate a round."""
+    searchers = [each for each in standings.searchers if each != IDEAL]
+    blocks = math.ceil(len(searchers) / COLUMNS)
+    columns = min(COLUMNS, len(searchers))
+    figure = Figure(figsize=(0.8 + 3.1 * columns, 0.8 + 4.2 * blocks))
+    grid = figure.subplots(2 * blocks, columns, sharex=True, sharey="row", squeeze=False, height_ratios=(5, 2) * blocks)
+    own = {name: standings.curves[Contest(cell, name, _baselines(standings))] for name in standings.searchers}
+    highest = max(float(np.nanmax(np.where(np.isfinite(each.regret), each.regret, 0.0))) for each in own.values())
+    most_hits = max((rate.high for name in searchers for _, rate in own[name].hit_rates()), default=1.0)
+    for place in range(blocks * columns):
+        above, below = grid[2 * (place // columns) : 2 * (place // columns) + 2, place % columns]
+        if place >= len(searchers):
+            above.set_visible(False)
+            below.set_visible(False)
+            continue
+        searcher = searchers[place]
+        color = _color(standings, searcher)
+        if YARDSTICK in own and searcher != YARDSTICK:
+            _median(above, own[YARDSTICK], YARDSTICKS, "--")
+        if IDEAL in own:
+            _median(above, own[IDEAL], BOUNDS, ":")
+        for one in _drawn(own[searcher].regret):
+            above.plot(_trials(own[searcher]), one, color=color, linewidth=0.6, alpha=0.3, drawstyle="steps-post")
+        _median(above, own[searcher], color, "-")
+        _hit_rates(below, own[searcher], color)
+        above.set_title(searcher, fontsize=11, color=color)
+        _regret_axis(above, highest)
+        _hit_axis(below, most_hits)
+        if place % columns == 0:
+            above.set_ylabel("regret")
+            below.set_ylabel("hit-rate")
+        if place + columns >= len(searchers):
+            below.tick_params(labelbottom=True)
+            below.set_xlabel("trials")
+    seeds = len(next(iter(own.values())).true)
+    first = "baselines given" if _baselines(standings) else "no baselines given"
+    figure.suptitle(
+        f"{cell}, {first}: {seeds} seeds thin, their median thick, that of {YARDSTICK} search dashed, that of "
+        "knowing all but the noise dotted.\nRegret: by how much the best so far is slower than the pool's best. "
+        "Hit-rate: share of a round's trials faster than\nthe best baseline by 2 standard errors, with Wilson's "
+        "interval.",
+        fontsize=9.5,
+    )
+    return figure
+
+
+def summary_picture(standings: Standings, title: str) -> Figure | None:
+    """Trials to within 5 % of the pool's best, of every search; and how many times fewer trials than random search."""
+    searchers = standings.searchers
+    if not searchers:
+        return None
+    figure = Figure(figsize=(10, 1.6 + 0.45 * len(searchers)))
+    left, right = figure.subplots(1, 2, sharey=True)
+    for row, searcher in enumerate(searchers):
+        color = _color(standings, searcher)
+        own = list(standings.own(searcher).values())
+        most = max(each.true.shape[1] for each in own)
+        needed = np.minimum(np.concatenate([each.trials_to(CLOSE[0]) for each in own]), most + 1)
+        beside = row + np.linspace(-0.28, 0.28, len(needed))
+        left.plot(needed, beside, ".", color=color, markersize=3, alpha=0.35)
+        _dot(left, standings.trials(searcher), row, color, most)
+        if YARDSTICK in searchers:
+            _dot(right, standings.fewer_trials(searcher, YARDSTICK), row, color, math.inf)
+    left.set_yticks(range(len(searchers)), searchers)
+    left.set_ylim(len(searchers) - 0.5, -0.5)
+    left.set_xlabel(f"trials to within 5 % of the best (beyond {most}: not reached)")
+    right.axvline(1, color="#555555", linestyle="--", linewidth=1.2)
+    right.set_xlabel(f"times fewer trials than {YARDSTICK} search")
+    figure.suptitle(f"{len(standings.cells)} cells, {title} (95 % intervals)")
+    return figure
+
+
+def live_picture(rows: Sequence[Mapping[str, Any]]) -> Figure | None:
+    """The re-measured speed-up over the best baseline of every live search, with its interval."""
+    if not rows:
+        return None
+    kinds = [
+        (kind, control, own)
+        for control in (False, True)
+        for kind, own in kinds_of(row for row in rows if row["control"] == control).items()
+    ]
+    alike = len({kind.asked for kind, _, _ in kinds}) == 1
+    titles = [
+        f"{kind.cell}{' (control)' if control else ''}\n{kind.name}{'' if alike else f', {kind.asked}'}"
+        for kind, control, _ in kinds
+    ]
+    figure = Figure(figsize=(9, 1.2 + 0.48 * len(kinds)))
+    axis = figure.subplots()
+    for place, (_, control, own) in enumerate(kinds):
+        for number, row in enumerate(own):
+            beside = place + 0.5 * ((number + 0.5) / len(own) - 0.5)
+            _dot(axis, over_seeds([row]), beside, YARDSTICKS if control else OURS, math.inf)
+    axis.axvline(1, color="#555555", linestyle="--", linewidth=1.2)
+    axis.set_yticks(range(len(kinds)), titles, fontsize=8)
+    axis.set_ylim(len(kinds) - 0.5, -0.5)
+    axis.set_xlabel("speed-up over the best baseline\n(95 % intervals; a mark a search)")
+    return figure
+
+
+def _trials(curves: Curves) -> npt.NDArray[np.int64]:
+    return np.arange(1, 1 + curves.true.shape[1])
+
+
+def _drawn(regret: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    return np.asarray(np.maximum(regret, REGRETS[0]))
+
+
+def _median(axis: Axes, curves: Curves, color: str, style: str) -> None:
+    median = _drawn(np.median(curves.regret, axis=0))
+    axis.plot(_trials(curves), median, color=color, linestyle=style, linewidth=2.2, drawstyle="steps-post")
+
+
+def _regret_axis(axis: Axes, highest: float) -> None:
+    ticks = [each for each in REGRETS if each <= 1.5 * max(highest, CLOSE[0])]
+    axis.set_yscale("log")
+    axis.set_ylim(0.85 * REGRETS[0], 1.3 * max(highest, CLOSE[0]))
+    axis.set_yticks(ticks, [f"{'< ' if each == REGRETS[0] else ''}{100 * each:g} %" for each in ticks])
+    axis.yaxis.set_minor_locator(NullLocator())
+
+
+def _hit_rates(axis: Axes, curves: Curves, color: str) -> None:
+    rates = curves.hit_rates()
+    if not rates:
+        return
+    trials = [trial for trial, _ in rates]
+    axis.plot(trials, [each.value for _, each in rates], color=color, marker=".", linewidth=1.6)
+    axis.fill_between(
+        trials, [e.low for _, e in rates], [e.high for _, e in rates], color=color, alpha=0.2, linewidth=0
+    )
+
+
+def _hit_axis(axis: Axes, most: float) -> None:
+    """Let the axis reach from 0 to the highest interval: on the whole share, few hits would show a flat line."""
+    axis.set_ylim(-0.03 * most, 1.06 * most)
+    axis.yaxis.set_major_locator(MaxNLocator(3, steps=[1, 2, 5, 10]))
+    axis.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:g} %"))
+
+
+def _dot(axis: Axes, estimate: Estimate, row: float, color: str, most: float) -> None:
+    """Draw a mark with its interval, the ends of which are drawn no further than just beyond `most`."""
+    value, low, high = (min(each, most + 1) for each in (estimate.value, estimate.low, estimate.high))
+    if not all(map(math.isfinite, (value, low, high))):
+        return
+    arms = [[max(value - low, 0.0)], [max(high - value, 0.0)]]
+    axis.errorbar([value], [row], xerr=arms, color=color, marker="o", markersize=7, capsize=3, elinewidth=1.4)
+
+
+def _color(standings: Standings, searcher: str) -> str:
+    """The searcher's colour, the same whatever the order in which searchers stand."""
+    known = {"guided": OURS, YARDSTICK: YARDSTICKS, IDEAL: BOUNDS}
+    if searcher in known:
+        return known[searcher]
+    others = sorted({contest.searcher for contest in standings.curves} - set(known))
+    return COLORS[others.index(searcher) % len(COLORS)]
+
+
+def _baselines(standings: Standings) -> bool:
+    return next(iter(standings.curves)).baselines

@@ -1,0 +1,215 @@
+"""All tables and pictures there are results for, written from what is on disk."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+from PIL import Image
+
+from autosync.dataset import ResultStore
+from autosync.errors import BenchError
+from autosync.stats.tables import Table
+from autosync.studies.bench.columns import CELLS, LIVE, SEARCHES
+from autosync.studies.bench.contenders import IDEAL, OURS
+from autosync.studies.bench.cost import cost_table, live_costs, replay_costs
+from autosync.studies.bench.live_tables import controls_table, live_table, live_targets_table, rules_table
+from autosync.studies.bench.pictures import cell_picture, live_picture, summary_picture
+from autosync.studies.bench.replay_tables import (
+    ablations_table,
+    cells_table,
+    close_table,
+    hits_table,
+    improvement_table,
+    summary_table,
+    targets_table,
+)
+from autosync.studies.bench.standings import CLOSE, YARDSTICK, Standings, curves_of
+from autosync.studies.bench.versions import latest, of_live, of_replay, versions_in_words
+from autosync.studies.evaluation.pictures import RC
+from autosync.tune.options import SEARCHERS
+
+__all__ = ["Material", "write_report"]
+
+PAGE = "benchmarks.md"
+DOTS_PER_INCH = 150
+
+CELL = "cell_"
+"""The beginning of the names of a cell's pictures, each of which has hundreds of curves, too many for SVG."""
+
+COLORS = 64
+"""Colors of a PNG, which is a third as large as with all colors."""
+
+Rows = list[dict[str, Any]]
+
+
+@final
+@dataclass(frozen=True)
+class Material:
+    """The results in a folder: of each cell, those on the most records that it was searched with; of each searcher,
+    those of one version."""
+
+    facts: Rows
+    searches: Rows
+    drawn: Rows
+    live: Rows
+
+    @classmethod
+    def read(cls, out: Path) -> Material:
+        newest: dict[str, dict[str, Any]] = {}
+        for row in sorted(
+            ResultStore(out / "cells", CELLS).read(), key=lambda row: (row["records"], row["version"] or "")
+        ):
+            newest[row["cell"]] = row
+        facts = [newest[name] for name in sorted(newest)]
+        current = {row["data"] for row in facts}
+        searches, drawn = (
+            latest([row for row in ResultStore(out / kind, SEARCHES).read() if row["data"] in current], of_replay)
+            for kind in ("searches", "drawn")
+        )
+        return cls(facts, searches, drawn, latest(ResultStore(out / "live", LIVE).read(), of_live))
+
+    def standings(self, baselines: bool, drawn: bool = False) -> Standings:
+        """The standings of searches that began with the baselines, or of those that had to find them; with noise as it
+        was recorded, or `drawn`."""
+        return Standings.of(curves_of(self._replayed(drawn)), baselines)
+
+    def variants(self, baselines: bool, drawn: bool = False) -> Standings:
+        """The standings of guided search, the yardstick and all variants, by the seeds that all were run with."""
+        rows = [row for row in self._replayed(drawn) if row["baselines"] == baselines and _is_variant(row["searcher"])]
+        seeds: dict[str, set[int]] = {}
+        for row in rows:
+            seeds.setdefault(row["searcher"], set()).add(row["seed"])
+        common = set.intersection(*seeds.values()) if seeds else set()
+        return Standings.of(curves_of([row for row in rows if row["seed"] in common]), baselines)
+
+    def costs(self) -> Table:
+        return cost_table([*live_costs(self.live), *replay_costs(self.standings(baselines=True), self.facts)])
+
+    def _replayed(self, drawn: bool) -> Rows:
+        return self.drawn if drawn else self.searches
+
+
+def write_report(out: Path) -> Path:
+    """Write the page; its path. Beside it lie its tables as CSV, its pictures as PNG, and those not of a cell as SVG.
+
+    Raises `BenchError`.
+    """
+    material = Material.read(out)
+    if not (material.searches or material.drawn or material.live):
+        raise BenchError(f"{out} holds no results; run `replay` or `live` with --out {out} first.")
+    folder = out / "report"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        page = [_heading(material)]
+        for part in _parts(material):
+            if isinstance(part, Table):
+                _write(folder / f"{part.name}.csv", part.csv().encode())
+                page.append(part.markdown())
+            else:
+                name, figure = part
+                kinds = ("png",) if name.startswith(CELL) else ("png", "svg")
+                _draw(folder, name, figure, kinds)
+                page.append(f"![{name.replace('_', ' ')}]({name}.{kinds[-1]})\n")
+        _write(folder / PAGE, "\n".join(page).encode())
+    except OSError as error:
+        raise BenchError(f"The report cannot be written to {folder}: {error.strerror}; name another --out.") from None
+    return folder / PAGE
+
+
+def _heading(material: Material) -> str:
+    lines = ["# Benchmarks of the search", ""]
+    replayed = [*material.searches, *material.drawn]
+    lines.append(f"{len(replayed)} replayed searches and {len(material.live)} live ones.")
+    for how, rows, version_of in (("replayed", replayed, of_replay), ("live", material.live, of_live)):
+        if rows:
+            lines.append(f"Versions of the {how} ones: {versions_in_words(rows, version_of)}.")
+        codes = Counter(row["code"] for row in rows)
+        if len(codes) > 1:
+            counts = ", ".join(f"{count} with {code}" for code, count in codes.most_common())
+            lines.append(f"The {how} ones were not all run with one source of autosync: {counts}.")
+    lines.append("Square brackets hold 95 % intervals; of seeds, on these cells.")
+    return "\n".join([*lines, ""])
+
+
+def _parts(material: Material) -> Iterator[Table | tuple[str, Figure]]:
+    """Tables and pictures in the page's order."""
+    with mpl.rc_context(dict[Any, Any](RC)):
+        if material.searches or material.drawn:
+            yield from _replay_parts(material)
+        if material.live:
+            yield live_targets_table(material.live)
+            yield live_table(material.live)
+            yield controls_table(material.live)
+            yield rules_table(material.live)
+            if figure := live_picture(material.live):
+                yield "live_searches", figure
+        yield material.costs()
+
+
+def _replay_parts(material: Material) -> Iterator[Table | tuple[str, Figure]]:
+    yield cells_table(material.facts)
+    for drawn, suffix, title in ((False, "", ""), (True, "_drawn", "noise drawn, ")):
+        yield from _start_parts(material, True, drawn, suffix, f"{title}baselines given")
+        yield from _start_parts(material, False, drawn, f"{suffix}_bare", f"{title}no baselines given")
+
+
+def _start_parts(
+    material: Material, baselines: bool, drawn: bool, suffix: str, title: str
+) -> Iterator[Table | tuple[str, Figure]]:
+    standings = material.standings(baselines, drawn).only(_is_searcher)
+    if standings.curves:
+        yield from _standings_parts(standings, suffix, title)
+    if standings.curves and not drawn:  # of drawn cells, none is the one that its picture would show
+        yield hits_table(standings, material.facts, f"hits{suffix}", title)
+        yield from ((f"{CELL}{_plain(cell)}{suffix}", cell_picture(standings, cell)) for cell in standings.cells)
+    variants = material.variants(baselines, drawn)
+    if set(variants.searchers) - {OURS, YARDSTICK}:
+        yield ablations_table(variants, f"ablations{suffix}", f"Ablations, {title}")
+        yield summary_table(variants, f"variants{suffix}", f"Guided search and its variants, {title}")
+
+
+def _standings_parts(standings: Standings, suffix: str, title: str) -> Iterator[Table | tuple[str, Figure]]:
+    yield targets_table(standings, f"targets{suffix}", f"Targets on recorded pools, {title}")
+    yield summary_table(standings, f"summary{suffix}", f"Searchers, {title}")
+    if figure := summary_picture(standings, title):
+        yield f"summary{suffix}_trials", figure
+    for share in CLOSE:
+        yield close_table(standings, share, f"within_{100 * share:.0f}_percent{suffix}", title)
+    yield improvement_table(standings, f"improvement{suffix}", title)
+
+
+def _is_searcher(name: str) -> bool:
+    """Whether the name is of a searcher that autosync.tune has, or of the reference for all, and not of a variant."""
+    return name in (*SEARCHERS, IDEAL)
+
+
+def _is_variant(name: str) -> bool:
+    """Whether the name is of a variant, or of what variants are held against."""
+    return name in (OURS, YARDSTICK) or not _is_searcher(name)
+
+
+def _plain(name: str) -> str:
+    return "".join(each if each.isalnum() or each in "-_" else "_" for each in name)
+
+
+def _draw(folder: Path, name: str, figure: Figure, kinds: Sequence[str]) -> None:
+    for kind in kinds:
+        partial = folder / f".{name}.{kind}"
+        figure.savefig(partial, format=kind, dpi=DOTS_PER_INCH, metadata={"Date": None} if kind == "svg" else None)
+        if kind == "png":
+            with Image.open(partial) as drawn:
+                drawn.convert("RGB").quantize(COLORS).save(partial, format="png", optimize=True)
+        os.replace(partial, folder / f"{name}.{kind}")
+
+
+def _write(path: Path, content: bytes) -> None:
+    partial = path.with_name(f".{path.name}")
+    partial.write_bytes(content)
+    os.replace(partial, path)

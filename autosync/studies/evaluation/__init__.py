@@ -1,0 +1,30 @@
+"""How good simulators are: metrics, splits, experiments, and a report of tables and pictures."""
+
+from autosync.studies.evaluation.cells import Cell, EvaluationError, cells_of
+from autosync.studies.evaluation.findings import Findings, Subject
+from autosync.studies.evaluation.journal import Evaluation, Journal
+from autosync.studies.evaluation.metrics import METRICS, Forecasts
+from autosync.studies.evaluation.report import PAGE, write_report
+from autosync.studies.evaluation.simulators import BUILDERS, Builder
+from autosync.studies.evaluation.tasks import ABLATIONS, EXPERIMENTS, EvaluationSettings, passed_over, quick
+
+__all__ = [
+    "ABLATIONS",
+    "BUILDERS",
+    "EXPERIMENTS",
+    "METRICS",
+    "PAGE",
+    "Builder",
+    "Cell",
+    "Evaluation",
+    "EvaluationError",
+    "EvaluationSettings",
+    "Findings",
+    "Forecasts",
+    "Journal",
+    "Subject",
+    "cells_of",
+    "passed_over",
+    "quick",
+    "write_report",
+]

@@ -1,0 +1,212 @@
+"""How good predictions are: as a ranking, as seconds, and in saying how sure they are.
+
+Notation: n strategies of one cell (a model on a cluster), with y measured and s predicted log seconds, e the standard
+errors of y. Arrays are float64 (..., n); what comes before the last axis are cases worked out at once, such as
+resamples. Every metric gives (...,), and NaN where it says nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = [
+    "METRICS",
+    "Forecasts",
+    "Metric",
+    "best_possible_accuracy",
+    "best_possible_error",
+    "interval_coverage",
+    "interval_width",
+    "kendall_tau",
+    "mean_percentage_error",
+    "pairwise_accuracy",
+    "peak_at_1",
+    "peak_at_5",
+    "regret_of_best",
+    "second_look",
+    "told_apart",
+]
+
+FloatArray = npt.NDArray[np.float64]
+
+SURE = 2.0
+"""Two times differ beyond the noise when they do by more than so many standard errors of their difference."""
+NORMAL_90 = 1.6449
+"""Standard deviations to either side that hold 90 % of a normal distribution."""
+
+
+@dataclass(frozen=True, eq=False)
+class Forecasts:
+    """`predicted` s, `measured` y, their `errors` e and the predictions' own standard deviations, each (..., n).
+
+    A simulator that does not say how sure it is has no `spread`.
+    """
+
+    predicted: FloatArray
+    measured: FloatArray
+    errors: FloatArray
+    spread: FloatArray | None = None
+
+    def at(self, positions: npt.NDArray[np.intp]) -> Forecasts:
+        """The forecasts at `positions` (..., m) of forecasts (n,), as (..., m)."""
+        spread = None if self.spread is None else self.spread[positions]
+        return Forecasts(self.predicted[positions], self.measured[positions], self.errors[positions], spread)
+
+
+def told_apart(forecasts: Forecasts) -> FloatArray:
+    """The order of every pair i, j, (..., n, n): 1 where i took longer beyond the noise, -1 where j did.
+
+    Beyond the noise is |y_i - y_j| > SURE sqrt(e_i^2 + e_j^2); 0 within it.
+    """
+    squares, apart = forecasts.errors**2, _differences(forecasts.measured)
+    return np.asarray(np.sign(apart) * (apart**2 > SURE**2 * (squares[..., :, None] + squares[..., None, :])))
+
+
+def pairwise_accuracy(forecasts: Forecasts) -> FloatArray:
+    """Share of the pairs told apart that are predicted in their order; a tie in s counts half."""
+    return _pairwise_accuracy(forecasts, _one_each(forecasts))
+
+
+def kendall_tau(forecasts: Forecasts) -> FloatArray:
+    """Kendall's tau-b: pairs in the same order less those in the other, over the root of both counts without ties."""
+    return _kendall_tau(forecasts, _one_each(forecasts))
+
+
+def peak_at_1(forecasts: Forecasts) -> FloatArray:
+    """Seconds of the fastest over seconds of the one predicted fastest: 1 is best. (TenSet's top-1 score.)"""
+    return _peak(forecasts, 1)
+
+
+def peak_at_5(forecasts: Forecasts) -> FloatArray:
+    """Seconds of the fastest over seconds of the fastest of the five predicted fastest: 1 is best."""
+    return _peak(forecasts, 5)
+
+
+def regret_of_best(forecasts: Forecasts) -> FloatArray:
+    """The share by which the one predicted fastest is slower than the fastest: 0 is best."""
+    return np.asarray(1 / _peak(forecasts, 1) - 1)
+
+
+def mean_percentage_error(forecasts: Forecasts) -> FloatArray:
+    """MAPE: mean of |predicted seconds / measured seconds - 1|."""
+    return np.asarray(np.abs(np.expm1(forecasts.predicted - forecasts.measured)).mean(axis=-1))
+
+
+def interval_coverage(forecasts: Forecasts) -> FloatArray:
+    """Share of y within the 90 % interval, s plus or minus `NORMAL_90` deviations; 0.9 is best. NaN without spread."""
+    if forecasts.spread is None:
+        return _nothing(forecasts)
+    off = np.abs(forecasts.measured - forecasts.predicted)
+    return np.asarray((off <= NORMAL_90 * forecasts.spread).mean(axis=-1))
+
+
+def interval_width(forecasts: Forecasts) -> FloatArray:
+    """Median half width of the 90 % interval, as a share of the predicted seconds. NaN without spread."""
+    if forecasts.spread is None:
+        return _nothing(forecasts)
+    return np.asarray(np.median(np.expm1(NORMAL_90 * forecasts.spread), axis=-1))
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric, how it is headed in tables, and whether it is written as per cent.
+
+    One of pairs also has `of_counts`: the same of resamples, given how often each of n strategies is in each, (b, n).
+    """
+
+    name: str
+    heading: str
+    of: Callable[[Forecasts], FloatArray]
+    of_counts: Callable[[Forecasts, FloatArray], FloatArray] | None = None
+    in_percent: bool = False
+
+    def resampled(self, forecasts: Forecasts, positions: npt.NDArray[np.intp]) -> FloatArray:
+        """The metric of forecasts (n,) on each resample at `positions` (b, n): (b,)."""
+        if self.of_counts is None:
+            return self.of(forecasts.at(positions))
+        counts = np.zeros(positions.shape)
+        np.add.at(counts, (np.arange(len(positions))[:, None], positions), 1.0)
+        return self.of_counts(forecasts, counts)
+
+
+def _pairwise_accuracy(forecasts: Forecasts, counts: FloatArray) -> FloatArray:
+    slower = told_apart(forecasts)
+    told = _over_pairs(np.abs(slower), counts)
+    return _ratio((_over_pairs(slower * np.sign(_differences(forecasts.predicted)), counts) + told) / 2, told)
+
+
+def _kendall_tau(forecasts: Forecasts, counts: FloatArray) -> FloatArray:
+    measured, predicted = np.sign(_differences(forecasts.measured)), np.sign(_differences(forecasts.predicted))
+    untied = _over_pairs(np.abs(measured), counts) * _over_pairs(np.abs(predicted), counts)
+    return _ratio(_over_pairs(measured * predicted, counts), np.sqrt(untied))
+
+
+def _over_pairs(values: FloatArray, counts: FloatArray) -> FloatArray:
+    """Sum over i and j of counts_i values_ij counts_j; a strategy and its own copy have no order and count nothing."""
+    return np.asarray(((counts[..., None, :] @ values)[..., 0, :] * counts).sum(axis=-1))
+
+
+def _one_each(forecasts: Forecasts) -> FloatArray:
+    return np.ones(forecasts.measured.shape)
+
+
+METRICS = {
+    metric.name: metric
+    for metric in (
+        Metric("pairwise", "pairwise", pairwise_accuracy, _pairwise_accuracy),
+        Metric("kendall_tau", "Kendall tau", kendall_tau, _kendall_tau),
+        Metric("peak_at_1", "peak@1", peak_at_1),
+        Metric("peak_at_5", "peak@5", peak_at_5),
+        Metric("regret", "regret", regret_of_best, in_percent=True),
+        Metric("mape", "MAPE", mean_percentage_error, in_percent=True),
+        Metric("coverage", "90 % interval holds", interval_coverage, in_percent=True),
+        Metric("width", "its half width", interval_width, in_percent=True),
+    )
+}
+"""All metrics by name, in the order of tables' columns."""
+
+
+def _peak(forecasts: Forecasts, count: int) -> FloatArray:
+    """Peak at `count`; of strategies predicted alike, those come first that were given first."""
+    chosen = np.argsort(forecasts.predicted, axis=-1, kind="stable")[..., :count]
+    found = np.take_along_axis(forecasts.measured, chosen, axis=-1).min(axis=-1)
+    return np.asarray(np.exp(forecasts.measured.min(axis=-1) - found))
+
+
+def _differences(values: FloatArray) -> FloatArray:
+    """values_i - values_j, (..., n, n)."""
+    return np.asarray(values[..., :, None] - values[..., None, :])
+
+
+def _ratio(part: npt.ArrayLike, whole: npt.ArrayLike) -> FloatArray:
+    """The ratio of part and whole; NaN where `whole` is 0."""
+    part, whole = np.asarray(part, np.float64), np.asarray(whole, np.float64)
+    return np.divide(part, whole, out=np.full(whole.shape, np.nan), where=whole > 0)
+
+
+def _nothing(forecasts: Forecasts) -> FloatArray:
+    return np.full(forecasts.predicted.shape[:-1], np.nan)
+
+
+def second_look(first: FloatArray, second: FloatArray, deviation: float) -> Forecasts:
+    """Second trials (r,) as if they were predictions of the first: as good as measuring is."""
+    return Forecasts(second, first, np.full(len(first), deviation))
+
+
+def best_possible_accuracy(agreement: float) -> float:
+    """The pairwise accuracy that perfect knowledge has at most, from the share of pairs in whose order repeats agree.
+
+    If a measured pair is in its true order with probability p, two measurements agree with p^2 + (1 - p)^2, so
+    (2p - 1)^2 = 2a - 1 for one pair; over pairs, the mean of 2p - 1 is at most the root of its mean square.
+    """
+    return (1 + math.sqrt(max(2 * agreement - 1, 0.0))) / 2
+
+
+def best_possible_error(repeat_error: float) -> float:
+    """The MAPE that perfect knowledge has, from that of second trials: one measurement errs in place of two."""
+    return repeat_error / math.sqrt(2)

@@ -1,0 +1,249 @@
+"""The evaluation's pictures: accuracy, learning curves, the unseen, ablations, predicted against measured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+from autosync.studies.evaluation.findings import Estimate, Findings, Scores, Subject, difference
+from autosync.studies.evaluation.metrics import METRICS, best_possible_accuracy
+from autosync.studies.evaluation.tasks import ABLATIONS
+from autosync.words.strategy import ARCHITECTURES, architecture_of
+
+__all__ = ["PICTURES", "RC"]
+
+RC: Mapping[str, Any] = {
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#e0e0e0",
+    "axes.axisbelow": True,
+    "legend.frameon": False,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "autosync",
+    "figure.constrained_layout.use": True,
+}
+"""Matplotlib's settings for all of the pictures."""
+
+# Colours of Okabe and Ito, which people with any kind of colour vision tell apart; markers say the same again.
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7f7f7f")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+LEGEND_INCHES = 2.6
+"""Width of the widest of a legend's entries, in inches."""
+SECOND_TRIAL = "a second trial as the prediction"
+
+
+def accuracy_picture(findings: Findings) -> Figure | None:
+    """Pairwise accuracy, peak@1 and MAPE of each simulator on unseen strategies."""
+    found = _found(findings, "accuracy")
+    if not found:
+        return None
+    look, metrics = findings.second_look(), ("pairwise", "peak_at_1", "mape")
+    figure = Figure(figsize=(11, 1.4 + 0.42 * len(found)))
+    axes = figure.subplots(1, len(metrics), sharey=True)
+    for axis, name in zip(axes, metrics, strict=True):
+        for row, (simulator, scores) in enumerate(found.items()):
+            _dot(axis, scores[name], row, _style(findings, simulator), METRICS[name].in_percent)
+        if look is not None:
+            factor = 100 if METRICS[name].in_percent else 1
+            axis.axvline(factor * look[name].value, color="#555555", linestyle="--", linewidth=1.2, label=SECOND_TRIAL)
+        axis.set_xlabel(_axis_label(name))
+    axes[0].set_yticks(range(len(found)), list(found))
+    axes[0].set_ylim(len(found) - 0.5, -0.5)
+    _legend_below(figure, axes[0])
+    figure.suptitle("Unseen strategies in known cells (95 % intervals)")
+    return figure
+
+
+def learning_curve_picture(findings: Findings) -> Figure | None:
+    """Pairwise accuracy and MAPE over the number of records of one cell."""
+    return _curves(
+        findings, ["learning-curve"], ("pairwise", "mape"), "Learning curves: one cell's records alone (95 % intervals)"
+    )
+
+
+def unseen_picture(findings: Findings) -> Figure | None:
+    """Pairwise accuracy over shots, for an unseen cluster, an unseen model, and both."""
+    experiments = ["unseen-cluster", "unseen-model", "unseen-both"]
+    return _curves(findings, experiments, ("pairwise",), "Carrying over to unseen cells (target cells, 95 % intervals)")
+
+
+def ablations_picture(findings: Findings) -> Figure | None:
+    """What each ablation changes in the pairwise accuracy of each learned simulator."""
+    base = {name: findings.scores(Subject("ablations", name)) for name in findings.simulators}
+    changes = {
+        ablation: {
+            name: difference(scores["pairwise"], known["pairwise"])
+            for name, known in base.items()
+            if known and (scores := findings.scores(Subject("ablations", name, ablation)))
+        }
+        for ablation in ABLATIONS
+    }
+    names = list(dict.fromkeys(name for each in changes.values() for name in each))
+    if not names:
+        return None
+    figure = Figure(figsize=(10, 1.4 + 0.42 * len(names)))
+    axes = figure.subplots(1, len(ABLATIONS), sharey=True, sharex=True)
+    for axis, (ablation, each) in zip(axes, changes.items(), strict=True):
+        for row, name in enumerate(names):
+            if name in each:
+                _dot(axis, each[name], row, _style(findings, name))
+        axis.axvline(0, color="#555555", linestyle="--", linewidth=1.2)
+        axis.set_title(ablation, fontsize=10)
+        axis.set_xlabel("change in pairwise accuracy")
+    axes[0].set_yticks(range(len(names)), names)
+    axes[0].set_ylim(len(names) - 0.5, -0.5)
+    figure.suptitle("What is lost by taking something away (left of the line: worse; 95 % intervals)")
+    return figure
+
+
+def scatter_picture(findings: Findings) -> Figure | None:
+    """Predicted against measured step time of every test strategy, by architecture, a panel for each simulator."""
+    points = {name: findings.points(Subject("accuracy", name)) for name in findings.simulators}
+    points = {name: each for name, each in points.items() if each}
+    if not points:
+        return None
+    columns = min(len(points), 4)
+    rows = math.ceil(len(points) / columns)
+    figure = Figure(figsize=(3.3 * columns + 0.4, 3.3 * rows + 0.7))
+    grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+    for axis in grid.flat[len(points) :]:
+        axis.set_visible(False)
+    values = [
+        1e3 * each for own in points.values() for p in own for each in (p.measurement.seconds, math.exp(p.predicted))
+    ]
+    limits = (0.8 * min(values), 1.25 * max(values))
+    for axis, (name, own) in zip(grid.flat, points.items(), strict=False):
+        for kind, color, marker in zip(ARCHITECTURES, COLORS, MARKERS, strict=False):
+            record_of = [(p, p.measurement.trials[0]) for p in own]
+            chosen = [p for p, record in record_of if architecture_of(record.strategy, record.model) == kind]
+            measured = [1e3 * p.measurement.seconds for p in chosen]
+            predicted = [1e3 * math.exp(p.predicted) for p in chosen]
+            axis.scatter(measured, predicted, s=14, marker=marker, color=color, alpha=0.65, linewidths=0, label=kind)
+        axis.plot(limits, limits, color="#555555", linestyle="--", linewidth=1.2, label="predicted = measured")
+        axis.set(xscale="log", yscale="log", xlim=limits, ylim=limits, aspect="equal", title=name)
+        _plain_ticks(axis, limits)
+    for place, axis in enumerate(grid.flat[: len(points)]):
+        if place + columns >= len(points):
+            axis.tick_params(labelbottom=True)
+            axis.set_xlabel("measured ms a step")
+        if place % columns == 0:
+            axis.set_ylabel("predicted ms a step")
+    _legend_below(figure, grid.flat[0])
+    return figure
+
+
+PICTURES: Mapping[str, Callable[[Findings], Figure | None]] = {
+    "accuracy": accuracy_picture,
+    "learning_curve": learning_curve_picture,
+    "unseen": unseen_picture,
+    "ablations": ablations_picture,
+    "accuracy_by_architecture": scatter_picture,
+}
+"""The pictures by the name of the table that they belong to; each is None where there is nothing to draw."""
+
+
+def _plain_ticks(axis: Axes, limits: tuple[float, float]) -> None:
+    """Label logarithmic axes with numbers such as 20 and 100: 1, 2, 5 times powers of ten, or powers alone if many."""
+    steps = (1.0, 2.0, 5.0) if limits[1] < 300 * limits[0] else (1.0,)
+    for one in (axis.xaxis, axis.yaxis):
+        one.set_major_locator(LogLocator(subs=steps))
+        one.set_minor_locator(NullLocator())
+        one.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+
+
+def _found(findings: Findings, experiment: str) -> dict[str, Scores]:
+    found = {name: findings.scores(Subject(experiment, name)) for name in findings.simulators}
+    return {name: scores for name, scores in found.items() if scores is not None}
+
+
+def _has_results(findings: Findings, experiment: str) -> bool:
+    subjects = [
+        Subject(experiment, name, size=size) for name in findings.simulators for size in findings.sizes(experiment)
+    ]
+    return any(findings.scores(subject, targets_only=True) is not None for subject in subjects)
+
+
+def _curves(findings: Findings, experiments: Sequence[str], metrics: Sequence[str], title: str) -> Figure | None:
+    """A panel for each experiment and metric: lines over sizes, with intervals, each a little beside the others."""
+    there = [each for each in experiments if _has_results(findings, each)]
+    panels = [(experiment, metric) for experiment in there for metric in metrics]
+    if not panels:
+        return None
+    figure = Figure(figsize=(1.0 + 4.2 * len(panels), 4.2))
+    axes = figure.subplots(1, len(panels), squeeze=False, sharey=len(metrics) == 1)[0]
+    look = findings.second_look()
+    for axis, (experiment, metric) in zip(axes, panels, strict=True):
+        sizes = findings.sizes(experiment)
+        for simulator in findings.simulators:
+            _line(axis, findings, Subject(experiment, simulator), metric, sizes)
+        factor = 100 if METRICS[metric].in_percent else 1
+        if look is not None:
+            axis.axhline(
+                factor * look[metric].value, color="#555555", linestyle="--", linewidth=1.2, label=SECOND_TRIAL
+            )
+        if metric == "pairwise" and look is not None:
+            ceiling = best_possible_accuracy(look[metric].value)
+            axis.axhline(ceiling, color="#555555", linestyle=":", linewidth=1.2, label="perfect knowledge, at most")
+        axis.set_xticks(range(len(sizes)), [str(size) for size in sizes])
+        axis.set_xlabel("trials of the cell that are fitted")
+        axis.set_ylabel(_axis_label(metric))
+        if len(experiments) > 1:
+            axis.set_title(experiment.replace("-", " "), fontsize=10)
+    _legend_below(figure, axes[0])
+    figure.suptitle(title)
+    return figure
+
+
+def _line(axis: Axes, findings: Findings, subject: Subject, metric: str, sizes: Sequence[int]) -> None:
+    found = [findings.scores(subject._replace(size=size), targets_only=True) for size in sizes]
+    known = [(at, scores[metric]) for at, scores in enumerate(found) if scores and math.isfinite(scores[metric].value)]
+    if not known:
+        return
+    names, factor = findings.simulators, 100 if METRICS[metric].in_percent else 1
+    beside = 0.06 * (names.index(subject.simulator) - (len(names) - 1) / 2)
+    color, marker = _style(findings, subject.simulator)
+    places = [at + beside for at, _ in known]
+    values = [factor * each.value for _, each in known]
+    axis.errorbar(
+        places, values, yerr=factor * np.transpose([_arms(each) for _, each in known]), color=color, marker=marker,
+        markersize=5, linewidth=1.4, elinewidth=0.9, capsize=2, label=subject.simulator,
+    )  # fmt: skip
+
+
+def _dot(axis: Axes, estimate: Estimate, row: int, style: tuple[str, str], in_percent: bool = False) -> None:
+    if not math.isfinite(estimate.value):
+        return
+    factor, (color, marker) = 100 if in_percent else 1, style
+    arms = factor * np.array([_arms(estimate)]).T
+    axis.errorbar(
+        [factor * estimate.value], [row], xerr=arms, color=color, marker=marker, markersize=7, capsize=3, elinewidth=1.4
+    )
+
+
+def _arms(estimate: Estimate) -> tuple[float, float]:
+    return max(estimate.value - estimate.low, 0.0), max(estimate.high - estimate.value, 0.0)
+
+
+def _style(findings: Findings, simulator: str) -> tuple[str, str]:
+    place = findings.simulators.index(simulator) % len(COLORS)
+    return COLORS[place], MARKERS[place]
+
+
+def _axis_label(name: str) -> str:
+    labels = {"pairwise": "pairwise accuracy", "peak_at_1": "peak@1 (best time / chosen's time)", "mape": "MAPE (%)"}
+    return labels[name]
+
+
+def _legend_below(figure: Figure, axis: Axes) -> None:
+    handles, labels = axis.get_legend_handles_labels()
+    if handles:
+        fitting = max(1, int(figure.get_figwidth() / LEGEND_INCHES))
+        figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), fitting), fontsize=9)

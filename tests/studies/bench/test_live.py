@@ -1,0 +1,221 @@
+"""Live searches: the commands they are, what is kept of them, and what the tables say; their runs are played."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from autosync.cost import step_bound
+from autosync.dataset import RecordStore, ResultStore
+from autosync.errors import BenchError
+from autosync.search import judge
+from autosync.simulator import LearnedSimulator
+from autosync.stats.estimate import Estimate
+from autosync.studies.bench.columns import LIVE
+from autosync.studies.bench.cost import EPOCHS, cost_table, live_costs
+from autosync.studies.bench.live import LiveJob, command_of, parse_cell, row_of
+from autosync.studies.bench.live_tables import controls_table, kinds_of, live_table, live_targets_table, rules_table
+from autosync.studies.bench.orders import ALL_MEMBERS, live
+from autosync.studies.bench.report import write_report
+from autosync.tune.outcome import Outcome, outcome_json
+from autosync.tune.recorded.cells import read_cells
+from tests.tune.pretend import CLUSTER, MODEL
+from tests.tune.recorded.examples import write_dataset
+from tests.tune.records import found, record, seed
+
+JOB = LiveJob(parse_cell("bert-mini@topologies/two_racks.yaml"), "guided", 1, 40, more=("--simulator", "replay"))
+NOWHERE = Path("no-records")
+FOUND = found(1)[0]
+
+
+class PlayedTune:
+    """Stands for `python -m autosync.tune`: writes what a run leaves behind, or fails."""
+
+    def __init__(self, found_seconds: float = 0.1, status: int = 0) -> None:
+        self.commands: list[Sequence[str]] = []
+        self.found_seconds = found_seconds
+        self.status = status
+
+    def __call__(self, command: Sequence[str]) -> int:
+        self.commands.append(command)
+        given = dict(itertools.pairwise(command))
+        directory, store = Path(given["--out"]), RecordStore.create(Path(given["--data"]))
+        directory.mkdir(parents=True, exist_ok=True)
+        run = {"name": directory.name, "model_digest": MODEL.digest, "cluster": CLUSTER.to_json()}
+        (directory / "run.json").write_text(json.dumps(run))
+        if self.status:
+            return self.status
+        trials = [record("all_reduce_25mb", [0.2]), record(FOUND, [self.found_seconds])]
+        for number, each in enumerate(trials):
+            store.append(replace(each, run=directory.name, started_at=float(number)))
+        rounds = [[replace(each, purpose="remeasure") for each in trials] for _ in range(4)]
+        verdict = judge(rounds, {seed("all_reduce_25mb").digest}, np.random.default_rng(0))
+        result = outcome_json(Outcome(MODEL, trials, rounds, verdict), 600.0)
+        (directory / "result.json").write_text(json.dumps(result))
+        return 0
+
+
+def rows(out: Path) -> list[dict[str, Any]]:
+    return ResultStore(out / "live", LIVE).read()
+
+
+def test_a_job_is_a_tune_command_that_goes_on_where_it_was_interrupted(tmp_path: Path) -> None:
+    command = command_of(JOB, tmp_path)
+    given = dict(itertools.pairwise(command))
+    assert command[1:3] == ["-m", "autosync.tune"]
+    wanted = ("bert-mini", "topologies/two_racks.yaml", "guided", "1", "40")
+    assert tuple(given[f"--{name}"] for name in ("model", "emulate", "searcher", "seed", "trials")) == wanted
+    assert "--resume" not in command
+    JOB.directory(tmp_path).mkdir(parents=True)
+    (JOB.directory(tmp_path) / "run.json").write_text("{}")
+    assert command_of(JOB, tmp_path) == [*command, "--resume"]
+
+
+def test_an_ablation_of_a_rule_has_a_directory_of_its_own(tmp_path: Path) -> None:
+    job = replace(JOB, without_rule="cut", more=("--steps", "20"))
+    command = command_of(job, tmp_path, NOWHERE)
+    assert command[-6:] == ["--without-rule", "cut", "--warm-start", str(NOWHERE), "--steps", "20"]
+    assert "bert-mini@two_racks/guided-without-cut-seed-1" in str(job.directory(tmp_path))
+    assert len({each.directory(tmp_path) for each in (JOB, job, replace(JOB, trials=41), replace(JOB, seed=2))}) == 4
+
+
+def test_a_live_search_is_kept_and_not_run_again(tmp_path: Path) -> None:
+    said: list[str] = []
+    tune = PlayedTune()
+    assert live([JOB], NOWHERE, tmp_path, said.append, tune)
+    assert live([JOB], NOWHERE, tmp_path, said.append, tune)
+    assert len(tune.commands) == 1
+    (row,) = rows(tmp_path)
+    assert (row["cell"], row["searcher"], row["seed"], row["trials"]) == ("bert-mini@two_racks", "guided", 1, 2)
+    assert (row["speedup"], row["beyond_noise"], row["found_after_trials"]) == (pytest.approx(2.0), True, 2)
+    assert (row["baseline_seconds"], row["median_baseline_seconds"], row["winner_seconds"]) == (0.2, 0.2, 0.1)
+    assert (row["batch_size"], row["replicas"]) == (MODEL.batch_size, 2)
+    assert (row["budget"], row["more"], bool(row["code"])) == (40, "--simulator replay", True)
+    assert row["purposes"] == ["baseline", "search"]
+    assert (row["measured_seconds"], row["hits"]) == ([0.2, 0.1], [False, True])
+    assert said[-1] == "1 of 1 searches have a result."
+
+
+def test_one_that_ends_badly_does_not_stop_the_others(tmp_path: Path) -> None:
+    said: list[str] = []
+    assert not live([JOB], NOWHERE, tmp_path, said.append, PlayedTune(status=1))
+    assert "It ended with status 1; the others go on." in said
+    assert rows(tmp_path) == []
+    tune = PlayedTune()
+    assert live([JOB], NOWHERE, tmp_path, said.append, tune)
+    assert tune.commands[0][-1] == "--resume"
+
+
+def test_an_interruption_ends_all_and_the_same_call_goes_on(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        live([JOB], NOWHERE, tmp_path, print, PlayedTune(status=130))
+    assert live([JOB], NOWHERE, tmp_path, print, PlayedTune())
+
+
+def test_a_run_without_a_readable_result_is_said_so(tmp_path: Path) -> None:
+    JOB.directory(tmp_path).mkdir(parents=True)
+    (JOB.directory(tmp_path) / "result.json").write_text("{}")
+    with pytest.raises(BenchError, match=r"should hold a finished run, but: .*; remove it, and run it again\."):
+        row_of(JOB, tmp_path)
+
+
+@pytest.mark.thorough
+def test_the_simulator_is_taught_first_by_other_models_on_other_clusters(tmp_path: Path) -> None:
+    data, tune = write_dataset(tmp_path / "data"), PlayedTune()
+    both, neither = (parse_cell(f"{name}.yaml") for name in ("mlp@two", "bert-mini@three"))
+    of_none, of_one, named = (replace(JOB, cell=both, more=()), replace(JOB, cell=neither, more=()), JOB)
+    rival = replace(of_one, searcher="evolution")
+    assert live([of_none, of_one, named, rival], data, tmp_path / "out", print, tune)
+    given = [dict(itertools.pairwise(command)) for command in tune.commands]
+    assert ["--warm-start" in each for each in given] == [False, True, False, False]
+    learned = LearnedSimulator.load(Path(given[1]["--warm-start"]))
+    (two,) = (each for each in read_cells(data)[0] if each.name == "mlp@two")
+    assert learned._start.record_count == sum(each.timed for trials in two.trials.values() for each in trials)
+    assert learned.settings.members == ALL_MEMBERS
+    assert [bool(row["taught_on"]) for row in rows(tmp_path / "out")].count(True) == 1
+    assert live([of_none, of_one, named, rival], data, tmp_path / "out", print, tune)
+    assert len(tune.commands) == 4, "all are kept"
+
+
+@pytest.mark.parametrize("text", ["bert-mini", "@4x200mbit", "bert-mini@"])
+def test_a_cell_is_a_model_and_a_cluster(text: str) -> None:
+    with pytest.raises(BenchError, match="--cells names cells such as bert-mini@4x200mbit"):
+        parse_cell(text)
+
+
+def test_tables_tell_gains_from_controls(tmp_path: Path) -> None:
+    control = replace(JOB, cell=parse_cell("resnet-mini@2x10gbit"), control=True)
+    live([JOB, replace(JOB, seed=2)], NOWHERE, tmp_path, print, PlayedTune(0.1))
+    live([control], NOWHERE, tmp_path, print, PlayedTune(0.2))
+    found_rows = rows(tmp_path)
+    ((cell, _, asked, speedup, guess, bound, each, beyond, hits, *_),) = live_table(found_rows).rows
+    assert (cell, asked) == ("bert-mini@two_racks", "40 --simulator replay")
+    assert (speedup, beyond) == ("2.00 [2.00, 2.00]", "2 of 2")
+    assert (guess, each.count("2.00 [")) == ("2.00 [2.00, 2.00]", 2)
+    assert hits.startswith("100.0 % [34.2, ")
+    assert bound == f"{0.2 / step_bound(MODEL, CLUSTER).seconds:.2f}"
+    ((cell, *_, expected),) = controls_table(found_rows).rows
+    assert (cell, expected) == ("resnet-mini@2x10gbit", "1 of 1")
+    assert [line[1] for line in live_targets_table(found_rows).rows] == ["yes", "yes", "yes"]
+    doubtful = [{**row, "speedup": 1.9 if row["seed"] == 2 else 1.0} for row in found_rows]
+    assert [line[1] for line in live_targets_table(doubtful).rows] == ["no", "no", "yes"]
+    assert live_targets_table(doubtful).rows[1][2] == "1.38 x in bert-mini@two_racks, not beyond the noise"
+    page = write_report(tmp_path).read_text(encoding="utf-8")
+    assert "(live_searches.svg)" in page
+
+
+def test_searches_that_were_asked_for_otherwise_are_not_thrown_together(tmp_path: Path) -> None:
+    others = (replace(JOB, more=("--simulator", "linear")), replace(JOB, trials=41), replace(JOB, seed=2))
+    live([JOB, *others], NOWHERE, tmp_path, print, PlayedTune())
+    found_rows = rows(tmp_path)
+    assert [(kind.budget, len(own)) for kind, own in kinds_of(found_rows).items()] == [(40, 1), (40, 2), (41, 1)]
+    assert len(live_table(found_rows).rows) == 3
+    assert live_targets_table(found_rows).rows[0][2] == "1 of 1"
+
+
+def test_searches_on_another_emulated_network_stand_apart_and_those_on_todays_count(tmp_path: Path) -> None:
+    live([JOB, replace(JOB, seed=2), replace(JOB, seed=3)], NOWHERE, tmp_path, print, PlayedTune(0.1))
+    earlier = [{**row, "packet_bytes": 1500, "speedup": 1.1} for row in rows(tmp_path)]
+    both = [*earlier, *(row for row in rows(tmp_path) if row["seed"] == 2)]
+    assert [row[2] for row in live_table(both).rows] == [
+        "40 --simulator replay, packets of 1500 bytes",
+        "40 --simulator replay",
+    ]
+    assert live_targets_table(both).rows[1][2] == "2.00 x in bert-mini@two_racks"
+    assert live_targets_table(earlier).rows[1][2] == "1.10 x in bert-mini@two_racks"
+
+
+def test_a_rule_is_held_against_the_same_searches_with_it(tmp_path: Path) -> None:
+    without = replace(JOB, without_rule="server_choice")
+    alone = replace(JOB, without_rule="bucket_order", trials=41)
+    live([JOB, replace(JOB, seed=2)], NOWHERE, tmp_path, print, PlayedTune(0.1))
+    live([without, alone], NOWHERE, tmp_path, print, PlayedTune(0.16))
+    ((cell, rule, _, seeds, hits, _, middle, less, speedup, slower),) = rules_table(rows(tmp_path)).rows
+    assert (cell, rule, seeds) == ("bert-mini@two_racks", "server_choice", "2, 1")
+    assert (middle, less) == ("0.50 [0.50, 0.50]", "0.80 [0.80, 0.80]")
+    assert (speedup[:4], slower[:4], hits[:5]) == ("2.00", "1.25", "100.0")
+    assert live_targets_table(rows(tmp_path)).rows[0][2] == "1 of 1"
+
+
+def test_a_search_is_paid_for_after_the_epochs_in_which_it_saves_its_own_time(tmp_path: Path) -> None:
+    live([JOB], NOWHERE, tmp_path, print, PlayedTune(0.1))
+    (cost,) = live_costs(rows(tmp_path))
+    steps = -(-65_269 // (2 * MODEL.batch_size))
+    assert cost.steps_an_epoch == steps
+    assert cost.training_seconds == pytest.approx(EPOCHS * steps * 0.2)
+    assert cost.epochs_to_break_even.value == pytest.approx(600.0 / (steps * 0.1))
+    ((*_, share, breaks_even),) = cost_table([cost]).rows
+    assert share == f"{100 * 600 / (EPOCHS * steps * 0.2):.2g} %"
+    assert breaks_even == f"{600 / (steps * 0.1):.2g}"
+    doubtful = replace(cost, speedup=Estimate(1.5, 0.9, 2.0))
+    ((*_, doubt),) = cost_table([doubtful]).rows
+    assert doubt == f"{600 / (steps * 0.2 / 3):.2g} [{600 / (steps * 0.1):.2g}, never]"
+    ((*_, never),) = cost_table([replace(cost, speedup=Estimate(1.0, 0.9, 1.0))]).rows
+    assert never == "never"

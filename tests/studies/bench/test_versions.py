@@ -1,0 +1,61 @@
+"""Results of older code are kept, count as not done, and are shown as what they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from autosync.dataset import ResultStore
+from autosync.studies.bench import versions
+from autosync.studies.bench.columns import CELLS, LIVE, SEARCHES
+from autosync.studies.bench.report import Material, write_report
+from autosync.studies.bench.versions import latest, of_replay, versions_in_words
+from tests.studies.bench.test_replay import replayed, rows
+
+SHIPPED = Path(__file__).parents[2] / "runtimes" / "bench"
+
+
+def page_of(out: Path) -> str:
+    return write_report(out).read_text(encoding="utf-8")
+
+
+def test_a_searcher_of_another_version_searches_anew_and_the_page_shows_its_results_alone(
+    data: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert replayed(data, "--searchers", "random,evolution", "--seeds", "5", "--cells", "mlp@two") == 0
+    before = rows(data)
+    assert {row["version"] for row in before} == {"replay 1, searcher 1"}
+    monkeypatch.setattr(versions, "SEARCHERS", {"random": 2})
+    capsys.readouterr()
+    assert replayed(data, "--searchers", "random,evolution", "--seeds", "5", "--cells", "mlp@two") == 0
+    assert "5 searches are new." in capsys.readouterr().out
+    after = rows(data)
+    assert [row for row in after if row in before] == before, "what there was is kept"
+    text = page_of(data.parent / "out")
+    assert "10 replayed searches and 0 live ones." in text
+    assert "replay 1, searcher 2: random" in text
+    assert "replay 1, searcher 1: evolution" in text
+    monkeypatch.setattr(versions, "SEARCHERS", {"random": 3})
+    assert "(there is a later one): random" in page_of(data.parent / "out")
+
+
+def test_of_a_searcher_without_present_results_those_that_are_most_are_shown() -> None:
+    found = [{"searcher": "a", "version": version} for version in (None, "0.1", "0.1", None, None)]
+    assert latest(found, of_replay) == [{"searcher": "a", "version": None}] * 3
+    assert versions_in_words(latest(found, of_replay), of_replay) == (
+        "of before there were versions (there is a later one): a"
+    )
+    present = {"searcher": "a", "version": of_replay("a")}
+    assert latest([*found, present], of_replay) == [present]
+
+
+@pytest.mark.thorough
+def test_the_results_that_come_with_the_program_have_no_version_and_are_all_shown() -> None:
+    material = Material.read(SHIPPED)
+    assert len(material.searches) == len(ResultStore(SHIPPED / "searches", SEARCHES).read()) > 8000
+    assert len(material.live) == len(ResultStore(SHIPPED / "live", LIVE).read()) > 50
+    assert len(material.facts) == len(ResultStore(SHIPPED / "cells", CELLS).read())
+    assert {row["version"] for row in [*material.searches, *material.drawn, *material.live]} == {None}

@@ -1,0 +1,122 @@
+"""The real command on real emulated clusters: stopped, killed, gone on with, and nothing left of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from autosync.dataset import RecordStore
+from autosync.spec import RuntimeRecord
+from autosync.studies.collect.folder import Folder
+from tests.trials.emulate.clusters import needs_root, remains
+from tests.tune.jobs import Job, ended
+from trials.emulate import down
+
+pytestmark = needs_root
+
+PLAN = """
+name: small
+models: [mlp]
+clusters: [2x200mbit]
+strategies: 5
+repeat_share: 0.25
+repeat_distance: 2
+block: 4
+warmup_steps: 1
+timed_steps: 5
+"""
+SLOTS = 6
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Folder]:
+    (tmp_path / "plan.yaml").write_text(PLAN)
+    yield Folder(tmp_path)
+    down(Folder(tmp_path).emulated_name)
+
+
+def collect(folder: Folder, *more: str) -> Job:
+    return Job(folder.path, "--plan", "plan.yaml", "--settle", "0", *more, module="autosync.studies.collect")
+
+
+def records(folder: Folder) -> list[RuntimeRecord]:
+    return sorted(RecordStore(folder.records).read(), key=lambda each: each.sequence or 0)
+
+
+def check_gone(folder: Folder) -> None:
+    """Neither the process that ran the trials nor its cluster outlives a collection that was killed for long."""
+    deadline = time.monotonic() + 20
+    while (left := remains(folder.emulated_name) + _visits(folder)) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert left == []
+
+
+def _visits(folder: Folder) -> list[str]:
+    lines = []
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            lines.append(file.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+        except OSError:
+            continue
+    return [line for line in lines if "autosync.studies.collect.visit" in line and str(folder.path) in line]
+
+
+@pytest.mark.thorough
+def test_a_collection_killed_or_interrupted_goes_on_where_it_was_and_ends_with_nothing_left(folder: Folder) -> None:
+    first = collect(folder)
+    try:
+        first.wait_for(f"2/{SLOTS}  mlp@2x200mbit")
+        first.kill()
+        check_gone(folder)
+    finally:
+        first.end()
+    assert len(records(folder)) >= 2
+    second = collect(folder)
+    second.wait_for(f"4/{SLOTS}  mlp@2x200mbit")
+    second.press_ctrl_c()
+    printed = ended(second, 130)
+    assert "Go on with: python -m autosync.studies.collect --plan plan.yaml --settle 0" in printed
+    assert "trials in" in printed
+    assert remains(folder.emulated_name) == []
+    kept = records(folder)
+    printed = ended(collect(folder), 0)
+    assert f"{SLOTS - len(kept)} of {SLOTS} trials are left in 1 cells." in printed
+    assert f"mlp@2x200mbit     {SLOTS} of {SLOTS}" in printed
+    every = records(folder)
+    assert [each.sequence for each in every] == list(range(SLOTS))
+    assert len({each.strategy.digest for each in every}) == SLOTS - 1
+    assert [each.purpose for each in every].count("remeasure") == 1
+    assert {each.outcome for each in every} <= {"ok", "stopped"}
+    assert len({each.cluster.digest for each in every}) == 1
+    links = [link for link in every[0].cluster.links if link.source != link.target]
+    assert {link.gbit_per_s.source for link in links} == {"measured"}
+    assert remains(folder.emulated_name) == []
+
+
+@pytest.mark.thorough  # it takes a cluster of its own
+def test_a_time_budget_ends_a_collection_between_trials(folder: Folder) -> None:
+    printed = ended(collect(folder, "--time-budget", "1"), 0)
+    assert f"{SLOTS} of {SLOTS} are left." in printed
+    assert "Go on with: python -m autosync.studies.collect --plan plan.yaml --settle 0 --time-budget 1" in printed
+    assert remains(folder.emulated_name) == []
+
+
+@pytest.mark.thorough
+def test_two_collections_do_not_share_a_folder(folder: Folder) -> None:
+    with folder.held():
+        job = collect(folder)
+        assert job.status() == 2
+    assert "collect: Another collection is under way in" in job.complaint
+
+
+def test_what_was_asked_wrongly_is_said_before_anything_is_made(folder: Folder) -> None:
+    job = collect(folder, "--only", "bert")
+    assert job.status() == 2
+    assert "collect: --only names what the plan has: mlp; not 'bert'." in job.complaint
+    (folder.path / "plan.yaml").write_text(PLAN.replace("mlp", "mlq"))
+    job = collect(folder)
+    assert job.status() == 2
+    assert "collect: No model is called 'mlq'." in job.complaint

@@ -1,0 +1,79 @@
+"""Plans as people write them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from autosync.engine.zoo import MODELS
+from autosync.errors import AutosyncError, ClusterError
+from autosync.studies.collect.plan import Cell, cell_of, check_models, chosen, cluster_of, read_plan
+from tests.studies.collect.plans import plan
+
+ROOT = Path(__file__).parents[3]
+SHIPPED = ROOT / "runtimes" / "plan.yaml"
+
+
+def written(folder: Path, text: str) -> Path:
+    file = folder / "plan.yaml"
+    file.write_text(text)
+    return file
+
+
+def test_the_shipped_plan_names_five_models_and_four_clusters_and_enough_strategies() -> None:
+    shipped = read_plan(SHIPPED)
+    check_models(shipped)
+    assert set(shipped.models) <= set(MODELS)
+    assert len(shipped.models) >= 5
+    assert len(shipped.clusters) >= 4
+    assert shipped.strategies >= 150
+    assert shipped.repeat_share >= 0.1
+
+
+def test_the_clusters_of_the_shipped_plan_are_uniform_fast_and_slow_with_one_slow_node_and_with_two_racks() -> None:
+    shipped = read_plan(SHIPPED)
+    clusters = {cell.cluster: cluster_of(shipped, SHIPPED, cell.cluster) for cell in shipped.cells}
+    rates = {
+        name: sorted({link.gbit_per_s.value for link in cluster.links if link.source != link.target})
+        for name, cluster in clusters.items()
+    }
+    assert rates["uniform_1gbit"] == [1.0]
+    assert rates["uniform_200mbit"] == [0.2]
+    assert rates["one_slow_node"] == [0.1, 1.0]
+    assert len(clusters["two_racks"].switches) == 3
+    assert all(len(cluster.nodes) == 4 for cluster in clusters.values())
+
+
+def test_cells_are_every_model_on_every_cluster_and_are_told_from_a_record_s_run() -> None:
+    wide = plan(models=["bert-mini", "mlp"], clusters=["2x200mbit", "../topologies/two_racks.yaml"])
+    assert [str(cell) for cell in wide.cells] == [
+        "bert-mini@2x200mbit", "mlp@2x200mbit", "bert-mini@two_racks", "mlp@two_racks",
+    ]  # fmt: skip
+    assert cell_of(wide.run_of(wide.cells[2])) == Cell("bert-mini", "two_racks")
+    assert cell_of("runs-of-a-search-0a1b2c") is None
+
+
+def test_some_models_and_clusters_can_be_chosen() -> None:
+    wide = plan(models=["bert-mini", "mlp"])
+    assert chosen(wide, [], []) == wide.cells
+    assert chosen(wide, ["mlp"], ["3x1gbit"]) == [Cell("mlp", "3x1gbit")]
+    with pytest.raises(AutosyncError, match=r"--cluster names what the plan has: 2x200mbit, 3x1gbit; not '4x1gbit'"):
+        chosen(wide, [], ["4x1gbit"])
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("name: a b\nmodels: [mlp]\nclusters: [2x1gbit]", "name: a name is not empty and holds no slash, @ or space"),
+        ("name: a\nmodels: [mlp, mlp]\nclusters: [2x1gbit]", "models: each model comes once, but 'mlp' comes twice"),
+        ("name: a\nmodels: [mlp]\nclusters: [2x1gbit]\nrepeat_share: 1.0", "a share is at least 0 and below 1, not 1"),
+        ("name: a\nmodels: [mlp]\nclusters: [2x1gbit]\nblocks: 3", "blocks: there is no such key"),
+        ("name: a\nmodels: [mlp]\nclusters: [two]", "written like 4x200mbit"),
+        ("name: a\nmodels: [mlp]\nclusters: [racks.yaml]", "racks.yaml' cannot be read: No such file"),
+    ],
+)
+def test_what_is_wrong_with_a_plan_is_said(tmp_path: Path, text: str, told: str) -> None:
+    with pytest.raises(ClusterError) as caught:
+        read_plan(written(tmp_path, text))
+    assert told in str(caught.value)
