@@ -34,7 +34,14 @@ TOGETHER = {
         "tune/test_searcher",
         "tune/test_whole_job",
     ),
-    "own hosts": ("contracts/test_traffic", "ray_up", "trials", "tune/test_emulated"),
+    "own hosts": (
+        "commands/test_trial",
+        "contracts/test_traffic",
+        "ray_up",
+        "studies/collect",
+        "trials",
+        "tune/test_emulated",
+    ),
 }
 """Folders and files by what they start, and then look for on the whole machine: each kind runs in one process.
 

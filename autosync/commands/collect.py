@@ -43,7 +43,7 @@ def command(plan_file: Path, out: Path | None, time_budget: float | None, card: 
     """
     folder = Folder(out or plan_file.parent)
     if card:
-        from autosync.studies.collect.card import write_card
+        from autosync.studies.collect.card import write_card  # pandas
 
         write_card(folder)
         click.echo(f"The figures in {folder.card} are those of the records in {folder.records}.")
@@ -51,7 +51,7 @@ def command(plan_file: Path, out: Path | None, time_budget: float | None, card: 
     plan = read_plan(plan_file)
     check_models(plan)
     cells = chosen(plan, listed(given["only"]), listed(given["cluster"]))
-    from autosync.studies.collect.rounds import Collection, Order
+    from autosync.studies.collect.rounds import Collection, Order  # pyarrow
     from trials.emulate.requirements import check_machine
 
     check_machine()

@@ -18,10 +18,9 @@ ROOT = Path(__file__).parents[2]
 NOTED = Path(__file__).with_name("versions.json")
 
 MADE_BY = {
-    "simulators": ("autosync/cost", "autosync/simulator/*.py", "autosync/simulator/networks"),
+    "simulators": ("autosync/layout", "autosync/stats", "autosync/cost", "autosync/simulator"),
     "searchers": (
         "autosync/search",
-        "autosync/rivals",
         "autosync/space",
         "autosync/baselines",
         "autosync/tune/recorded",

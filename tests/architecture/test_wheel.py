@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 
 from setuptools import find_packages
@@ -43,7 +44,6 @@ def folder_of(package: str) -> Path:
 
 
 def test_commands_named_in_the_project_exist() -> None:
-    for target in project()["project"].get("scripts", {}).values():
+    for target in project()["project"]["scripts"].values():
         module, _, function = target.partition(":")
-        source = (ROOT / module.replace(".", "/")).with_suffix(".py").read_text(encoding="utf-8")
-        assert f"\ndef {function}(" in source
+        assert callable(getattr(importlib.import_module(module), function))

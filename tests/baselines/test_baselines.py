@@ -94,10 +94,8 @@ def test_a_baseline_fits_every_model_and_cluster(name: str, model: ModelSpec, wh
 
 @pytest.mark.parametrize("name", BASELINES)
 def test_a_baseline_says_where_it_comes_from(name: str):
-    module = __import__(f"autosync.baselines.{name}", fromlist=[name])
-    assert BASELINES[name] is getattr(module, name)
-    assert BASELINES[name].__doc__
-    assert any(source in module.__doc__ for source in ("AutoDist", "PyTorch", "Horovod", "OSDI", "EuroSys"))
+    assert BASELINES[name].__name__ == name
+    assert any(source in BASELINES[name].__doc__ for source in ("AutoDist", "PyTorch", "Horovod", "OSDI", "EuroSys"))
 
 
 def test_the_baselines_have_a_fixed_order():

@@ -10,7 +10,7 @@ import pytest
 from autosync.commands.cluster import main
 from trials.cluster.file import read_cluster_file
 
-TOPOLOGIES = Path(__file__).parents[3] / "topologies"
+TOPOLOGIES = Path(__file__).parents[2] / "topologies"
 REFUSED = 2
 
 RESOURCES = """

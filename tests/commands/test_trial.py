@@ -34,13 +34,13 @@ def test_an_unknown_model_is_refused_with_the_names_there_are(
 ) -> None:
     for name in ("nosuch", "bert-nosuch"):
         line = refused(capsys, "--model", name, "--strategy", strategy_file)
-        assert line.startswith(f"trials: No model is called {name!r}. Known: bert, bert-base,")
+        assert line.startswith(f"trial: No model is called {name!r}. Known: bert, bert-base,")
 
 
 def test_a_missing_strategy_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "nosuch.json"
     line = refused(capsys, "--model", "mlp", "--strategy", file)
-    assert line == f"trials: Strategy file '{file}' cannot be read: No such file or directory."
+    assert line == f"trial: Strategy file '{file}' cannot be read: No such file or directory."
 
 
 @pytest.mark.parametrize(
@@ -81,13 +81,13 @@ def test_an_option_out_of_range_is_refused(
 
 
 def test_model_and_strategy_must_be_given(strategy_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert refused(capsys, "--strategy", strategy_file) == "trials: Missing option '--model'."
-    assert refused(capsys, "--model", "mlp") == "trials: Missing option '--strategy'."
+    assert refused(capsys, "--strategy", strategy_file) == "trial: Missing option '--model'."
+    assert refused(capsys, "--model", "mlp") == "trial: Missing option '--strategy'."
 
 
 def test_a_ray_cluster_that_does_not_answer_is_refused(strategy_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     line = refused(capsys, "--model", "mlp", "--strategy", strategy_file, "--address", "127.0.0.1:1")
-    assert line.startswith("trials: No Ray cluster answers at '127.0.0.1:1' (ConnectionRefusedError:")
+    assert line.startswith("trial: No Ray cluster answers at '127.0.0.1:1' (ConnectionRefusedError:")
     assert line.endswith("check --address and RAY_ADDRESS, or run `ray start --head` there.")
 
 
@@ -102,4 +102,4 @@ def test_an_own_model_that_is_not_captured_in_time_is_refused(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "endless.py").write_text("import time\n\ndef make():\n    time.sleep(1e6)\n")
     given = ("--model", "endless:make", "--strategy", strategy_file, "--backend", "local", "--capture-time-limit", 0.2)
-    assert refused(capsys, *given).startswith("trials: Building and capturing 'endless:make' must take no longer than")
+    assert refused(capsys, *given).startswith("trial: Building and capturing 'endless:make' must take no longer than")

@@ -65,7 +65,7 @@ FEW = GuidedOptions(breeding=BreedingOptions(founders=30, generations=1, childre
 
 
 def tpe(space: SearchSpace, seeds: Seeds, seed: int, encoding: Encoding) -> Searcher:
-    from autosync.search.rivals.tpe import TpeChooser
+    from autosync.search.rivals.tpe import TpeChooser  # its library is imported in the processes that need it
 
     return OneByOneSearch(space, seeds, seed, TpeChooser(encoding))
 

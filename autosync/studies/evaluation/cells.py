@@ -19,7 +19,6 @@ from autosync.dataset import RecordStore, split_of
 from autosync.errors import AutosyncError
 from autosync.spec import ClusterSpec, RuntimeRecord
 from autosync.stats.noise import deviation_of_repeats, deviation_of_steps
-from autosync.studies.evaluation import EvaluationError
 
 __all__ = ["Cell", "EvaluationError", "Measurement", "cells_of", "identity_of", "split_of", "stored_records"]
 

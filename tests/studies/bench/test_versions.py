@@ -11,9 +11,9 @@ from autosync.studies.bench import versions
 from autosync.studies.bench.columns import CELLS, LIVE, SEARCHES
 from autosync.studies.bench.report import Material, write_report
 from autosync.studies.bench.versions import latest, of_replay, versions_in_words
-from tests.studies.bench.test_replay import replayed, rows
+from tests.studies.bench.test_replay import data, replayed, rows  # noqa: F401  a fixture
 
-SHIPPED = Path(__file__).parents[2] / "runtimes" / "bench"
+SHIPPED = Path(__file__).parents[3] / "runtimes" / "bench"
 
 
 def page_of(out: Path) -> str:
@@ -21,7 +21,7 @@ def page_of(out: Path) -> str:
 
 
 def test_a_searcher_of_another_version_searches_anew_and_the_page_shows_its_results_alone(
-    data: Path,
+    data: Path,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
