@@ -1,4 +1,4 @@
-"""`python -m autosync.studies.bench` is `autosync bench`."""
+"""`python -m autosync.bench` is `autosync bench`."""
 
 import runpy
 import sys

@@ -1,4 +1,4 @@
-"""`python -m autosync.studies.collect` is `autosync collect`."""
+"""`python -m trials.collect` is `autosync collect`."""
 
 import runpy
 import sys

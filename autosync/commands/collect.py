@@ -66,7 +66,7 @@ def command(plan_file: Path, out: Path | None, time_budget: float | None, card: 
         finally:
             click.echo("\n".join(["", *collection.progress.summary()]))
             if not finished:
-                click.echo(f"Go on with: python -m autosync.studies.collect {shlex.join(sys.argv[1:])}")
+                click.echo(f"Go on with: autosync collect {shlex.join(sys.argv[1:])}")
     return 0 if finished or collection.time_is_over else NOT_DONE
 
 

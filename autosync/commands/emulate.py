@@ -67,7 +67,7 @@ def down_command(name: str, if_orphaned: bool) -> None:
 @click.option("--node", help="Where to run it.  [default: the head]")
 @name_option
 def exec_command(argv: tuple[str, ...], node: str | None, name: str) -> int:
-    """Run a command on a node, such as: exec -- python -m autosync.tune --model bert."""
+    """Run a command on a node, such as: exec -- autosync tune --model bert."""
     found = _found(name)
     host = found.host(node) if node else found.hosts[0]
     try:
@@ -136,7 +136,7 @@ def _found(name: str) -> Emulated:
     found = find(name)
     if found is None:
         raise ClusterError(
-            f"No emulated cluster {name!r} is up; make it with `python -m trials.emulate up`.{_others()}"
+            f"No emulated cluster {name!r} is up; make it with `autosync emulate up`.{_others()}"
         )
     check_outside(host.namespace for host in found.hosts)
     return found

@@ -1,4 +1,4 @@
-"""`python -m autosync.commands.import_dataset` is `autosync import`."""
+"""`python -m autosync.dataset.import_autosync` is `autosync import`."""
 
 import runpy
 import sys

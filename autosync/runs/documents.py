@@ -78,7 +78,7 @@ def result_of(directory: Path) -> dict[str, Any] | None:
     document = document_in(file)
     if document is not None and (fault := result_fault(document)):
         raise AutosyncError(
-            f"{file} must be as python -m autosync.runs schema says, but {fault}; remove it, and resume the run to "
+            f"{file} must be as autosync runs schema says, but {fault}; remove it, and resume the run to "
             f"have it made anew."
         )
     return document

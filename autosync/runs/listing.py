@@ -65,7 +65,7 @@ def run_called(name: str | None, folder: Path = RUNS) -> Path:
         if found is None:
             raise AutosyncError(
                 f"A run is a directory with a run.json, but there is none at {name} or {folder / name}; "
-                f"list those there are with python -m autosync.runs list."
+                f"list those there are with autosync runs list."
             )
         return found
     runs = [each for each in listed_runs(folder) if not each.fault] if folder.is_dir() else []

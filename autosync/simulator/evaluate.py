@@ -1,4 +1,4 @@
-"""`python -m autosync.commands.evaluate` is `autosync evaluate`."""
+"""`python -m autosync.simulator.evaluate` is `autosync evaluate`."""
 
 import runpy
 import sys

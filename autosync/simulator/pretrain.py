@@ -1,4 +1,4 @@
-"""`python -m autosync.studies.evaluation.pretraining` is `autosync pretrain`."""
+"""`python -m autosync.simulator.pretrain` is `autosync pretrain`."""
 
 import runpy
 import sys

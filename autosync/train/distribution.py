@@ -38,7 +38,7 @@ def distribute(
     loss       a callable (targets, outputs) -> scalar, a Keras loss or the name of one: a mean over examples.
     optimizer  a `keras.optimizers.Optimizer`; one that has trained this model already, as after
                `keras.models.load_model`, goes on where it was.
-    strategy   what `python -m autosync.tune` wrote: a file, its document, or a `Strategy`.
+    strategy   what `autosync tune` wrote: a file, its document, or a `Strategy`.
     cluster    None for the Ray cluster in $RAY_ADDRESS, or a local one that is started and ended with the trainer; the
                address of another; a cluster file (.yaml) or a `ClusterSpec` whose nodes are Ray's.
     backend    'ray', or 'local' for logical devices of this process (see `use_logical_devices`).

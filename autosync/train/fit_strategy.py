@@ -41,7 +41,7 @@ def read_strategy(strategy: Strategy | Mapping[str, Any] | str | os.PathLike[str
         document = read_json(file, f"Strategy file {str(file)!r}")
     except OSError as error:
         raise SpecError(
-            f"Strategy file {str(file)!r} cannot be read: {error.strerror}; python -m autosync.tune finds strategies."
+            f"Strategy file {str(file)!r} cannot be read: {error.strerror}; autosync tune finds strategies."
         ) from None
     return Strategy.from_json(document)
 
@@ -68,7 +68,7 @@ def check_devices(strategy: Strategy, cluster: ClusterSpec) -> None:
         raise TrainingError(
             f"A strategy runs on the devices it names, but the cluster has no {listed(missing)}; it has "
             f"{listed(sorted(have))}. Give it the nodes and workers the strategy was found with, or find another "
-            "with python -m autosync.tune."
+            "with autosync tune."
         )
 
 
@@ -107,7 +107,7 @@ def renamed_for(strategy: Strategy, variables: Sequence[str], untrained: Sequenc
         faults.append(f"this model trains {_listed(undecided)}, which it does not decide")
     raise TrainingError(
         f"A strategy is found for one model, and this one is another's: {', and '.join(faults)}. "
-        "Find one with python -m autosync.tune."
+        "Find one with autosync tune."
     )
 
 

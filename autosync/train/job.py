@@ -86,7 +86,7 @@ def command_to_go_on(arguments: Sequence[str], out: Path) -> str:
     """The command that goes on with this run."""
     named = any(each == "--out" or each.startswith("--out=") for each in arguments)
     more = [*([] if named else ["--out", str(out)]), *([] if "--resume" in arguments else ["--resume"])]
-    return f"python -m autosync.train {shlex.join([*arguments, *more])}"
+    return f"autosync train {shlex.join([*arguments, *more])}"
 
 
 FAILED, INTERRUPTED = 1, 130

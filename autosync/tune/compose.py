@@ -92,7 +92,7 @@ def _headless(options: TuneOptions, console: Console) -> None:
     console.print("\nThe head of the Ray cluster does not answer any more. Every trial that was over is kept.")
     if (options.out / "run.json").exists():
         again = command_to_go_on(sys.argv[1:], options.out)
-        console.print(f"Go on, on this cluster or another like it: python -m autosync.tune {again}", soft_wrap=True)
+        console.print(f"Go on, on this cluster or another like it: autosync tune {again}", soft_wrap=True)
     console.show_cursor()
     sys.stdout.flush()
     os._exit(HEADLESS)

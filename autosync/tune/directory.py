@@ -162,7 +162,7 @@ def _check_same(before: dict[str, Any], options: TuneOptions) -> None:
 def asked(options: TuneOptions, space: SearchSpace, arguments: Sequence[str]) -> dict[str, Any]:
     """The command that began this process of the run, its budget and protocol, and how large the space is."""
     return {
-        "command": shlex.join(["python", "-m", "autosync.tune", *arguments]),
+        "command": shlex.join(["autosync", "tune", *arguments]),
         "trials": options.trials,
         "time_budget_seconds": options.time_budget_seconds,
         "rounds": options.rounds,

@@ -30,7 +30,7 @@ def is_inside() -> bool:
 
 
 def tune_emulated(what: str, options: TuneOptions, arguments: Sequence[str]) -> int:
-    """Run `python -m autosync.tune` with `arguments`, which gave `options`, on a cluster like `what`; its exit status.
+    """Run `autosync tune` with `arguments`, which gave `options`, on a cluster like `what`; its exit status.
 
     Whatever becomes of it, nothing of the cluster is left. Raises `ClusterError` when it cannot be made.
     """

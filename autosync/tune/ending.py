@@ -40,7 +40,7 @@ def report_run(job: Job) -> None:
 
 
 def _say(job: Job, what: str) -> None:
-    job.console.print(f"{what} Draw it with: python -m autosync.report {job.directory.path}", soft_wrap=True)
+    job.console.print(f"{what} Draw it with: autosync report {job.directory.path}", soft_wrap=True)
 
 
 def finish(job: Job, records: Sequence[RuntimeRecord], stopped_because: str) -> int:
@@ -112,9 +112,9 @@ def _print_files(job: Job, outcome: Outcome) -> None:
     console.print(f"Result:   {job.directory.result_file}", soft_wrap=True)
     console.print(f"Records:  {job.options.data}", soft_wrap=True)
     report_run(job)
-    console.print(f"What it does:  python -m autosync.explain {shlex.quote(str(strategy))}", soft_wrap=True)
+    console.print(f"What it does:  autosync explain {shlex.quote(str(strategy))}", soft_wrap=True)
     train = shlex.join(["--model", job.options.model, "--strategy", str(strategy)])
-    console.print(f"Train with it: python -m autosync.train {train}", soft_wrap=True)
+    console.print(f"Train with it: autosync train {train}", soft_wrap=True)
 
 
 def print_interrupted(job: Job, records: Sequence[RuntimeRecord], arguments: Sequence[str]) -> None:
@@ -128,7 +128,7 @@ def print_interrupted(job: Job, records: Sequence[RuntimeRecord], arguments: Seq
         )
     report_run(job)
     again = command_to_go_on(arguments, job.options.out)
-    job.console.print(f"Go on with: python -m autosync.tune {again}", soft_wrap=True)
+    job.console.print(f"Go on with: autosync tune {again}", soft_wrap=True)
 
 
 def command_to_go_on(arguments: Sequence[str], out: Path) -> str:

@@ -38,7 +38,7 @@ class RestoredConfig:
     def __init__(self, metric: str, mode: str, again: str, folder: str) -> None:
         self.metric = metric
         self.mode = mode
-        self._go_on = f"cd {shlex.quote(folder)} && python -m autosync.tune {again}"
+        self._go_on = f"cd {shlex.quote(folder)} && autosync tune {again}"
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("_"):

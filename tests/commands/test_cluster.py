@@ -1,4 +1,4 @@
-"""The command `python -m trials.cluster`."""
+"""The command `autosync cluster`."""
 
 from __future__ import annotations
 

@@ -196,7 +196,7 @@ def test_run_files_that_lack_something_are_named(
     file = write_strategy(tmp_path, STRATEGY)
     write_run(tmp_path, MODEL, CLUSTER, data, strategies=[{"strategy_digest": STRATEGY.digest}])
     said_of_result = refused(capsys, file)
-    assert said_of_result.startswith(f"{tmp_path / 'result.json'} must be as python -m autosync.runs schema says")
+    assert said_of_result.startswith(f"{tmp_path / 'result.json'} must be as autosync runs schema says")
     (tmp_path / "run.json").write_text("{}")
     assert refused(capsys, file) == (f"{tmp_path / 'run.json'} needs the field 'name'; name a run of autosync.tune.")
 

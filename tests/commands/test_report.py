@@ -144,7 +144,7 @@ def test_before_the_finals_the_best_so_far_is_compared(place: Path, capsys: pyte
 def test_a_run_that_is_none_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert refused(capsys, "nowhere") == (
         "A run is a directory with a run.json, but there is none at nowhere or runs/nowhere; "
-        "list those there are with python -m autosync.runs list."
+        "list those there are with autosync runs list."
     )
 
 

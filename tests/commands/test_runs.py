@@ -85,7 +85,7 @@ def test_the_schema_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
         (
             ("show", "nowhere"),
             "A run is a directory with a run.json, but there is none at nowhere or runs/nowhere; "
-            "list those there are with python -m autosync.runs list.",
+            "list those there are with autosync runs list.",
         ),
         (("list", "nowhere"), "Runs are listed in a folder, but nowhere cannot be read: No such file or directory; "
                               "name another."),
@@ -114,8 +114,8 @@ OPTIONS = f'{{"name": "a", "model_digest": "b", "cluster": {json.dumps(CLUSTER.t
 
 DAMAGED = {
     "result.json": [
-        ('{"strategies": [1]}', "bad/result.json must be as python -m autosync.runs schema says, but $"),
-        ('{"format": "autosync.result/1"}', "bad/result.json must be as python -m autosync.runs schema says, but $"),
+        ('{"strategies": [1]}', "bad/result.json must be as autosync runs schema says, but $"),
+        ('{"format": "autosync.result/1"}', "bad/result.json must be as autosync runs schema says, but $"),
         ('{"wall_seconds": NaN}', "bad/result.json must be JSON, but: NaN is no number that JSON knows."),
         ("", "bad/result.json must be JSON, but: Expecting value"),
         ('{"wall_seconds": 1e999}', "bad/result.json must be JSON, but: 1e999 is no number that JSON knows."),

@@ -1,4 +1,4 @@
-"""The command `python -m autosync.train`, on logical devices."""
+"""The command `autosync train`, on logical devices."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_ctrl_c_leaves_a_checkpoint_and_the_command_to_go_on(strategy: Path, tmp
     assert process.returncode == 130
     saved = next(iter((tmp_path / "run" / "checkpoints").iterdir()))
     assert f"saved {saved}." in rest
-    assert f"Go on with: python -m autosync.train --model mlp --strategy {strategy}" in rest
+    assert f"Go on with: autosync train --model mlp --strategy {strategy}" in rest
     assert rest.rstrip().endswith("--resume")
 
 

@@ -1,4 +1,4 @@
-"""The command `python -m trials`: what it refuses before anything is loaded."""
+"""The command `autosync trial`: what it refuses before anything is loaded."""
 
 from __future__ import annotations
 

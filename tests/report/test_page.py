@@ -94,7 +94,7 @@ def test_the_page_says_the_verdict_with_its_interval_and_what_to_do(finished: Pa
     assert f"{verdict['speedup']:.2f} \N{MULTIPLICATION SIGN}" in page.text
     assert f"95 % interval {low:.2f} to {high:.2f}" in page.text
     assert verdict_in_words(verdict) in page.text
-    assert f"python -m autosync.train --model bert --strategy {finished / 'strategy.json'}" in page.text
+    assert f"autosync train --model bert --strategy {finished / 'strategy.json'}" in page.text
     assert "has paid for itself after" in page.text
 
 

@@ -26,7 +26,7 @@ def test_a_strategy_is_itself_its_document_or_a_file_of_it(tmp_path: Path) -> No
 
 
 def test_a_file_that_is_not_there_tells_how_to_find_one() -> None:
-    with pytest.raises(SpecError, match=r"'nowhere\.json' cannot be read: .*; python -m autosync\.tune finds"):
+    with pytest.raises(SpecError, match=r"'nowhere\.json' cannot be read: .*; autosync tune finds"):
         read_strategy("nowhere.json")
 
 
@@ -64,7 +64,7 @@ def test_another_models_strategy_is_refused_with_what_differs() -> None:
         renamed_for(strategy("a", "b", "c", "d", "e"), ["a", "f"])
     assert str(refused.value) == (
         "A strategy is found for one model, and this one is another's: it decides b, c, d and 1 more, which this model "
-        "does not train, and this model trains f, which it does not decide. Find one with python -m autosync.tune."
+        "does not train, and this model trains f, which it does not decide. Find one with autosync tune."
     )
 
 

@@ -47,7 +47,7 @@ def test_trials_run_side_by_side_until_ctrl_c_takes_the_cluster_down_and_says_ho
     job.press_ctrl_c()
     printed = ended(job, 130)
     assert clusters_left() <= before
-    again = shlex.split(printed.rpartition("Go on with: python -m autosync.tune ")[2])
+    again = shlex.split(printed.rpartition("Go on with: autosync tune ")[2])
     assert again == [*COMMAND, *WHERE, "--resume"]
     run = json.loads((tmp_path / "runs/one/run.json").read_text())
     links = ClusterSpec.from_json(run["cluster"]).links

@@ -93,7 +93,7 @@ def test_a_report_that_cannot_be_drawn_is_a_sentence_and_the_run_ends_as_it_woul
     assert finish(one, searched(one), STOPPED) == 0
     assert (
         f"The report could not be drawn (ZeroDivisionError: no pencil). "
-        f"Draw it with: python -m autosync.report {tmp_path / 'run'}\n"
+        f"Draw it with: autosync report {tmp_path / 'run'}\n"
     ) in printed(one)
     assert "Train with it:" in printed(one)
     assert (tmp_path / "run" / "trials.csv").exists()
@@ -110,7 +110,7 @@ def test_ctrl_c_while_the_report_is_drawn_still_says_how_to_go_on(
     print_interrupted(one, searched(one), ["--model", "mlp"])
     lines = printed(one).splitlines()
     assert lines[-2].startswith("The report was not finished. Draw it with: ")
-    assert lines[-1] == f"Go on with: python -m autosync.tune --model mlp --out {tmp_path / 'run'} --resume"
+    assert lines[-1] == f"Go on with: autosync tune --model mlp --out {tmp_path / 'run'} --resume"
 
 
 def test_a_search_without_a_success_has_a_report_all_the_same(tmp_path: Path) -> None:

@@ -254,6 +254,6 @@ def test_a_search_under_tune_is_the_search_without_it_and_tune_shows_its_results
         restored.fit()
     assert str(refused.value) == (
         "Ray's Tuner.restore shows the results of a search but cannot go on with it, which takes a cluster and the "
-        f"model; run: cd {Path.cwd()} && python -m autosync.tune --model mlp --resume"
+        f"model; run: cd {Path.cwd()} && autosync tune --model mlp --resume"
     )
     assert len(Tuner.restore(str(directory.tune_directory / directory.name), StrategyTrial).get_results()) == 2

@@ -150,7 +150,7 @@ def test_a_worker_killed_costs_one_trial_and_after_ctrl_c_the_command_it_prints_
     assert f"Stopped after {counted} trials; all of them are kept in data." in printed
     best = min((each for each in kept if each.outcome == "ok"), key=lambda each: each.median_seconds or 0.0)
     assert f"Best so far, not re-measured: {best.label} {best.strategy.digest[:8]} with " in printed
-    again = printed.rpartition("Go on with: python -m autosync.tune ")[2]
+    again = printed.rpartition("Go on with: autosync tune ")[2]
     assert shlex.split(again) == [*COMMAND, "--resume"]
     printed = ended(start(*shlex.split(again)), 0)
     assert f"   {counted + 1}/{TRIALS}  " in printed

@@ -47,15 +47,15 @@ def commands_of(findings: Findings) -> list[tuple[str, str]]:
     run = findings.run
     strategy = str(run.directory / "strategy.json")
     if run.strategy is None:
-        again = str(run.asked.get("command", f"python -m autosync.tune --model {run.options.get('model', 'MODEL')}"))
+        again = str(run.asked.get("command", f"autosync tune --model {run.options.get('model', 'MODEL')}"))
         out = [] if "--out" in again else ["--out", str(run.directory)]
         more = [*out, *([] if "--resume" in again else ["--resume"])]
         return [(" ".join([again, shlex.join(more)]).strip(), "go on with this run")]
     model = str(run.options.get("model", run.model_name))
     return [
-        (shlex.join(["python", "-m", "autosync.train", "--model", model, "--strategy", strategy]), "train with it"),
-        (shlex.join(["python", "-m", "autosync.explain", strategy]), "say what it does, and what a step waits for"),
-        (shlex.join(["python", "-m", "trials", "--model", model, "--strategy", strategy]), "time it once more"),
+        (shlex.join(["autosync", "train", "--model", model, "--strategy", strategy]), "train with it"),
+        (shlex.join(["autosync", "explain", strategy]), "say what it does, and what a step waits for"),
+        (shlex.join(["autosync", "trial", "--model", model, "--strategy", strategy]), "time it once more"),
     ]
 
 
@@ -123,7 +123,7 @@ def _facts(findings: Findings) -> list[tuple[str, str]]:
 
 FILES = {
     "strategy.json": "the strategy, one line a variable",
-    "result.json": "medians, intervals and the verdict for programs; its schema: python -m autosync.runs schema",
+    "result.json": "medians, intervals and the verdict for programs; its schema: autosync runs schema",
     "trials.csv": "a row for each trial",
     "probe.json": "every transfer by which links were measured",
     "run.json": "what was asked, and the cluster",

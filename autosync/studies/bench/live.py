@@ -1,4 +1,4 @@
-"""Live searches: `python -m autosync.tune` on clusters emulated for it, one run a cell and seed, each kept."""
+"""Live searches: `autosync tune` on clusters emulated for it, one run a cell and seed, each kept."""
 
 from __future__ import annotations
 

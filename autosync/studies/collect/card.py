@@ -19,7 +19,7 @@ from autosync.studies.collect.plan import cell_of
 
 __all__ = ["BEGIN", "END", "card_lines", "write_card"]
 
-BEGIN, END = "<!-- figures: written by python -m autosync.studies.collect --card -->", "<!-- end of figures -->"
+BEGIN, END = "<!-- figures: written by autosync collect --card -->", "<!-- end of figures -->"
 
 Row = Mapping[str, Any]
 

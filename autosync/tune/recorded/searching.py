@@ -1,4 +1,4 @@
-"""One search of a recorded cell, as `python -m autosync.tune --replay` makes it: no cluster, a clock that jumps."""
+"""One search of a recorded cell, as `autosync tune --replay` makes it: no cluster, a clock that jumps."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ FOUND = found(1)[0]
 
 
 class PlayedTune:
-    """Stands for `python -m autosync.tune`: writes what a run leaves behind, or fails."""
+    """Stands for `autosync tune`: writes what a run leaves behind, or fails."""
 
     def __init__(self, found_seconds: float = 0.1, status: int = 0) -> None:
         self.commands: list[Sequence[str]] = []

@@ -78,7 +78,7 @@ def test_a_collection_killed_or_interrupted_goes_on_where_it_was_and_ends_with_n
     second.wait_for(f"4/{SLOTS}  mlp@2x200mbit")
     second.press_ctrl_c()
     printed = ended(second, 130)
-    assert "Go on with: python -m autosync.studies.collect --plan plan.yaml --settle 0" in printed
+    assert "Go on with: autosync collect --plan plan.yaml --settle 0" in printed
     assert "trials in" in printed
     assert remains(folder.emulated_name) == []
     kept = records(folder)
@@ -100,7 +100,7 @@ def test_a_collection_killed_or_interrupted_goes_on_where_it_was_and_ends_with_n
 def test_a_time_budget_ends_a_collection_between_trials(folder: Folder) -> None:
     printed = ended(collect(folder, "--time-budget", "1"), 0)
     assert f"{SLOTS} of {SLOTS} are left." in printed
-    assert "Go on with: python -m autosync.studies.collect --plan plan.yaml --settle 0 --time-budget 1" in printed
+    assert "Go on with: autosync collect --plan plan.yaml --settle 0 --time-budget 1" in printed
     assert remains(folder.emulated_name) == []
 
 

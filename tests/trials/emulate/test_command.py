@@ -1,4 +1,4 @@
-"""The command `python -m trials.emulate`."""
+"""The command `autosync emulate`."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_up_status_exec_faults_and_down(name: str, capfd: pytest.CaptureFixture[
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["status"], "No emulated cluster 'none' is up; make it with `python -m trials.emulate up`."),
+        (["status"], "No emulated cluster 'none' is up; make it with `autosync emulate up`."),
         (["up", "--link", "fast"], "A rate is written like 200mbit or 1.5gbit"),
         (["up", "some.yaml", "--nodes", "2"], "A cluster is described by a file, or by --nodes and --link"),
     ],
