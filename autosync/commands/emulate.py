@@ -135,9 +135,7 @@ def _found(name: str) -> Emulated:
     check_machine()
     found = find(name)
     if found is None:
-        raise ClusterError(
-            f"No emulated cluster {name!r} is up; make it with `autosync emulate up`.{_others()}"
-        )
+        raise ClusterError(f"No emulated cluster {name!r} is up; make it with `autosync emulate up`.{_others()}")
     check_outside(host.namespace for host in found.hosts)
     return found
 

@@ -93,7 +93,7 @@ def _search(options: TuneOptions) -> int:
 
         if not is_inside():
             return tune_emulated(options.emulate, options, sys.argv[1:])
-    from autosync.tune.compose import tune  # Ray and pyarrow are imported only once the options are right
+    from autosync.tune.session import tune
 
     return tune(options)
 

@@ -13,7 +13,7 @@ from autosync.cost import AnalyticSimulator
 from autosync.search import BreedingOptions, GuidedOptions, GuidedSearch
 from autosync.spec import RuntimeRecord
 from autosync.tune.campaign import Campaign, Limits
-from autosync.tune.compose import untimed_in_words
+from autosync.tune.running import untimed_in_words
 from autosync.tune.stopping import Patience
 from search_spaces import load_space
 from tests.tune.pretend import CLUSTER, MODEL, PROTOCOL, Kept, PretendBackend

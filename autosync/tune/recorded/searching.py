@@ -9,11 +9,11 @@ from typing import Any, cast
 from autosync.space import SearchSpace
 from autosync.spec import RuntimeRecord, TimingProtocol
 from autosync.tune.campaign import Campaign, Limits
-from autosync.tune.compose import make_searcher
 from autosync.tune.finals import seconds_for
 from autosync.tune.options import OptionsError, TuneOptions
 from autosync.tune.recorded.cells import Cell, read_cells
 from autosync.tune.recorded.pool import RUN, PoolSpace, RecordedTable
+from autosync.tune.running import make_searcher
 from autosync.tune.stopping import Patience
 from autosync.words.quantities import counted, duration
 

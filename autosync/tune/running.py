@@ -3,107 +3,34 @@
 from __future__ import annotations
 
 import math
-import os
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 
 import ray
-from rich.console import Console
 
 from autosync.baselines import BASELINES, different_strategies
 from autosync.cost import Simulator
-from autosync.dataset import RecordStore
 from autosync.engine.zoo import default_space
-from autosync.errors import DatasetError, NodesLostError
+from autosync.errors import NodesLostError
 from autosync.search import EvolutionSearch, GuidedOptions, GuidedSearch, RandomSearch, Searcher
 from autosync.search.registry import RIVALS, make_rival
 from autosync.space import SearchSpace
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy, TimingProtocol
 from autosync.tune.campaign import Campaign, Limits, restore
 from autosync.tune.curves import SearchMetrics, SearchScalars
-from autosync.tune.directory import RunDirectory, asked
+from autosync.tune.directory import asked
 from autosync.tune.ending import command_to_go_on, finish, print_interrupted
 from autosync.tune.finals import seconds_for
-from autosync.tune.job import Job, open_fleet
+from autosync.tune.job import Job
 from autosync.tune.options import TuneOptions
 from autosync.tune.progress import Progress
 from autosync.tune.ray_tune import run_with_tune
-from autosync.tune.refusals import check_cheap_things
 from autosync.tune.simulators import earlier_records, guide, leaves_room, make_simulator, simulator_in_words
 from autosync.tune.stopping import Patience
 from search_spaces import load_space
-from trials.signals import ctrl_c_waits
-from trials.workers.local_ray import RayStart, start_ray, watch_head
 
-__all__ = ["idle_in_words", "make_searcher", "tune", "untimed_in_words"]
-
-HEADLESS = 3
-"""Exit status when the cluster's head died."""
-
-PLAIN_WIDTH = 120
-"""Columns of output that does not go to a terminal."""
-
-
-def tune(options: TuneOptions) -> int:
-    """Run the search that `options` ask for, print what it found, and return the exit status.
-
-    Raises `AutosyncError` for what the user can put right, and `KeyboardInterrupt` on Ctrl-C, with everything kept,
-    every process ended, and the way to go on printed.
-    """
-    # Names may hold brackets and colons, which are no markup.
-    console = Console(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
-    check_cheap_things(options)
-    store = RecordStore.create(options.data)
-    directory = RunDirectory.open(options)
-    begin = time.monotonic() - (directory.read_state()[1] if options.resume else 0.0)
-    try:
-        console.print(start_ray(RayStart(options.address, options.workers, working_dir=options.working_dir)))
-        stop_watching = watch_head(ray.get_runtime_context().gcs_address, lambda: _headless(options, console))
-        try:
-            return _searched(options, directory, store, console, begin)
-        finally:
-            stop_watching()
-    finally:
-        with ctrl_c_waits():
-            ray.shutdown()
-            _compact(store, console)
-
-
-def _searched(options: TuneOptions, directory: RunDirectory, store: RecordStore, console: Console, begin: float) -> int:
-    """Search the cluster there is, and on request what is left of it when nodes are lost; return the exit status."""
-    shrunk = False
-    while True:
-        fleet = open_fleet(options, directory, console, shrunk)
-        try:
-            return _search(Job(options, directory, store, fleet, console, begin), go_on=options.resume and not shrunk)
-        except NodesLostError:
-            if options.on_node_loss != "shrink":
-                raise
-            shrunk = True
-            console.print("Too few nodes are left for this search; it begins anew on those there are.")
-        finally:
-            fleet.close()
-
-
-def _headless(options: TuneOptions, console: Console) -> None:
-    """End this process at once: without the head of its cluster nothing more can be asked of Ray."""
-    console.print("\nThe head of the Ray cluster does not answer any more. Every trial that was over is kept.")
-    if (options.out / "run.json").exists():
-        again = command_to_go_on(sys.argv[1:], options.out)
-        console.print(f"Go on, on this cluster or another like it: autosync tune {again}", soft_wrap=True)
-    console.show_cursor()
-    sys.stdout.flush()
-    os._exit(HEADLESS)
-
-
-def _compact(store: RecordStore, console: Console) -> None:
-    """Merge the run's small files; a failure here must not hide how the run itself ended."""
-    try:
-        store.compact()
-    except DatasetError as error:
-        console.print(f"The records are kept, but could not be merged into one file: {error}", soft_wrap=True)
+__all__ = ["idle_in_words", "make_searcher", "untimed_in_words"]
 
 
 def make_searcher(
@@ -164,7 +91,7 @@ def untimed_in_words(seeds: list[tuple[str, Strategy]], records: list[RuntimeRec
         yield f"There was no room for {', '.join(names)}, so the best baseline may be missed."
 
 
-def _search(job: Job, go_on: bool) -> int:
+def search(job: Job, go_on: bool) -> int:
     """Search from the first trial, or from where the run stood, to the verdict; return the exit status."""
     options, model, cluster = job.options, job.backend.model, job.backend.cluster
     declared = load_space(options.space or default_space(model.name))

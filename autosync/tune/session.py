@@ -1,0 +1,90 @@
+"""A session: Ray is joined, its head is watched, the cluster is searched, and everything is put away."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+import ray
+from rich.console import Console
+
+from autosync.dataset import RecordStore
+from autosync.errors import DatasetError, NodesLostError
+from autosync.tune.directory import RunDirectory
+from autosync.tune.ending import command_to_go_on
+from autosync.tune.job import Job, open_fleet
+from autosync.tune.options import TuneOptions
+from autosync.tune.refusals import check_cheap_things
+from autosync.tune.running import search
+from trials.signals import ctrl_c_waits
+from trials.workers.local_ray import RayStart, start_ray, watch_head
+
+__all__ = ["tune"]
+
+HEADLESS = 3
+"""Exit status when the cluster's head died."""
+
+
+PLAIN_WIDTH = 120
+"""Columns of output that does not go to a terminal."""
+
+
+def tune(options: TuneOptions) -> int:
+    """Run the search that `options` ask for, print what it found, and return the exit status.
+
+    Raises `AutosyncError` for what the user can put right, and `KeyboardInterrupt` on Ctrl-C, with everything kept,
+    every process ended, and the way to go on printed.
+    """
+    # Names may hold brackets and colons, which are no markup.
+    console = Console(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
+    check_cheap_things(options)
+    store = RecordStore.create(options.data)
+    directory = RunDirectory.open(options)
+    begin = time.monotonic() - (directory.read_state()[1] if options.resume else 0.0)
+    try:
+        console.print(start_ray(RayStart(options.address, options.workers, working_dir=options.working_dir)))
+        stop_watching = watch_head(ray.get_runtime_context().gcs_address, lambda: _headless(options, console))
+        try:
+            return _searched(options, directory, store, console, begin)
+        finally:
+            stop_watching()
+    finally:
+        with ctrl_c_waits():
+            ray.shutdown()
+            _compact(store, console)
+
+
+def _searched(options: TuneOptions, directory: RunDirectory, store: RecordStore, console: Console, begin: float) -> int:
+    """Search the cluster there is, and on request what is left of it when nodes are lost; return the exit status."""
+    shrunk = False
+    while True:
+        fleet = open_fleet(options, directory, console, shrunk)
+        try:
+            return search(Job(options, directory, store, fleet, console, begin), go_on=options.resume and not shrunk)
+        except NodesLostError:
+            if options.on_node_loss != "shrink":
+                raise
+            shrunk = True
+            console.print("Too few nodes are left for this search; it begins anew on those there are.")
+        finally:
+            fleet.close()
+
+
+def _headless(options: TuneOptions, console: Console) -> None:
+    """End this process at once: without the head of its cluster nothing more can be asked of Ray."""
+    console.print("\nThe head of the Ray cluster does not answer any more. Every trial that was over is kept.")
+    if (options.out / "run.json").exists():
+        again = command_to_go_on(sys.argv[1:], options.out)
+        console.print(f"Go on, on this cluster or another like it: autosync tune {again}", soft_wrap=True)
+    console.show_cursor()
+    sys.stdout.flush()
+    os._exit(HEADLESS)
+
+
+def _compact(store: RecordStore, console: Console) -> None:
+    """Merge the run's small files; a failure here must not hide how the run itself ended."""
+    try:
+        store.compact()
+    except DatasetError as error:
+        console.print(f"The records are kept, but could not be merged into one file: {error}", soft_wrap=True)
