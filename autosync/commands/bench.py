@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from autosync.commands.shell import GOES_ON, NOT_DONE, SETTINGS, listed, run_command
-from autosync.tune.options import SEARCHERS
+from autosync.search.registry import SEARCHERS
 
 __all__ = ["command", "main"]
 

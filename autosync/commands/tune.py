@@ -12,7 +12,8 @@ import click
 
 from autosync.commands.shell import INTERRUPTED, SETTINGS, run_command
 from autosync.engine.capture_apart import CAPTURE_SECONDS
-from autosync.tune.options import ON_NODE_LOSS, SEARCHERS, SIMULATORS, TRAINING_STEPS, OptionsError, TuneOptions
+from autosync.search.registry import SEARCHERS
+from autosync.tune.options import ON_NODE_LOSS, SIMULATORS, TRAINING_STEPS, OptionsError, TuneOptions
 
 __all__ = ["command", "main"]
 

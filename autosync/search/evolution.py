@@ -7,14 +7,15 @@ crossover is added here, and the population begins with the seeds instead of ran
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import final
 
-from autosync.search.ledger import Ledger, Observation, fresh_strategy
+from autosync.search.ledger import Observation, fresh_strategy
 from autosync.search.protocol import Proposal
+from autosync.search.searcher import Asked, LedgerSearch
 from autosync.space import SearchSpace
-from autosync.spec import RuntimeRecord, Strategy
+from autosync.spec import Strategy
 
 __all__ = ["EvolutionOptions", "EvolutionSearch"]
 
@@ -35,7 +36,7 @@ class EvolutionOptions:
 
 
 @final
-class EvolutionSearch:
+class EvolutionSearch(LedgerSearch):
     """Strategies that failed have no part in the population; those that were stopped have their partial median.
 
     The i-th proposal depends on the seed, on i, and on the answers to all proposals before it but the last few.
@@ -50,29 +51,15 @@ class EvolutionSearch:
         seed: int,
         options: EvolutionOptions = EvolutionOptions(),
     ) -> None:
-        self._seed = seed
+        super().__init__(space, seeds, seed)
         self._options = options
-        self._ledger = Ledger(space, seeds)
 
-    def ask(self, count: int) -> list[Proposal]:
-        proposals: list[Proposal] = []
-        while len(proposals) < count and (proposal := self._ledger.claimed_seed() or self._child()):
-            proposals.append(proposal)
-        return proposals
+    @classmethod
+    def of(cls, asked: Asked) -> EvolutionSearch:
+        options = EvolutionOptions() if asked.lag is None else EvolutionOptions(lag=asked.lag)
+        return cls(asked.space, asked.seeds, asked.seed, options)
 
-    def tell(self, record: RuntimeRecord) -> None:
-        self._ledger.tell(record)
-
-    def pending(self) -> list[Proposal]:
-        return self._ledger.pending()
-
-    def state(self) -> dict[str, Any]:
-        return self._ledger.state(self.name, self._seed)
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        self._ledger = Ledger.restored(self._ledger, state, self.name, self._seed)
-
-    def _child(self) -> Proposal | None:
+    def _next(self) -> Proposal | None:
         horizon = self._ledger.horizon(self._options.lag)
         if horizon is None:
             return None

@@ -11,11 +11,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from autosync.engine.capture_apart import CAPTURE_SECONDS, MOST_CAPTURE_SECONDS
 from autosync.errors import AutosyncError
+from autosync.search.registry import SEARCHERS
 
 __all__ = [
     "CLOSED_FORMS",
     "ON_NODE_LOSS",
-    "SEARCHERS",
     "SIMULATORS",
     "TRAINING_STEPS",
     "OptionsError",
@@ -23,7 +23,6 @@ __all__ = [
     "flag",
 ]
 
-SEARCHERS = ("guided", "evolution", "random", "original", "tpe", "tpe-knobs", "gp", "gp-knobs")
 CLOSED_FORMS = ("analytic", "replay")
 SIMULATORS = ("auto", *CLOSED_FORMS, "linear", "rnn", "gat", "deepsets", "trees")
 ON_NODE_LOSS = ("wait", "shrink")

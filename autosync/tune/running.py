@@ -13,8 +13,8 @@ from autosync.baselines import BASELINES, different_strategies
 from autosync.cost import Simulator
 from autosync.engine.zoo import default_space
 from autosync.errors import NodesLostError
-from autosync.search import EvolutionSearch, GuidedOptions, GuidedSearch, RandomSearch, Searcher
-from autosync.search.registry import RIVALS, make_rival
+from autosync.search import GuidedOptions, Searcher, registry
+from autosync.search.searcher import Asked
 from autosync.space import SearchSpace
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy, TimingProtocol
 from autosync.tune.campaign import Campaign, Limits, restore
@@ -40,14 +40,8 @@ def make_searcher(
     simulator: Simulator | None = None,
 ) -> Searcher:
     """The searcher called `options.searcher`, which proposes `seeds` too, and is guided by `simulator` if given."""
-    if options.searcher == "random":
-        return RandomSearch(space, seeds, options.seed)
-    if options.searcher == "evolution":
-        return EvolutionSearch(space, seeds, options.seed)
-    if options.searcher in RIVALS:
-        return make_rival(options.searcher, space, seeds, options.seed, lambda: simulator or make_simulator(options))
-    rounds = GuidedOptions(round_size=options.round_size or GuidedOptions.round_size)
-    return GuidedSearch(space, seeds, options.seed, simulator or make_simulator(options), rounds)
+    asked = Asked(space, seeds, options.seed, lambda: simulator or make_simulator(options), options.round_size)
+    return registry.make_searcher(options.searcher, asked)
 
 
 def idle_in_words(options: TuneOptions, lanes: int) -> Iterator[str]:

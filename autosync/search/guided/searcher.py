@@ -17,10 +17,11 @@ from autosync.search.guided.acquisition import Pool, best_batch
 from autosync.search.guided.breeding import BreedingOptions, Relief, breed
 from autosync.search.guided.decisions import DecisionCoder
 from autosync.search.guided.rounds import Evidence, Outlook
-from autosync.search.ledger import Ledger, fresh_strategy
+from autosync.search.ledger import fresh_strategy
 from autosync.search.protocol import Proposal
+from autosync.search.searcher import Asked, LedgerSearch
 from autosync.space import SearchSpace
-from autosync.spec import RuntimeRecord, Strategy
+from autosync.spec import Strategy
 from autosync.spec.fields import required
 
 __all__ = ["GuidedOptions", "GuidedSearch"]
@@ -50,7 +51,7 @@ class GuidedOptions:
 
 
 @final
-class GuidedSearch:
+class GuidedSearch(LedgerSearch):
     """Proposes a few seeds, then in rounds; a round begins when all before it is answered, and depends on that alone.
 
     Other seeds are candidates of every round, so a seed that promises little is proposed late, and by itself perhaps
@@ -72,18 +73,22 @@ class GuidedSearch:
         simulator: Simulator,
         options: GuidedOptions = GuidedOptions(),
     ) -> None:
-        self._seed = seed
+        super().__init__(space, seeds, seed)
         self._simulator = simulator
         self._options = options
         self._coder = DecisionCoder(space.model)
-        self._ledger = Ledger(space, seeds)
         self._relief = Relief(space, simulator)
         self._queue: deque[Proposal] = deque()
         self._outlook = Outlook()
-        self._foretold: dict[str, float] = {}
+        self._predicted: dict[str, float] = {}
         """Predicted log step seconds of the seeds that were left when the round began, by digest."""
         self._fitted = 0
         """Number of proposals whose records the simulator was fitted to."""
+
+    @classmethod
+    def of(cls, asked: Asked) -> GuidedSearch:
+        options = GuidedOptions(round_size=asked.round_size or GuidedOptions.round_size)
+        return cls(asked.space, asked.seeds, asked.seed, asked.simulator(), options)
 
     def ask(self, count: int) -> list[Proposal]:
         return self._asked(count, self._next)
@@ -96,35 +101,22 @@ class GuidedSearch:
 
     def _asked(self, count: int, following: Callable[[], Proposal | None]) -> list[Proposal]:
         if not self._ledger.proposals:
-            self._foretell_seeds()
-        proposals: list[Proposal] = []
-        while len(proposals) < count and (proposal := following()):
-            proposals.append(proposal)
-        return proposals
-
-    def tell(self, record: RuntimeRecord) -> None:
-        self._ledger.tell(record)
-
-    def pending(self) -> list[Proposal]:
-        return self._ledger.pending()
+            self._predict_seeds()
+        return super()._asked(count, following)
 
     def expected_gain(self) -> float | None:
         return self._outlook.expected_gain()
 
-    def state(self) -> dict[str, Any]:
+    def _own_state(self) -> dict[str, Any]:
         queue, rounds = [each.to_json() for each in self._queue], self._outlook.rounds()
-        foretold = dict(self._foretold)
-        return self._ledger.state(
-            self.name, self._seed, queue=queue, rounds=rounds, foretold=foretold, fitted=self._fitted
-        )
+        return {"queue": queue, "rounds": rounds, "foretold": dict(self._predicted), "fitted": self._fitted}
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def _restore_own(self, state: Mapping[str, Any]) -> None:
         what = "A searcher's state"
-        self._ledger = Ledger.restored(self._ledger, state, self.name, self._seed)
         self._queue = deque(Proposal.from_json(each) for each in required(state, "queue", list, what))
         self._outlook = Outlook.restored(required(state, "rounds", list, what))
-        foretold = required(state, "foretold", dict, what)
-        self._foretold = {name: required(foretold, name, float, what) for name in foretold}
+        predicted = required(state, "foretold", dict, what)
+        self._predicted = {name: required(predicted, name, float, what) for name in predicted}
         self._fitted = required(state, "fitted", int, what)
         if self._fitted:
             self._fit()
@@ -134,13 +126,13 @@ class GuidedSearch:
         left = self._ledger.seeds_left()
         if not left:
             return None
-        seed = min(left, key=self._forecast_of)
-        forecast = self._forecast_of(seed)
+        seed = min(left, key=self._prediction_of)
+        forecast = self._prediction_of(seed)
         return self._ledger.claim(replace(seed, predicted_seconds=math.exp(forecast) if forecast < math.inf else None))
 
-    def _forecast_of(self, seed: Proposal) -> float:
+    def _prediction_of(self, seed: Proposal) -> float:
         """Predicted log step seconds; infinite for a seed that only a later version of the program gave the search."""
-        return self._foretold.get(seed.strategy.digest, math.inf)
+        return self._predicted.get(seed.strategy.digest, math.inf)
 
     def _next(self) -> Proposal | None:
         """The next of the first seeds, of this round, or of a new one; None while a proposal is under way, or with the
@@ -204,7 +196,7 @@ class GuidedSearch:
     def _candidates(self, evidence: Evidence, rng: random.Random) -> tuple[list[Strategy], Pool]:
         """New strategies worth a look, seeds among them."""
         breeding = self._options.breeding
-        seeds, pool = self._foretell_seeds()
+        seeds, pool = self._predict_seeds()
         left = self._ledger.left()
         if left is not None:
             others = [each for each in left if self._ledger.is_new_and_no_seed(each)]
@@ -222,14 +214,14 @@ class GuidedSearch:
         bred = [each for each, keep in zip(litter, new, strict=True) if keep]
         return bred + seeds, Pool.joined([Pool.joined(pools).where(np.array(new, np.bool_)), pool])
 
-    def _foretell_seeds(self) -> tuple[list[Strategy], Pool]:
+    def _predict_seeds(self) -> tuple[list[Strategy], Pool]:
         """Seeds that were not proposed, with what is predicted of them, that with the shortest step first."""
         seeds = [each.strategy for each in self._ledger.seeds_left()]
         pool = self._pool(seeds)
         order = np.argsort(pool.forecast, kind="stable")
         seeds, pool = [seeds[place] for place in order], pool.where(order)
         names = [each.digest for each in seeds]
-        self._foretold = dict(zip(names, pool.forecast.tolist(), strict=True))
+        self._predicted = dict(zip(names, pool.forecast.tolist(), strict=True))
         return seeds, pool
 
     def _pool(self, strategies: list[Strategy]) -> Pool:

@@ -21,10 +21,13 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
 from autosync.search.guided.acquisition import expected_improvement
 from autosync.search.rivals.encoding import Encoding, as_columns
-from autosync.search.rivals.one_by_one import STARTUP, Known
+from autosync.search.rivals.knobs import Knobs
+from autosync.search.rivals.one_by_one import STARTUP, Known, OneByOneSearch, one_by_one
+from autosync.search.rivals.per_variable import PerVariable
+from autosync.search.searcher import Asked
 from autosync.spec import Strategy
 
-__all__ = ["GaussianProcessChooser"]
+__all__ = ["GaussianProcessChooser", "gp", "gp_on_knobs"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -105,3 +108,13 @@ def _likeliest_kernel(points: Floats, log_seconds: Floats) -> Any:
 
 def _regressor(kernel: Any, **more: Any) -> GaussianProcessRegressor:
     return GaussianProcessRegressor(kernel, normalize_y=True, **more)
+
+
+def gp(asked: Asked) -> OneByOneSearch:
+    """Bayesian optimization on every variable's decision."""
+    return one_by_one(asked, GaussianProcessChooser(PerVariable(asked.space)))
+
+
+def gp_on_knobs(asked: Asked) -> OneByOneSearch:
+    """Bayesian optimization on a few knobs."""
+    return one_by_one(asked, GaussianProcessChooser(Knobs(asked.space)))

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, final
+from typing import Protocol, final
 
 from autosync.search import Proposal
 from autosync.search.ledger import Ledger, Observation, fresh_strategy
+from autosync.search.searcher import Asked, LedgerSearch
 from autosync.space import SearchSpace
-from autosync.spec import RuntimeRecord, Strategy
+from autosync.spec import Strategy
 
-__all__ = ["LAG", "STARTUP", "Chooser", "Known", "OneByOneSearch"]
+__all__ = ["LAG", "STARTUP", "Chooser", "Known", "OneByOneSearch", "one_by_one"]
 
 STARTUP = 10
 """Timed strategies before a model is asked, as in Optuna; until then strategies are sampled."""
@@ -45,37 +46,21 @@ class Chooser(Protocol):
 
 
 @final
-class OneByOneSearch:
+class OneByOneSearch(LedgerSearch):
     """The i-th proposal depends on the seed, on i, and on the answers to all proposals before it but the last `lag`."""
 
     def __init__(
         self, space: SearchSpace, seeds: Sequence[tuple[str, Strategy]], seed: int, chooser: Chooser, lag: int = LAG
     ) -> None:
-        self._seed = seed
+        super().__init__(space, seeds, seed)
         self._chooser = chooser
         self._lag = lag
-        self._ledger = Ledger(space, seeds)
 
-    def ask(self, count: int) -> list[Proposal]:
-        proposals: list[Proposal] = []
-        while len(proposals) < count and (proposal := self._ledger.claimed_seed() or self._chosen()):
-            proposals.append(proposal)
-        return proposals
+    @property
+    def name(self) -> str:  # type: ignore[override]  # of one class there are several searchers
+        return self._chooser.name
 
-    def tell(self, record: RuntimeRecord) -> None:
-        self._ledger.tell(record)
-
-    def pending(self) -> list[Proposal]:
-        return self._ledger.pending()
-
-    def state(self) -> dict[str, Any]:
-        return self._ledger.state(self._chooser.name, self._seed)
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        self._ledger = Ledger.restored(self._ledger, state, self._chooser.name, self._seed)
-
-    def _chosen(self) -> Proposal | None:
-        """The next proposal; None while it depends on answers that are not in, or with the space used up."""
+    def _next(self) -> Proposal | None:
         horizon = self._ledger.horizon(self._lag)
         if horizon is None:
             return None
@@ -98,3 +83,8 @@ class OneByOneSearch:
             if strategy is None or self._ledger.is_new(strategy):
                 return strategy
         return None
+
+
+def one_by_one(asked: Asked, chooser: Chooser) -> OneByOneSearch:
+    """The search that asks `chooser`."""
+    return OneByOneSearch(asked.space, asked.seeds, asked.seed, chooser, LAG if asked.lag is None else asked.lag)

@@ -27,10 +27,11 @@ import numpy.typing as npt
 
 from autosync.cost import Simulator
 from autosync.search import Proposal
-from autosync.search.ledger import Ledger, fresh_strategy
+from autosync.search.ledger import fresh_strategy
 from autosync.search.rivals.independent_samples import independent_sample
+from autosync.search.searcher import Asked, LedgerSearch
 from autosync.space import SearchSpace
-from autosync.spec import AllReduce, RuntimeRecord, Strategy
+from autosync.spec import AllReduce, Strategy
 from autosync.spec.fields import required
 
 __all__ = ["OriginalOptions", "OriginalSearch"]
@@ -55,7 +56,7 @@ class OriginalOptions:
 
 
 @final
-class OriginalSearch:
+class OriginalSearch(LedgerSearch):
     """Rounds of independent samples, each begun when all before it is answered.
 
     The searcher owns `simulator` and fits it to all records at the start of a round, so no state of it is kept.
@@ -71,32 +72,21 @@ class OriginalSearch:
         simulator: Simulator,
         options: OriginalOptions = OriginalOptions(),
     ) -> None:
-        self._seed = seed
+        super().__init__(space, seeds, seed)
         self._simulator = simulator
         self._options = options
-        self._ledger = Ledger(space, seeds)
         self._queue: deque[Proposal] = deque()
         self._round = 0
 
-    def ask(self, count: int) -> list[Proposal]:
-        proposals: list[Proposal] = []
-        while len(proposals) < count and (proposal := self._ledger.claimed_seed() or self._next()):
-            proposals.append(proposal)
-        return proposals
+    @classmethod
+    def of(cls, asked: Asked) -> OriginalSearch:
+        return cls(asked.space, asked.seeds, asked.seed, asked.simulator())
 
-    def tell(self, record: RuntimeRecord) -> None:
-        self._ledger.tell(record)
+    def _own_state(self) -> dict[str, Any]:
+        return {"queue": [each.to_json() for each in self._queue], "round": self._round}
 
-    def pending(self) -> list[Proposal]:
-        return self._ledger.pending()
-
-    def state(self) -> dict[str, Any]:
-        own = {"queue": [each.to_json() for each in self._queue], "round": self._round}
-        return self._ledger.state(self.name, self._seed, **own)
-
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def _restore_own(self, state: Mapping[str, Any]) -> None:
         what = "A searcher's state"
-        self._ledger = Ledger.restored(self._ledger, state, self.name, self._seed)
         self._queue = deque(Proposal.from_json(each) for each in required(state, "queue", list, what))
         self._round = required(state, "round", int, what)
 

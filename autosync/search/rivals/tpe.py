@@ -18,10 +18,13 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from autosync.search.ledger import Observation
 from autosync.search.rivals.encoding import Encoding
-from autosync.search.rivals.one_by_one import STARTUP, Known
+from autosync.search.rivals.knobs import Knobs
+from autosync.search.rivals.one_by_one import STARTUP, Known, OneByOneSearch, one_by_one
+from autosync.search.rivals.per_variable import PerVariable
+from autosync.search.searcher import Asked
 from autosync.spec import Strategy
 
-__all__ = ["TpeChooser"]
+__all__ = ["TpeChooser", "tpe", "tpe_on_knobs"]
 
 
 @final
@@ -80,3 +83,13 @@ class TpeChooser:
 def _new_study() -> optuna.Study:
     optuna.logging.set_verbosity(optuna.logging.WARNING)  # or it says on stderr that it made a study
     return optuna.create_study(direction="minimize")
+
+
+def tpe(asked: Asked) -> OneByOneSearch:
+    """TPE on every variable's decision."""
+    return one_by_one(asked, TpeChooser(PerVariable(asked.space)))
+
+
+def tpe_on_knobs(asked: Asked) -> OneByOneSearch:
+    """TPE on a few knobs."""
+    return one_by_one(asked, TpeChooser(Knobs(asked.space)))

@@ -13,9 +13,10 @@ import numpy.typing as npt
 
 from autosync.cost import AnalyticSimulator, Replay, Simulator
 from autosync.errors import BenchError
-from autosync.search import EvolutionOptions, EvolutionSearch, GuidedOptions, GuidedSearch, RandomSearch, Searcher
-from autosync.search.registry import make_chooser
-from autosync.search.rivals import OneByOneSearch, OriginalSearch
+from autosync.search import GuidedOptions, GuidedSearch, RandomSearch, Searcher
+from autosync.search.registry import SEARCHERS, make_searcher
+from autosync.search.rivals import OriginalSearch
+from autosync.search.searcher import Asked
 from autosync.space import SearchSpace
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
 from autosync.studies.bench.ideal import foreseen
@@ -96,10 +97,6 @@ class Constant:
         """Do nothing: there is nothing that it could learn."""
 
 
-def _random(start: Start) -> Searcher:
-    return RandomSearch(start.space, start.seeds, start.seed)
-
-
 def _ideal(start: Start) -> Searcher:
     """A search that always proposes the strategy with the least time without noise, be it a baseline or not."""
     if start.known.cell is None:
@@ -107,12 +104,10 @@ def _ideal(start: Start) -> Searcher:
     return RandomSearch(start.space, [(IDEAL, each) for each in foreseen(start.known.cell, start.seed)], start.seed)
 
 
-def _evolution(start: Start) -> Searcher:
-    return EvolutionSearch(start.space, start.seeds, start.seed, EvolutionOptions(lag=0))
-
-
-def _one_by_one(start: Start, name: str) -> Searcher:
-    return OneByOneSearch(start.space, start.seeds, start.seed, make_chooser(name, start.space), lag=0)
+def _registered(start: Start, name: str) -> Searcher:
+    """The searcher called `name`, with what its authors had for a simulator, if it asks for one."""
+    simulator = partial(_pooled, start, partial(_learned, network=NETWORK, base="analytic"))
+    return make_searcher(name, Asked(start.space, start.seeds, start.seed, simulator, lag=0))
 
 
 def _original(start: Start, simulator: _Made) -> Searcher:
@@ -162,11 +157,8 @@ _NETWORKS = [name for name in SIMULATORS if name not in ("auto", NETWORK, *CLOSE
 
 CONTENDERS: Mapping[str, Contender] = {
     OURS: partial(_guided, simulator=_transferred),
-    "random": _random,
-    "original": partial(_original, simulator=partial(_learned, network=NETWORK, base="analytic")),
+    **{name: partial(_registered, name=name) for name in SEARCHERS if name != OURS},
     "original-transferred": partial(_original, simulator=_transferred),
-    "evolution": _evolution,
-    **{name: partial(_one_by_one, name=name) for name in ("tpe", "tpe-knobs", "gp", "gp-knobs")},
     **{f"guided-{name}": partial(_guided, simulator=partial(_closed_form, name=name)) for name in CLOSED_FORMS},
     **{f"guided-{name}": partial(_guided, simulator=partial(_learned, network=name)) for name in _NETWORKS},
     "guided-no-transfer": partial(_guided, simulator=partial(_learned, network=NETWORK)),

@@ -15,6 +15,7 @@ from PIL import Image
 
 from autosync.dataset import ResultStore
 from autosync.errors import BenchError
+from autosync.search.registry import SEARCHERS
 from autosync.stats.tables import Table
 from autosync.studies.bench.columns import CELLS, LIVE, SEARCHES
 from autosync.studies.bench.contenders import IDEAL, OURS
@@ -33,7 +34,6 @@ from autosync.studies.bench.replay_tables import (
 from autosync.studies.bench.standings import CLOSE, YARDSTICK, Standings, curves_of
 from autosync.studies.bench.versions import latest, of_live, of_replay, versions_in_words
 from autosync.studies.evaluation.pictures import RC
-from autosync.tune.options import SEARCHERS
 
 __all__ = ["Material", "write_report"]
 

@@ -1,0 +1,79 @@
+"""What all searchers share: a ledger, proposals one after the other, and a state in JSON."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, final
+
+from autosync.cost import Simulator
+from autosync.search.ledger import Ledger
+from autosync.search.protocol import Proposal
+from autosync.space import SearchSpace
+from autosync.spec import RuntimeRecord, Strategy
+
+__all__ = ["Asked", "LedgerSearch"]
+
+
+@final
+@dataclass(frozen=True)
+class Asked:
+    """What a searcher is made from. `simulator` makes one, for searchers that rank by it.
+
+    `round_size` and `lag` are None for the searcher's own: trials of a round, and latest proposals whose answers
+    are not waited for.
+    """
+
+    space: SearchSpace
+    seeds: Sequence[tuple[str, Strategy]]
+    seed: int
+    simulator: Callable[[], Simulator]
+    round_size: int | None = None
+    lag: int | None = None
+
+
+class LedgerSearch(ABC):
+    """A searcher that proposes the seeds first, then what `_next` gives. What it knows is in its ledger.
+
+    One that knows more adds `_own_state` to its state, and takes it from there in `_restore_own`.
+    """
+
+    name: ClassVar[str]
+
+    def __init__(self, space: SearchSpace, seeds: Sequence[tuple[str, Strategy]], seed: int) -> None:
+        self._seed = seed
+        self._ledger = Ledger(space, seeds)
+
+    def ask(self, count: int) -> list[Proposal]:
+        return self._asked(count, lambda: self._ledger.claimed_seed() or self._next())
+
+    def tell(self, record: RuntimeRecord) -> None:
+        self._ledger.tell(record)
+
+    def pending(self) -> list[Proposal]:
+        return self._ledger.pending()
+
+    def state(self) -> dict[str, Any]:
+        return self._ledger.state(self.name, self._seed, **self._own_state())
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self._ledger = Ledger.restored(self._ledger, state, self.name, self._seed)
+        self._restore_own(state)
+
+    @abstractmethod
+    def _next(self) -> Proposal | None:
+        """The next proposal, claimed; None while it depends on answers that are not in, or with the space used up."""
+
+    def _own_state(self) -> dict[str, Any]:
+        return {}
+
+    def _restore_own(self, state: Mapping[str, Any]) -> None:
+        del state
+
+    def _asked(self, count: int, following: Callable[[], Proposal | None]) -> list[Proposal]:
+        """Up to `count` proposals, as many as `following` gives."""
+        proposals: list[Proposal] = []
+        while len(proposals) < count and (proposal := following()):
+            proposals.append(proposal)
+        return proposals
