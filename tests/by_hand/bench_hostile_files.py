@@ -14,7 +14,6 @@ Commands are forked from this process, which has imported them all, so that impo
 from __future__ import annotations
 
 import contextlib
-import importlib
 import json
 import os
 import shutil
@@ -29,6 +28,7 @@ from pathlib import Path
 
 import click
 
+from autosync import commands
 from tests.by_hand.hostile import KINDS, cluster_texts, yaml_texts
 
 MOST_SECONDS, MOST_MEGABYTES, LONGEST_SAID = 10.0, 1000.0, 1500
@@ -39,45 +39,45 @@ PLAN = "name: a\nmodels: [mlp]\nclusters: [2x1gbit]"
 NOTHING = b"{}"
 """Content that every command refuses at once."""
 
-GO_ON = ("autosync.tune", "--model", "bert", "--trials", "40", "--resume", "--out", "runs/one", "--data", "runs/data")
+GO_ON = ("tune", "--model", "bert", "--trials", "40", "--resume", "--out", "runs/one", "--data", "runs/data")
 NOWHERE = ("--address", "127.0.0.1:1")
 """Arguments with which what passes as right ends where Ray would be joined."""
 
-TRAIN = ("autosync.train", "--model", "mlp", "--backend", "local", "--out", "trained")
+TRAIN = ("train", "--model", "mlp", "--backend", "local", "--out", "trained")
 OF_RUNS = (
-    ("autosync.runs", "list", "runs"),
-    ("autosync.runs", "show", "runs/one"),
-    ("autosync.runs", "best", "runs/one", "--json"),
-    ("autosync.runs", "export", "runs/one"),
-    ("autosync.report", "runs/one"),
-    ("autosync.report", "runs/one", "runs/two"),
-    ("autosync.explain", "good.json", "--result", "runs/one"),
+    ("runs", "list", "runs"),
+    ("runs", "show", "runs/one"),
+    ("runs", "best", "runs/one", "--json"),
+    ("runs", "export", "runs/one"),
+    ("report", "runs/one"),
+    ("report", "runs/one", "runs/two"),
+    ("explain", "good.json", "--result", "runs/one"),
 )
 
 READERS: dict[str, tuple[tuple[str, ...], ...]] = {
     "strategy": (
-        ("autosync.explain", "runs/one/strategy.json"),
-        ("trials", "--model", "mlp", "--backend", "local", "--strategy", "runs/one/strategy.json"),
+        ("explain", "runs/one/strategy.json"),
+        ("trial", "--model", "mlp", "--backend", "local", "--strategy", "runs/one/strategy.json"),
         (*TRAIN, "--strategy", "runs/one/strategy.json"),
         *OF_RUNS[:3],
-        ("autosync.report", "runs/one"),
+        ("report", "runs/one"),
     ),
     "run": (*OF_RUNS, (*GO_ON, *NOWHERE)),
     "cluster in JSON": (*OF_RUNS, (*GO_ON, *NOWHERE)),
-    "search": (*OF_RUNS[:2], ("autosync.report", "runs/one"), (*GO_ON, *NOWHERE)),
+    "search": (*OF_RUNS[:2], ("report", "runs/one"), (*GO_ON, *NOWHERE)),
     "result": OF_RUNS,
     "cluster": (
-        ("trials.cluster", "show", "it.yaml"),
-        ("trials.cluster", "import", "it.yaml"),
-        ("autosync.explain", "good.json", "--cluster", "it.yaml"),
+        ("cluster", "show", "it.yaml"),
+        ("cluster", "import", "it.yaml"),
+        ("explain", "good.json", "--cluster", "it.yaml"),
         (*TRAIN, "--strategy", "good.json", "--cluster", "it.yaml"),
-        ("autosync.tune", "--model", "mlp", "--out", "new", "--cluster", "it.yaml", *NOWHERE),
-        ("autosync.tune", "--model", "mlp", "--out", "new", "--emulate", "it.yaml"),
-        ("trials.emulate", "up", "it.yaml", "--name", "hostile"),
+        ("tune", "--model", "mlp", "--out", "new", "--cluster", "it.yaml", *NOWHERE),
+        ("tune", "--model", "mlp", "--out", "new", "--emulate", "it.yaml"),
+        ("emulate", "up", "it.yaml", "--name", "hostile"),
     ),
-    "plan": (("autosync.studies.collect", "--plan", "it.yaml", "--out", "collected"),),
+    "plan": (("collect", "--plan", "it.yaml", "--out", "collected"),),
 }
-"""The commands that read each kind of file: the module, and what it is given."""
+"""The commands that read each kind of file, and what they are given."""
 
 
 @dataclass(frozen=True)
@@ -120,8 +120,6 @@ class Ended:
 
 def ended(command: Sequence[str], folder: Path) -> Ended:
     """The command carried out in `folder` by a child of this process."""
-    module, *arguments = command
-    main = importlib.import_module(f"{module}.cli").main
     said, refused = folder.with_name("said"), folder.with_name("refused")
     begin = time.monotonic()
     child = os.fork()
@@ -133,8 +131,8 @@ def ended(command: Sequence[str], folder: Path) -> Ended:
             try:
                 os.setsid()
                 os.chdir(folder)
-                sys.argv = [module, *arguments]
-                status = main(arguments)
+                sys.argv = ["autosync", *command]
+                status = commands.main()
             except SystemExit as leaving:
                 status = leaving.code if isinstance(leaving.code, int) else 1
             except BaseException:
@@ -153,7 +151,7 @@ def ended(command: Sequence[str], folder: Path) -> Ended:
     seconds = usage.ru_utime + usage.ru_stime
     texts = [file.read_text(encoding="utf-8", errors="replace") for file in (said, refused)]
     return Ended(
-        module.rpartition(".")[2],
+        command[0],
         os.waitstatus_to_exitcode(how),
         seconds,
         usage.ru_maxrss / 1024,

@@ -182,10 +182,10 @@ HARMS: Mapping[str, Harm] = {
 
 def commands_for(run: Path, data: Path, cell: str) -> Mapping[str, Sequence[str]]:
     return {
-        "runs": ("autosync.runs", "show", str(run), "--data", str(data)),
-        "report": ("autosync.report", str(run), "--data", str(data), "--out", str(run / "page.html")),
-        "explain": ("autosync.explain", str(run / "strategy.json"), "--result", str(data)),
-        "tune": ("autosync.tune", "--replay", str(data), "--model", cell, "--trials", "5", "--simulator", "analytic"),
+        "runs": ("autosync", "runs", "show", str(run), "--data", str(data)),
+        "report": ("autosync", "report", str(run), "--data", str(data), "--out", str(run / "page.html")),
+        "explain": ("autosync", "explain", str(run / "strategy.json"), "--result", str(data)),
+        "tune": ("autosync", "tune", "--replay", str(data), "--model", cell, "--trials", "5", "--simulator", "analytic"),
     }
 
 

@@ -89,7 +89,7 @@ def test_a_strategy_that_does_not_fit_is_refused_with_its_first_fault(
     assert run(strategy_file, "--workers", 1, "--json") == REFUSED
     told = capsys.readouterr()
     assert told.out == ""
-    assert told.err.startswith("trials: Replica 'node0/cpu:1' is not in the cluster.")
+    assert told.err.startswith("trial: Replica 'node0/cpu:1' is not in the cluster.")
 
 
 def test_a_model_function_that_raises_is_refused_with_its_own_words(
@@ -100,5 +100,5 @@ def test_a_model_function_that_raises_is_refused_with_its_own_words(
     monkeypatch.syspath_prepend(tmp_path)
     assert run(strategy_file, model="raising_locally:make") == REFUSED
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("trials: The function 'raising_locally:make', called without arguments, failed: ")
+    assert line.startswith("trial: The function 'raising_locally:make', called without arguments, failed: ")
     assert "RuntimeError: no data today" in line

@@ -23,7 +23,7 @@ from trials.guard import guarded
 
 __all__ = ["INTERRUPTED", "LiveCell", "LiveJob", "command_of", "parse_cell", "row_of", "run_command", "run_live"]
 
-FORMAT = "autosync.studies.bench.live/4"
+FORMAT = "autosync.bench.live/4"
 INTERRUPTED = 130
 """The exit status of `autosync.tune` after Ctrl-C."""
 

@@ -65,7 +65,7 @@ def _records(cells: Sequence[Cell], most: int | None) -> list[RuntimeRecord]:
     return [records[index * len(records) // most] for index in range(most)]
 
 
-FORMAT = "autosync.studies.bench.search/3"
+FORMAT = "autosync.bench.search/3"
 SEEDS_A_JOB = 5
 """Seeds of one job, and so the most searches that an interrupted command loses in each process."""
 

@@ -39,7 +39,7 @@ def folder(tmp_path: Path) -> Iterator[Folder]:
 
 
 def collect(folder: Folder, *more: str) -> Job:
-    return Job(folder.path, "--plan", "plan.yaml", "--settle", "0", *more, module="autosync.studies.collect")
+    return Job(folder.path, "--plan", "plan.yaml", "--settle", "0", *more, module="trials.collect")
 
 
 def records(folder: Folder) -> list[RuntimeRecord]:

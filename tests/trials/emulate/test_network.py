@@ -276,7 +276,8 @@ CRASHES = {
 @pytest.mark.parametrize("moment", CRASHES)
 def test_what_a_crash_leaves_is_removed_by_down_and_by_the_next_up(name: str, moment: str) -> None:
     code = (
-        "import os, sys\nfrom trials.emulate import lifecycle, star_of\ndef die():\n    os.kill(os.getpid(), 9)\n"
+        "import os, sys\nfrom trials.cluster.racks import star_of\nfrom trials.emulate import lifecycle\n"
+        "def die():\n    os.kill(os.getpid(), 9)\n"
         f"{CRASHES[moment]}\nlifecycle.up(sys.argv[1], star_of(2, 1.0, cores=0.5), start_ray=False)"
     )
     for remove in (True, False):
@@ -302,7 +303,7 @@ def test_ctrl_c_while_it_is_made_leaves_nothing(name: str, monkeypatch: pytest.M
 
 def test_a_request_to_end_leaves_nothing_either_while_it_is_made_or_when_it_is_up(name: str) -> None:
     code = (
-        "import os, signal, sys\nfrom trials.emulate import lifecycle, star_of\n"
+        "import os, signal, sys\nfrom trials.cluster.racks import star_of\nfrom trials.emulate import lifecycle\n"
         "end = lambda _: os.kill(os.getpid(), signal.SIGTERM)\n"
         "if sys.argv[2] == 'making':\n    lifecycle.agree_on_congestion_control = end\n"
         "with lifecycle.emulated(sys.argv[1], star_of(2, 1.0), start_ray=False):\n    end(0)"
@@ -314,7 +315,7 @@ def test_a_request_to_end_leaves_nothing_either_while_it_is_made_or_when_it_is_u
 
 def test_one_made_for_the_length_of_a_block_goes_with_a_process_that_is_killed_in_it(name: str) -> None:
     code = (
-        "import sys\nfrom trials.emulate import lifecycle, run_inside, star_of\n"
+        "import sys\nfrom trials.cluster.racks import star_of\nfrom trials.emulate import lifecycle, run_inside\n"
         "with lifecycle.emulated(sys.argv[1], star_of(2, 1.0, cores=0.5), start_ray=False) as made:\n"
         "    print('up', flush=True)\n"
         "    run_inside(made.hosts[1], ['sleep', '600'])"
