@@ -29,6 +29,7 @@ __all__ = [
     "NodesLostError",
     "SpaceError",
     "SpecError",
+    "TrainingError",
     "TrialError",
 ]
 
@@ -68,3 +69,7 @@ class DatasetError(AutosyncError, RuntimeError):
 @final
 class BenchError(AutosyncError, RuntimeError):
     """A benchmark cannot run on what it was given."""
+
+
+class TrainingError(AutosyncError, RuntimeError):
+    """Training cannot begin or go on: a batch does not fit, a worker is gone, a checkpoint cannot be used."""

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from autosync.commands.shell import SETTINGS, run_command
-from autosync.train.training_error import TrainingError
+from autosync.errors import TrainingError
 from trials.capture_limit import capture_time_limit
 from trials.opening import KINDS
 

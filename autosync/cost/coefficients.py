@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from autosync.errors import SpecError
-from autosync.spec.fields import known_fields, required
+from autosync.spec.codec import known_fields, required
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

@@ -14,7 +14,7 @@ from autosync.errors import SpecError
 from autosync.search.protocol import Proposal
 from autosync.space import SearchSpace
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy, quoted
-from autosync.spec.fields import required
+from autosync.spec.codec import required
 
 __all__ = ["Ledger", "Observation", "fresh_strategy"]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from autosync.spec import RuntimeRecord, Strategy
-from autosync.spec.fields import known_fields, optional, required
+from autosync.spec.codec import known_fields, optional, required
 
 __all__ = ["Foresight", "Proposal", "Searcher", "Weighing", "ask_within", "run_search"]
 

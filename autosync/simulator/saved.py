@@ -32,7 +32,7 @@ from autosync.simulator.inputs import Normalization
 from autosync.simulator.networks import network_called
 from autosync.simulator.settings import Ablation, TrainingSettings
 from autosync.spec import STATE, canonical_json, cut, quoted, read_json
-from autosync.spec.fields import every, known_fields, required
+from autosync.spec.codec import every, known_fields, required
 
 __all__ = [
     "CheckpointError",

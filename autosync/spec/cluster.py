@@ -10,11 +10,11 @@ from functools import cached_property
 from typing import Any
 
 from autosync.errors import SpecError
-from autosync.spec.codec import digest
-from autosync.spec.fields import every, first_repeated, known_fields, optional, required
+from autosync.spec.codec import digest, every, first_repeated, known_fields, required
+from autosync.spec.node import Device, Figure, Node
 from autosync.spec.quoting import listed, quoted
 
-__all__ = ["MOST_DEVICES", "MOST_NODES", "SOURCES", "ClusterSpec", "Device", "Figure", "Link", "Node", "SharedCores"]
+__all__ = ["MOST_DEVICES", "MOST_NODES", "SOURCES", "ClusterSpec", "Link"]
 
 SOURCES = ("measured", "stated", "assumed")
 
@@ -32,159 +32,6 @@ LEAST_CORES, MOST_CORES = 1e-3, 1e6
 
 LEAST_FIGURE, MOST_FIGURE = 1e-12, 1e12
 """The least and the greatest figure: beyond, no machine is meant, and times overflow."""
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A positive number that says where it comes from: measured here, stated by a person, or assumed."""
-
-    value: float
-    source: str
-
-    def __post_init__(self) -> None:
-        if self.source not in SOURCES:
-            raise SpecError(f"A figure is {', '.join(SOURCES)}; {quoted(self.source)} is none of them.")
-        if not (math.isfinite(self.value) and self.value > 0):
-            raise SpecError(f"A figure must be a positive number, not {quoted(self.value)}.")
-        if not LEAST_FIGURE <= self.value <= MOST_FIGURE:
-            raise SpecError(f"A figure is from {LEAST_FIGURE:g} to {MOST_FIGURE:g}, not {self.value:g}.")
-
-    def to_json(self) -> dict[str, Any]:
-        return {"value": float(self.value), "source": self.source}
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Figure:
-        known_fields(document, ("value", "source"), "A figure")
-        return cls(required(document, "value", float, "A figure"), required(document, "source", str, "A figure"))
-
-
-@dataclass(frozen=True, order=True)
-class Device:
-    """A processor that can hold variables or a replica. On a node, `cpu:k` is its k-th worker process."""
-
-    node: str
-    kind: str
-    index: int
-
-    def __str__(self) -> str:
-        return f"{self.node}/{self.kind}:{self.index}"
-
-    @classmethod
-    def parse(cls, text: str) -> Device:
-        """The device named `text`, such as `node0/cpu:1`. Raises `SpecError`."""
-        node, slash, rest = text.rpartition("/")
-        kind, colon, index = rest.partition(":")
-        if not (node and slash and colon and kind in ("cpu", "gpu") and index.isdecimal() and len(index) < 10):
-            raise SpecError(f"A device is named like 'node0/cpu:0' or 'node0/gpu:3', not {quoted(text)}.")
-        return cls(node, kind, int(index))
-
-
-@dataclass(frozen=True)
-class SharedCores:
-    """The processors of one real machine, `count` of them, that nodes share which only play machines."""
-
-    machine: str
-    count: float
-
-    def __post_init__(self) -> None:
-        if not self.machine or not (math.isfinite(self.count) and self.count > 0):
-            raise SpecError(
-                f"Nodes share a positive number of cores of a machine with a name, not {quoted(self.count)} of "
-                f"{quoted(self.machine)}."
-            )
-
-    def to_json(self) -> dict[str, Any]:
-        return {"machine": self.machine, "count": float(self.count)}
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> SharedCores:
-        what = "Shared cores"
-        known_fields(document, ("machine", "count"), what)
-        return cls(required(document, "machine", str, what), required(document, "count", float, what))
-
-
-@dataclass(frozen=True)
-class Node:
-    """A machine: `workers` worker processes (one, or several on a CPU machine that plays a cluster) and its GPUs.
-
-    `shared_cores` are set where other nodes use the same processors: then all of them together have no more than those.
-
-    Two figures are known once probed: `copy_gbit_per_s`, at which a worker copies arrays in memory, and `message_us`,
-    what one more message between two processes takes when many are under way.
-    """
-
-    name: str
-    address: str
-    cores: float
-    workers: int = 1
-    gpus: int = 0
-    copy_gbit_per_s: Figure | None = None
-    message_us: Figure | None = None
-    shared_cores: SharedCores | None = None
-
-    def __post_init__(self) -> None:
-        if self.workers < 1 or self.gpus < 0 or not 0 < self.cores < math.inf:
-            raise SpecError(f"Node {quoted(self.name)} needs a worker and a positive number of cores.")
-        if not LEAST_CORES <= self.cores <= MOST_CORES:
-            raise SpecError(
-                f"Node {quoted(self.name)} has {LEAST_CORES:g} to {MOST_CORES:g} cores, not {self.cores:g}."
-            )
-        if max(self.workers, self.gpus) > MOST_DEVICES:
-            raise SpecError(
-                f"Node {quoted(self.name)} has at most {MOST_DEVICES} workers and as many GPUs, not "
-                f"{quoted(self.workers)} and {quoted(self.gpus)}."
-            )
-        if self.gpus and self.workers > 1:
-            raise SpecError(
-                f"Node {quoted(self.name)} has GPUs, so one worker process drives them all; workers must be 1."
-            )
-        if not self.name or "/" in self.name:
-            raise SpecError(f"A node's name must not be empty or hold a slash, but is {quoted(self.name)}.")
-        if max(len(self.name), len(self.address)) > LONGEST_NAME:
-            raise SpecError(
-                f"A node's name and address have at most {LONGEST_NAME} characters, but are {quoted(self.name)} and "
-                f"{quoted(self.address)}."
-            )
-
-    @property
-    def cpu_devices(self) -> tuple[Device, ...]:
-        return tuple(Device(self.name, "cpu", index) for index in range(self.workers))
-
-    @property
-    def gpu_devices(self) -> tuple[Device, ...]:
-        return tuple(Device(self.name, "gpu", index) for index in range(self.gpus))
-
-    def to_json(self) -> dict[str, Any]:
-        document = {
-            "name": self.name,
-            "address": self.address,
-            "cores": float(self.cores),
-            "workers": self.workers,
-            "gpus": self.gpus,
-        }
-        known = {
-            "copy_gbit_per_s": self.copy_gbit_per_s,
-            "message_us": self.message_us,
-            "shared_cores": self.shared_cores,
-        }
-        return document | {field: each.to_json() for field, each in known.items() if each}
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Node:
-        what = "A node"
-        later = ("copy_gbit_per_s", "message_us", "shared_cores")
-        known_fields(document, ("name", "address", "cores", "workers", "gpus", *later), what)
-        copy, message, shared = (optional(document, field, dict, what) for field in later)
-        return cls(
-            name=required(document, "name", str, what),
-            address=required(document, "address", str, what),
-            cores=required(document, "cores", float, what),
-            workers=required(document, "workers", int, what),
-            gpus=required(document, "gpus", int, what),
-            copy_gbit_per_s=None if copy is None else Figure.from_json(copy),
-            message_us=None if message is None else Figure.from_json(message),
-            shared_cores=None if shared is None else SharedCores.from_json(shared),
-        )
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
 from autosync.errors import SpecError
-from autosync.spec.fields import known_fields, optional, required
+from autosync.spec.codec import known_fields, optional, required
 from autosync.spec.quoting import quoted
 
 __all__ = ["Cast", "Compressor", "PowerSGD", "SufficientFactors", "TopK", "compressor_from_json"]

@@ -9,8 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from autosync.errors import SpecError
-from autosync.spec.codec import digest
-from autosync.spec.fields import every, first_repeated, known_fields, optional, required
+from autosync.spec.codec import digest, every, first_repeated, known_fields, optional, required
 from autosync.spec.quoting import quoted
 
 __all__ = ["DTYPE_BYTES", "ModelProfile", "ModelSpec", "Operator", "Variable"]

@@ -10,7 +10,7 @@ from typing import Any
 
 from autosync.errors import SpecError
 from autosync.spec.cluster import ClusterSpec
-from autosync.spec.fields import every, known_fields, optional, required
+from autosync.spec.codec import every, known_fields, optional, required
 from autosync.spec.model import ModelSpec
 from autosync.spec.quoting import quoted
 from autosync.spec.strategy import Strategy

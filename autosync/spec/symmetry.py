@@ -18,7 +18,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import TypeAlias, final
 
-from autosync.spec.cluster import ClusterSpec, Device, Node
+from autosync.spec.cluster import ClusterSpec
+from autosync.spec.node import Device, Node
 from autosync.spec.strategy import Strategy
 from autosync.spec.synchronizer import AllReduce, ParameterServer, Synchronizer
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from autosync.errors import SpecError
+from autosync.spec.codec import known_fields, optional, required
 from autosync.spec.compressor import Cast, Compressor, SufficientFactors, TopK, compressor_from_json
-from autosync.spec.fields import known_fields, optional, required
 from autosync.spec.quoting import quoted
 
 __all__ = [

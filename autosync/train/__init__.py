@@ -6,15 +6,5 @@ from autosync.train.data import RayBatches, Sharded
 from autosync.train.distribution import distribute
 from autosync.train.history import History
 from autosync.train.trainer import Trainer
-from autosync.train.training_error import TrainingError
 
-__all__ = [
-    "Checkpoints",
-    "History",
-    "RayBatches",
-    "Sharded",
-    "Trainer",
-    "TrainingError",
-    "distribute",
-    "use_logical_devices",
-]
+__all__ = ["Checkpoints", "History", "RayBatches", "Sharded", "Trainer", "distribute", "use_logical_devices"]

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from autosync.errors import TrainingError
 from autosync.spec import STATE, parse_json, quoted
-from autosync.train.training_error import TrainingError
 
 __all__ = ["Extras", "read_extras", "write_checkpoint"]
 

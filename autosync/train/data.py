@@ -9,7 +9,7 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
-from autosync.train.training_error import TrainingError
+from autosync.errors import TrainingError
 
 __all__ = ["BatchForm", "FlatReader", "RayBatches", "Sharded", "Share", "Synthetic", "as_arrays", "leaves_of", "shares"]
 

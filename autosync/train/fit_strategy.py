@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from autosync.errors import SpecError
+from autosync.errors import SpecError, TrainingError
 from autosync.spec import (
     MOST_DEVICES,
     ClusterSpec,
@@ -22,7 +22,6 @@ from autosync.spec import (
     listed,
     read_json,
 )
-from autosync.train.training_error import TrainingError
 
 __all__ = ["check_devices", "check_factors", "read_strategy", "renamed_for", "workers_named"]
 

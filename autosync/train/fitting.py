@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
+from autosync.errors import TrainingError
 from autosync.train.data import RayBatches, Sharded, Synthetic
 from autosync.train.measures import Measures
 from autosync.train.running import Running
-from autosync.train.training_error import TrainingError
 
 if TYPE_CHECKING:
     from autosync.engine.training.keras_state import KerasState

@@ -17,6 +17,7 @@ from rich.console import Console
 from autosync.engine.capture_apart import captured_apart
 from autosync.engine.loading import load_tensorflow
 from autosync.engine.zoo import build_task
+from autosync.errors import TrainingError
 from autosync.spec import ClusterSpec, Strategy, cut, read_json
 from autosync.train.checkpoints import Checkpoints
 from autosync.train.data import Synthetic
@@ -24,7 +25,6 @@ from autosync.train.distribution import distribute_task
 from autosync.train.fit_strategy import read_strategy
 from autosync.train.place import Where
 from autosync.train.trainer import Trainer
-from autosync.train.training_error import TrainingError
 from autosync.words.quantities import model_in_words
 from trials.cluster.file import read_cluster_file
 from trials.opening import check_model_name, model_line, model_on

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, final
 
 from autosync.engine.training.training import Runner, Training
+from autosync.errors import TrainingError
 from autosync.spec import ClusterSpec, Strategy
-from autosync.train.training_error import TrainingError
 
 if TYPE_CHECKING:
     from autosync.engine.capture.captured import CapturedModel

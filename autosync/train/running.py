@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any, final
 import numpy.typing as npt
 
 from autosync.engine.training.training import Runner
-from autosync.errors import AutosyncError
+from autosync.errors import AutosyncError, TrainingError
 from autosync.train.data import BatchForm, FlatReader, RayBatches, Sharded, shares
 from autosync.train.history import History
-from autosync.train.training_error import TrainingError
 from trials.signals import ctrl_c_waits
 from trials.trial import reason_of
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
+from autosync.errors import TrainingError
 from autosync.spec import ModelSpec, Strategy, check_strategy
 from autosync.train.checkpoint import Extras, read_extras, write_checkpoint
 from autosync.train.data import BatchForm
@@ -17,7 +18,6 @@ from autosync.train.history import History
 from autosync.train.measures import Measures, Objective
 from autosync.train.place import Place
 from autosync.train.running import BatchSizes, Progress, Running
-from autosync.train.training_error import TrainingError
 from trials.signals import ctrl_c_waits
 
 if TYPE_CHECKING:

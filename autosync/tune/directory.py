@@ -15,7 +15,7 @@ from autosync.errors import AutosyncError
 from autosync.runs.documents import document_in, run_document, state_of
 from autosync.space import SearchSpace
 from autosync.spec import ClusterSpec, Strategy, quoted
-from autosync.spec.fields import every, required
+from autosync.spec.codec import every, required
 from autosync.tune.options import OptionsError, TuneOptions, flag
 
 __all__ = ["RunDirectory", "asked"]

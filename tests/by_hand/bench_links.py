@@ -5,7 +5,7 @@
 Needs root. For each cluster and size of packets, in turns, the cluster is emulated anew with a TensorFlow server in
 each host, and 3 MB are sent along every route of a pattern at once: from the first node to the last, between these two
 both ways, and from each node to the next as in a ring. A call ends when all are there. `ideal` is the time that a fair
-share of the links' rates takes (`trials.probe.fair`), `of it` the share of that rate that was reached. Medians over all
+share of the links' rates takes (`trials.probe.flows`), `of it` the share of that rate that was reached. Medians over all
 calls with their 95 % interval, of which each turn has as many; `packets` is the share of all processors' time that the
 kernel spent on soft interrupts meanwhile, which are packets' for the most part (building the functions that send is in
 this time too), `again` the share of the TCP segments that were sent again.
@@ -26,9 +26,9 @@ from autosync.spec import ClusterSpec, median_interval
 from tests.by_hand.peers.engine import engine_on
 from tests.by_hand.peers.links import cluster_of
 from tests.by_hand.peers.processors import jiffies
-from trials.emulate import Emulated, emulated, network, shaping
-from trials.probe.fair import fair_rates
-from trials.probe.flows import ends_of
+from trials.emulate import Emulated, emulated, network
+from trials.emulate import network as shaping
+from trials.probe.flows import ends_of, fair_rates
 
 FLOW_BYTES = 3_000_000
 Route = tuple[str, str]

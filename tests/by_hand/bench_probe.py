@@ -22,8 +22,7 @@ from typing import Any
 from autosync.spec import ClusterSpec, Node
 from tests.by_hand.peers.links import cluster_of
 from trials.probe import Probing
-from trials.probe.fair import fair_rates
-from trials.probe.flows import Ends, ends_of
+from trials.probe.flows import Ends, ends_of, fair_rates
 from trials.probe.schedule import fill_probe, fillable_links
 
 QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}

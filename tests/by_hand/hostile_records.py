@@ -185,7 +185,18 @@ def commands_for(run: Path, data: Path, cell: str) -> Mapping[str, Sequence[str]
         "runs": ("autosync", "runs", "show", str(run), "--data", str(data)),
         "report": ("autosync", "report", str(run), "--data", str(data), "--out", str(run / "page.html")),
         "explain": ("autosync", "explain", str(run / "strategy.json"), "--result", str(data)),
-        "tune": ("autosync", "tune", "--replay", str(data), "--model", cell, "--trials", "5", "--simulator", "analytic"),
+        "tune": (
+            "autosync",
+            "tune",
+            "--replay",
+            str(data),
+            "--model",
+            cell,
+            "--trials",
+            "5",
+            "--simulator",
+            "analytic",
+        ),
     }
 
 

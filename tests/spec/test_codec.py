@@ -9,7 +9,7 @@ import pytest
 
 from autosync.errors import SpecError
 from autosync.spec import canonical_json, digest, parse_json
-from autosync.spec.fields import known_fields, optional, required
+from autosync.spec.codec import known_fields, optional, required
 
 
 def test_equal_documents_have_one_text_whatever_the_order_of_their_fields():

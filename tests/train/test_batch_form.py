@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from autosync.train import TrainingError
+from autosync.errors import TrainingError
 from autosync.train.data import BatchForm
 
 IDS = np.arange(8, dtype="int32").reshape(4, 2)

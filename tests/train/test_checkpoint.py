@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from autosync.train import TrainingError
+from autosync.errors import TrainingError
 from autosync.train.checkpoint import Extras, read_extras, write_checkpoint
 from autosync.train.checkpoints import Checkpoints
 

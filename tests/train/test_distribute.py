@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import autosync
-from autosync.errors import AutosyncError, ClusterError, ModelError
+from autosync.errors import AutosyncError, ClusterError, ModelError, TrainingError
 from autosync.spec import AllReduce, SufficientFactors, VariableStrategy
-from autosync.train import Trainer, TrainingError
+from autosync.train import Trainer
 from tests.cases import local_cluster
 from tests.train.models import LOSS, all_reduce, batches, classifier
 

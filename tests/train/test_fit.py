@@ -11,7 +11,8 @@ import pytest
 import tensorflow as tf
 
 import autosync
-from autosync.train import Checkpoints, Sharded, Trainer, TrainingError
+from autosync.errors import TrainingError
+from autosync.train import Checkpoints, Sharded, Trainer
 from tests.train.models import LOSS, all_reduce, batches, classifier
 
 SIZES = (12, 12, 7)

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import autosync
-from autosync.train import RayBatches, Sharded, Trainer, TrainingError
+from autosync.errors import TrainingError
+from autosync.train import RayBatches, Sharded, Trainer
 from tests.train.models import LOSS, batches, classifier, mixture
 
 pytestmark = pytest.mark.thorough  # it takes a Ray of its own; `make test` trains in one process

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 
 from autosync.errors import ClusterError
 from autosync.spec import ClusterSpec, Device
-from trials.probe.fair import fair_rates
-from trials.probe.flows import ends_of
+from trials.probe.flows import ends_of, fair_rates
 
 __all__ = ["FluidNetwork"]
 

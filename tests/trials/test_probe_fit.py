@@ -7,8 +7,7 @@ import itertools
 import pytest
 
 from tests import cases
-from trials.probe.fit import Sample, link_latencies_us, link_rates_gbit_per_s, seconds_a_byte
-from trials.probe.flows import Flow, Probe
+from trials.probe.flows import Flow, Probe, Sample, link_latencies_us, link_rates_gbit_per_s, seconds_a_byte
 from trials.probe.timing import FlowTiming, time_flows
 
 

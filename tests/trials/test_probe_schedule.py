@@ -6,8 +6,7 @@ import pytest
 
 from autosync.spec import ClusterSpec, Figure, Link, Node
 from tests import cases
-from trials.probe.fair import fair_rates
-from trials.probe.flows import Probe, ends_of, links_crossed
+from trials.probe.flows import Probe, ends_of, fair_rates, links_crossed
 from trials.probe.schedule import FEW_NODES, fill_probe, fillable_links, loopback_probes, pair_probes, rounds
 
 

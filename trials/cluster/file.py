@@ -22,7 +22,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from autosync.errors import ClusterError, SpecError
 from autosync.spec import MOST_DEVICES, MOST_NODES, ClusterSpec, Figure, Node, listed, quoted
-from autosync.spec.fields import first_repeated
+from autosync.spec.codec import first_repeated
 from trials.cluster.checked_yaml import read_checked
 from trials.cluster.racks import ASSUMED_UPLINK, CORE, Attached, Uplink, joined, parse_rate
 

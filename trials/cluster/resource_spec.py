@@ -17,7 +17,7 @@ import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from autosync.spec import MOST_NODES, listed, quoted
-from autosync.spec.fields import first_repeated
+from autosync.spec.codec import first_repeated
 from trials.cluster.checked_yaml import read_checked
 
 __all__ = ["ResourceNode", "ResourceSpec", "cluster_file_text"]

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import os
 import secrets
+import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autosync.errors import ClusterError
 from autosync.spec import ClusterSpec
-from trials.emulate.congestion import agree_on_congestion_control
-from trials.emulate.hosts import HEAD_PORT, Host, start_host
+from trials.emulate.hosts import HEAD_PORT, Host, start_host, start_inside
+from trials.emulate.isolation import make_quota, quota_group, remove_quota
 from trials.emulate.network import make_network, processes_in, remove_namespace, there_already
 from trials.emulate.processes import Process, end_all
-from trials.emulate.quota import make_quota, quota_group, remove_quota
 from trials.emulate.ray_nodes import DASHBOARD_PORT, join_rays, start_head
 from trials.emulate.relay import start_relay
 from trials.emulate.requirements import check_machine, check_outside
@@ -25,7 +25,42 @@ from trials.emulate.wiring import Wiring
 from trials.guard import guarded
 from trials.signals import ctrl_c_waits, ending_unwinds
 
-__all__ = ["Emulated", "down", "emulated", "find", "of_state", "quota_of", "rack_of", "up"]
+__all__ = [
+    "Emulated",
+    "agree_on_congestion_control",
+    "congestion_control",
+    "down",
+    "emulated",
+    "find",
+    "of_state",
+    "quota_of",
+    "rack_of",
+    "up",
+]
+
+SETTING = "/proc/sys/net/ipv4/tcp_congestion_control"
+
+
+def congestion_control(host: Host) -> str:
+    """The algorithm that TCP connections made in the host use, such as `cubic`."""
+    reading = start_inside(host, ["cat", SETTING], stdout=subprocess.PIPE, within_quota=False)
+    said, _ = reading.communicate()
+    return str(said.decode().strip())
+
+
+def agree_on_congestion_control(hosts: Sequence[Host]) -> str:
+    """Give every host the first one's algorithm, as most kernels do anyway. Raises `ClusterError` when that fails."""
+    wanted, *others = [congestion_control(host) for host in hosts]
+    for host, found in zip(hosts[1:], others, strict=True):
+        if found != wanted:
+            start_inside(host, ["sh", "-c", f"echo {wanted} > {SETTING}"], stderr=subprocess.DEVNULL).wait()
+            if congestion_control(host) != wanted:
+                raise ClusterError(
+                    f"Every node must use the same TCP congestion control, but {hosts[0].node!r} uses {wanted!r} and "
+                    f"{host.node!r} {found!r}, which cannot be set here; set it for the whole machine with sysctl."
+                )
+    return wanted
+
 
 LOCK_SECONDS = 10.0
 """Seconds that `down` waits for another command, which may be removing what a kill has left."""

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import trials
-from trials.emulate import namespaces
+from trials.emulate import isolation as namespaces
 from trials.emulate.network import NETNS
 from trials.emulate.processes import Process
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from trials.emulate.congestion import congestion_control
 from trials.emulate.hosts import Host
-from trials.emulate.lifecycle import Emulated
+from trials.emulate.lifecycle import Emulated, congestion_control
 from trials.emulate.ray_nodes import ray_nodes_of
 from trials.emulate.wiring import Wiring
 

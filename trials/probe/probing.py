@@ -8,13 +8,19 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, final
 
 from autosync.spec import ClusterSpec, Figure, Link, Node
-from autosync.spec.fields import known_fields, required
-from trials.probe.fit import Sample, link_latencies_us, link_rates_gbit_per_s, seconds_a_byte
-from trials.probe.flows import Ends, Flow, Probe, ends_of
-from trials.probe.rounds import run_round
-from trials.probe.schedule import fill_probe, fillable_links, loopback_probes, pair_probes, rounds
-from trials.probe.timing import FlowTiming, copy_gbit_per_s, hop_us, message_us, time_flows
-from trials.probe.transport import Transport
+from autosync.spec.codec import known_fields, required
+from trials.probe.flows import (
+    Ends,
+    Flow,
+    Probe,
+    Sample,
+    ends_of,
+    link_latencies_us,
+    link_rates_gbit_per_s,
+    seconds_a_byte,
+)
+from trials.probe.schedule import fill_probe, fillable_links, loopback_probes, pair_probes, rounds, run_round
+from trials.probe.timing import FlowTiming, Transport, copy_gbit_per_s, hop_us, message_us, time_flows
 
 __all__ = ["ProbeSettings", "Probing", "probed"]
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import queue
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
+from autosync.errors import ClusterError
 from autosync.spec import ClusterSpec
-from trials.probe.fair import fair_rates
-from trials.probe.flows import Ends, Flow, Probe, ends_of, links_crossed
+from trials.probe.flows import Ends, Flow, Probe, ends_of, fair_rates, links_crossed
 
-__all__ = ["FEW_NODES", "fill_probe", "fillable_links", "loopback_probes", "pair_probes", "rounds"]
+__all__ = ["FEW_NODES", "fill_probe", "fillable_links", "loopback_probes", "pair_probes", "rounds", "run_round"]
 
 FEW_NODES = 16
 """The most nodes with which probes are made one after the other, and a fan reaches all of them.
@@ -129,3 +131,41 @@ def _spread(pairs: Sequence[tuple[str, str]], few: bool) -> list[tuple[str, str]
             target = next(end for start, end in pairs if start == source)
         chosen[source, target] = None
     return list(chosen)
+
+
+Found = TypeVar("Found")
+
+
+def run_round(work: Mapping[str, Callable[[], Found]], answer_seconds: float) -> dict[str, Found]:
+    """What each piece of `work` finds, by its name, each in a thread of its own.
+
+    Raises `ClusterError` with the name of the one that could not reach a worker or has no answer after
+    `answer_seconds`. A thread that hangs is left behind, since TensorFlow offers no way to end its call; end the
+    process.
+    """
+    answers: queue.SimpleQueue[tuple[str, Found | BaseException]] = queue.SimpleQueue()
+
+    def answer(name: str, find: Callable[[], Found]) -> None:
+        try:
+            answers.put((name, find()))
+        except BaseException as error:  # handed to the waiting thread, which raises it
+            answers.put((name, error))
+
+    for name, find in work.items():
+        threading.Thread(target=answer, args=(name, find), name=f"probe {name}", daemon=True).start()
+    found: dict[str, Found] = {}
+    while len(found) < len(work):
+        try:
+            name, answered = answers.get(timeout=answer_seconds)
+        except queue.Empty:
+            silent = next(name for name in work if name not in found)
+            raise ClusterError(
+                f"Probing {silent} got no answer within {answer_seconds:g} s; see that these nodes live and reach each "
+                "other, then probe again."
+            ) from None
+        if isinstance(answered, ClusterError):
+            raise ClusterError(f"Probing {name} failed: {answered}") from answered
+        if isinstance(answered, BaseException):
+            raise answered
+        found[name] = answered
+    return found

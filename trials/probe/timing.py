@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
-from trials.probe.fit import Sample
+from trials.probe.flows import Sample
 
-__all__ = ["FlowTiming", "copy_gbit_per_s", "hop_us", "message_us", "time_flows"]
+__all__ = ["FlowTiming", "Transport", "copy_gbit_per_s", "hop_us", "message_us", "time_flows"]
 
 SMALL_BYTES = (1 << 10, 64 << 10)
 LARGEST_BYTES = 32 << 20
@@ -114,3 +115,27 @@ def _slope(build: Callable[[int], Callable[[], float]], counts: tuple[int, int],
     least, most = (min(seconds) for seconds in zip(*turns, strict=True))
     # Where noise hides the difference, what the longer call took as a whole tells at least the scale.
     return max((most - least) / (counts[1] - counts[0]), most / counts[1] / 20)
+
+
+class Transport(Protocol):
+    """Builds calls that move data between devices (named as `Device` is) and return their seconds.
+
+    The first call of each is not to be counted. Calls may be made from several threads at once, and raise
+    `ClusterError` when a device cannot be reached. `autosync.engine.transfer.Transfers` says what each one does.
+    """
+
+    def flows(self, pairs: Sequence[tuple[str, str]]) -> Callable[[Sequence[int]], float]:
+        """A call that sends along every (source, target) at once as many bytes as it is told for each."""
+        ...
+
+    def hops(self, source: str, target: str, count: int) -> Callable[[], float]:
+        """A call that sends a scalar back and forth, `count` times one after the other."""
+        ...
+
+    def messages(self, source: str, target: str, count: int) -> Callable[[], float]:
+        """A call that sends `count` scalars at once."""
+        ...
+
+    def copies(self, device: str, array_bytes: int, count: int) -> Callable[[], float]:
+        """A call that copies an array `count` times within `device`."""
+        ...

@@ -20,7 +20,7 @@ from autosync.cost.closed_form.loads import Loads, loads_by_replicas
 from autosync.cost.closed_form.step_time import step_seconds
 from autosync.cost.coefficients import Coefficients
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
-from autosync.spec.fields import known_fields, required
+from autosync.spec.codec import known_fields, required
 from autosync.stats.occasions import drifts_of, occasions_of, positions_by_family, timed_and_weighed
 
 __all__ = ["AnalyticSimulator", "calibrated", "drifts_in_cell"]

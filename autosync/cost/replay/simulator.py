@@ -14,7 +14,7 @@ from autosync.cost.replay.figures import StepFigures, step_figures
 from autosync.cost.replay.step import Setting, Step, setting_of
 from autosync.cost.replay.trace import predicted_trace
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
-from autosync.spec.fields import known_fields, required
+from autosync.spec.codec import known_fields, required
 from autosync.stats.occasions import heaviest, occasions_of, positions_by_family, timed_and_weighed
 
 __all__ = ["Replay"]

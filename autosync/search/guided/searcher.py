@@ -22,7 +22,7 @@ from autosync.search.protocol import Proposal
 from autosync.search.searcher import Asked, LedgerSearch
 from autosync.space import SearchSpace
 from autosync.spec import Strategy
-from autosync.spec.fields import required
+from autosync.spec.codec import required
 
 __all__ = ["GuidedOptions", "GuidedSearch"]
 

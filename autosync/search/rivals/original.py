@@ -32,7 +32,7 @@ from autosync.search.rivals.independent_samples import independent_sample
 from autosync.search.searcher import Asked, LedgerSearch
 from autosync.space import SearchSpace
 from autosync.spec import AllReduce, Strategy
-from autosync.spec.fields import required
+from autosync.spec.codec import required
 
 __all__ = ["OriginalOptions", "OriginalSearch"]
 

@@ -18,7 +18,7 @@ from autosync.runs import read_run
 from autosync.spec import cut, digest
 from autosync.studies.bench.contenders import OURS
 from autosync.studies.bench.versions import of_live
-from trials.emulate.shaping import FRAME_BYTES
+from trials.emulate.network import FRAME_BYTES
 from trials.guard import guarded
 
 __all__ = ["INTERRUPTED", "LiveCell", "LiveJob", "command_of", "parse_cell", "row_of", "run_command", "run_live"]

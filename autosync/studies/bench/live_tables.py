@@ -10,7 +10,7 @@ from autosync.stats.estimate import Estimate, geometric_mean, median_of, share_o
 from autosync.stats.tables import Table
 from autosync.studies.bench.contenders import OURS
 from autosync.studies.bench.words import in_bound, in_percent, in_times
-from trials.emulate.shaping import FRAME_BYTES
+from trials.emulate.network import FRAME_BYTES
 
 __all__ = ["Kind", "controls_table", "kinds_of", "live_table", "live_targets_table", "over_seeds", "rules_table"]
 

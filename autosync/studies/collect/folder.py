@@ -14,7 +14,7 @@ from typing import Any
 
 from autosync.errors import DatasetError
 from autosync.spec import ClusterSpec, ModelProfile, ModelSpec, read_json
-from autosync.spec.fields import required
+from autosync.spec.codec import required
 
 __all__ = ["Folder"]
 

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 from autosync.errors import AutosyncError
 from autosync.spec import ClusterSpec, TimingProtocol, listed, quoted
-from autosync.spec.fields import first_repeated
+from autosync.spec.codec import first_repeated
 from trials.cluster.checked_yaml import read_checked
 from trials.cluster.file import read_cluster_file
 from trials.cluster.racks import parse_emulation

@@ -29,7 +29,7 @@ from trials.emulate import (
     start_inside,
     up,
 )
-from trials.emulate.congestion import agree_on_congestion_control
+from trials.emulate.lifecycle import agree_on_congestion_control
 from trials.emulate.status import usage_of
 
 pytestmark = needs_root

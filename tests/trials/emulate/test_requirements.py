@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from autosync.errors import ClusterError
-from trials.emulate.quota import make_quota, quota_group
+from trials.emulate.isolation import make_quota, quota_group
 from trials.emulate.requirements import Machine
 
 TOOLS = frozenset({"ip", "tc", "sleep"})

@@ -8,8 +8,7 @@ from autosync.errors import ClusterError
 from autosync.spec import ClusterSpec, Node
 from tests.trials.emulate.clusters import LOOPBACKS, chain, linked, two_racks
 from trials.cluster.racks import star_of
-from trials.emulate.network import commands_of
-from trials.emulate.shaping import shaping_arguments
+from trials.emulate.network import commands_of, shaping_arguments
 from trials.emulate.wiring import Port, Wire, Wiring
 
 
