@@ -1,10 +1,20 @@
 """Training one's own model under a strategy: an edge like `autosync.tune`, that may know all rooms."""
 
 from autosync.engine.servers import use_logical_devices
+from autosync.errors import TrainingError
 from autosync.train.checkpoints import Checkpoints
 from autosync.train.data import RayBatches, Sharded
 from autosync.train.distribution import distribute
 from autosync.train.history import History
 from autosync.train.trainer import Trainer
 
-__all__ = ["Checkpoints", "History", "RayBatches", "Sharded", "Trainer", "distribute", "use_logical_devices"]
+__all__ = [
+    "Checkpoints",
+    "History",
+    "RayBatches",
+    "Sharded",
+    "Trainer",
+    "TrainingError",
+    "distribute",
+    "use_logical_devices",
+]

@@ -5,10 +5,10 @@
 Needs root. For each cluster and size of packets, in turns, the cluster is emulated anew with a TensorFlow server in
 each host, and 3 MB are sent along every route of a pattern at once: from the first node to the last, between these two
 both ways, and from each node to the next as in a ring. A call ends when all are there. `ideal` is the time that a fair
-share of the links' rates takes (`trials.probe.flows`), `of it` the share of that rate that was reached. Medians over all
-calls with their 95 % interval, of which each turn has as many; `packets` is the share of all processors' time that the
-kernel spent on soft interrupts meanwhile, which are packets' for the most part (building the functions that send is in
-this time too), `again` the share of the TCP segments that were sent again.
+share of the links' rates takes (`trials.probe.flows`), `of it` the share of that rate that was reached. Medians are
+over all calls, with their 95 % interval, of which each turn has as many; `packets` is the share of all processors'
+time that the kernel spent on soft interrupts meanwhile, which are packets' for the most part (building the functions
+that send is in this time too), `again` the share of the TCP segments that were sent again.
 """
 
 from __future__ import annotations
