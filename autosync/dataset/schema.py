@@ -173,7 +173,6 @@ COLUMNS = (
 
 SCHEMA = Schema(version=2, columns=COLUMNS)
 
-
 PLAIN = (
     "outcome",
     "reason",

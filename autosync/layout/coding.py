@@ -12,7 +12,6 @@ __all__ = ["CompressedShard"]
 
 CAST_BYTES = 2
 
-
 INDEX_BYTES = 4
 
 

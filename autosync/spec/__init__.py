@@ -1,11 +1,11 @@
 """The nouns of autosync: frozen, validated, standard library only."""
 
-from autosync.spec.cluster import MOST_DEVICES, MOST_NODES, ClusterSpec, Link
+from autosync.spec.cluster import ClusterSpec, Link
 from autosync.spec.codec import canonical_json, digest
 from autosync.spec.compressor import Cast, Compressor, PowerSGD, SufficientFactors, TopK
 from autosync.spec.median import median_interval
 from autosync.spec.model import DTYPE_BYTES, ModelProfile, ModelSpec, Operator, Variable
-from autosync.spec.node import Device, Figure, Node, SharedCores
+from autosync.spec.node import MOST_DEVICES, MOST_NODES, Device, Figure, Node, SharedCores
 from autosync.spec.quoting import cut, listed, quoted
 from autosync.spec.reading import STATE, Limits, parse_json, read_bytes, read_json
 from autosync.spec.record import RuntimeRecord, TimingProtocol

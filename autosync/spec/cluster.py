@@ -11,27 +11,13 @@ from typing import Any
 
 from autosync.errors import SpecError
 from autosync.spec.codec import digest, every, first_repeated, known_fields, required
-from autosync.spec.node import Device, Figure, Node
+from autosync.spec.node import LONGEST_NAME, MOST_DEVICES, MOST_NODES, Device, Figure, Node
 from autosync.spec.quoting import listed, quoted
 
-__all__ = ["MOST_DEVICES", "MOST_NODES", "SOURCES", "ClusterSpec", "Link"]
-
-SOURCES = ("measured", "stated", "assumed")
-
-MOST_NODES, MOST_DEVICES = 512, 1280
-"""The most nodes and devices of a cluster. 1024 workers on 512 nodes took 7 s and a gigabyte to explain, both of
-which grow with the square."""
+__all__ = ["ClusterSpec", "Link"]
 
 MOST_LINKS, MOST_CROSSED = 16_384, 16
 """The most links of a cluster, and the most that a route crosses."""
-
-LONGEST_NAME = 255
-
-LEAST_CORES, MOST_CORES = 1e-3, 1e6
-"""The fewest and the most cores of a node; an emulated one has a quota of them, which is written in microseconds."""
-
-LEAST_FIGURE, MOST_FIGURE = 1e-12, 1e12
-"""The least and the greatest figure: beyond, no machine is meant, and times overflow."""
 
 
 @dataclass(frozen=True)

@@ -72,9 +72,7 @@ def _deviation(seconds: Sequence[float]) -> float:
 NORMAL_MEDIAN = 1.4826
 """The standard deviation of normal errors over the median of their absolute values."""
 
-
 MEDIAN_OVER_MEAN_ERROR = 1.2533
-
 
 LEAST_DEVIATION = 0.005
 

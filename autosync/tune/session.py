@@ -25,7 +25,6 @@ __all__ = ["tune"]
 HEADLESS = 3
 """Exit status when the cluster's head died."""
 
-
 PLAIN_WIDTH = 120
 """Columns of output that does not go to a terminal."""
 

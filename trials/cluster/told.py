@@ -16,7 +16,6 @@ RACK_LABEL = "rack"
 MACHINE_LABEL, MACHINE_CORES_LABEL = "autosync-machine", "autosync-machine-cores"
 """Labels by which nodes that only play machines name the real one that they share, and say how many cores it has."""
 
-
 RAY_SETTINGS = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     # Ray has its workers give way to every other process: beside a busy one they get a thirtieth of its share.

@@ -22,7 +22,6 @@ __all__ = ["PHASES", "CostTables", "Matrices", "cost_tables"]
 PHASES = 17
 """Points of the backward pass, from its start to its end, to which gradients' ready times are rounded."""
 
-
 MOST_MATRICES = 64
 """The most matrices kept; strategies costed together use one of a few sets of channels."""
 

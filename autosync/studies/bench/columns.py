@@ -103,7 +103,6 @@ LIVE = (
 )
 """The columns of live searches; a row is one search."""
 
-
 WITHIN = 1.05
 
 

@@ -125,7 +125,6 @@ class Builder:
 
 Builders: TypeAlias = Mapping[str, Builder]
 
-
 CONTROLS = ("deepsets", "trees")
 
 
