@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import subprocess
+import sys
+import sysconfig
+import venv
 from pathlib import Path
 
+import pytest
 from setuptools import find_packages
 
 from tests.architecture.source_tree import PACKAGES, ROOT, modules, project
@@ -47,3 +52,27 @@ def test_commands_named_in_the_project_exist() -> None:
     for target in project()["project"]["scripts"].values():
         module, _, function = target.partition(":")
         assert callable(getattr(importlib.import_module(module), function))
+
+
+@pytest.mark.thorough
+def test_what_is_built_runs_where_nothing_of_the_source_is(tmp_path: Path) -> None:
+    """Libraries are those that are installed here; the program comes out of its wheel alone."""
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
+    subprocess.run([*pip, "wheel", "--quiet", "--no-deps", "--wheel-dir", tmp_path, ROOT], check=True, timeout=300)
+    (wheel,) = tmp_path.glob("*.whl")
+    assert wheel.name.startswith(f"autosync-{project()['project']['version']}-")
+    venv.create(tmp_path / "clean")
+    place = {"base": str(tmp_path / "clean"), "platbase": str(tmp_path / "clean")}
+    packages = Path(sysconfig.get_path("purelib", "venv", place))
+    subprocess.run([*pip, "install", "--quiet", "--no-deps", "--target", packages, wheel], check=True, timeout=300)
+    # Lines of a .pth in a folder that a .pth names are not read, so the source that is installed here stays out.
+    (packages / "libraries.pth").write_text(sysconfig.get_path("purelib"), encoding="utf-8")
+    python = tmp_path / "clean" / "bin" / "python"
+    for code in (
+        "from autosync.commands import main; assert main(['--version']) == 0",
+        "from autosync.commands import main; assert main(['cluster', 'schema']) == 0",
+        "from autosync.simulator.saved import shipped_checkpoint; assert shipped_checkpoint()",
+        "from search_spaces import load_space; load_space('bert')",
+        "import autosync, pathlib; assert pathlib.Path(autosync.__file__).is_relative_to(pathlib.Path.cwd())",
+    ):
+        subprocess.run([python, "-c", code], cwd=tmp_path, check=True, timeout=120, env={})
