@@ -24,7 +24,7 @@ __all__ = ["command", "main"]
 
 @click.group("runs", context_settings=SETTINGS)
 def command() -> None:
-    """Look at the runs of autosync.tune: RUN is a run's directory or its name in runs/; by default the latest there."""
+    """Look at the runs of autosync tune: RUN is a run's directory or its name in runs/; by default the latest there."""
 
 
 RUN = click.argument("run", required=False)

@@ -41,6 +41,9 @@ def run_command(
         return int(command.main(arguments, prog_name=program, standalone_mode=False, obj=obj) or 0)
     except click.ClickException as error:
         sentence = error.format_message()
+        if isinstance(command, click.Group) and sentence.startswith("Usage: "):  # nothing was asked: this is the help
+            click.echo(sentence, err=True)
+            return REFUSED
     except AutosyncError as error:
         sentence = str(error)
     except (click.Abort, KeyboardInterrupt):

@@ -22,7 +22,7 @@ RAYS_OWN_NEWS = "A worker died or was killed while executing a task"
 
 @click.command("train", context_settings=SETTINGS)
 @click.option("--model", required=True, help="A zoo model such as bert, or your own as package.module:function.")
-@click.option("--strategy", required=True, type=Path, help="What autosync.tune found: strategy.json.")
+@click.option("--strategy", required=True, type=Path, help="What autosync tune found: strategy.json.")
 @click.option("--steps", default=500, type=click.IntRange(1), help="Steps of the whole run.")
 @click.option("--out", type=Path, help="Directory of the run.  [default: runs/train-MODEL-TIME]")
 @click.option("--checkpoint-every", default=100, type=click.IntRange(1), help="Steps between checkpoints.")

@@ -42,6 +42,12 @@ def test_a_command_that_there_is_not_is_refused(capsys: pytest.CaptureFixture[st
     assert capsys.readouterr().err == "autosync: No such command 'nonsense'.\n"
 
 
+@pytest.mark.parametrize("group", [[], ["runs"], ["bench"]], ids=" ".join)
+def test_a_group_that_is_asked_nothing_shows_its_help(group: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(group) == 2
+    assert capsys.readouterr().err.startswith("Usage: ")
+
+
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     said = capsys.readouterr().out
