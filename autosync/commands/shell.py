@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,7 +10,17 @@ import click
 
 from autosync.errors import AutosyncError
 
-__all__ = ["GOES_ON", "INTERRUPTED", "NOT_DONE", "PLAIN_WIDTH", "REFUSED", "SETTINGS", "listed", "run_command"]
+__all__ = [
+    "GOES_ON",
+    "INTERRUPTED",
+    "NOT_DONE",
+    "PLAIN_WIDTH",
+    "REFUSED",
+    "SETTINGS",
+    "listed",
+    "run_command",
+    "without_rays_own_news",
+]
 
 NOT_DONE = 1
 """Exit status of a command that ended before all was done."""
@@ -24,6 +35,10 @@ SETTINGS = {"show_default": True, "max_content_width": 110}
 """Of every command's help."""
 
 GOES_ON = "Interrupted; every result so far is kept, and the same command goes on."
+
+RAYS_OWN_NEWS = "A worker died or was killed while executing a task"
+"""What Ray prints, at length, of a process that has died."""
+
 PLAIN_WIDTH = 130
 """Columns of a table where output does not go to a terminal."""
 
@@ -52,6 +67,11 @@ def run_command(
         return INTERRUPTED
     click.echo(f"{name}: {sentence}", err=True)
     return REFUSED
+
+
+def without_rays_own_news() -> None:
+    """Keep Ray, which reads this when it is imported, from printing what commands tell in a sentence."""
+    os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", RAYS_OWN_NEWS)
 
 
 def listed(text: str) -> list[str]:

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import time
 from functools import partial
 from pathlib import Path
 
 import click
 
-from autosync.commands.shell import SETTINGS, run_command
+from autosync.commands.shell import SETTINGS, run_command, without_rays_own_news
 from autosync.errors import TrainingError
 from trials.capture_limit import capture_time_limit
 from trials.opening import KINDS
 
 __all__ = ["command", "main"]
-
-RAYS_OWN_NEWS = "A worker died or was killed while executing a task"
-"""The beginning of what Ray prints, at length, of a process whose end the command tells in a sentence."""
 
 
 @click.command("train", context_settings=SETTINGS)
@@ -55,7 +51,7 @@ def command(
         out = Path("runs") / f"train-{model.replace(':', '-').replace('/', '-')}-{time.strftime('%Y%m%d-%H%M%S')}"
     if where["cluster"] is not None and where["workers"] is not None:
         raise TrainingError("--workers and --cluster exclude each other; leave one of them out.")
-    os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", RAYS_OWN_NEWS)  # Ray reads it when it is imported
+    without_rays_own_news()
     from autosync.train.job import TrainOptions, train  # the framework's rooms are imported once options are right
     from autosync.train.place import Where
 

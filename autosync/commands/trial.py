@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from autosync.commands.shell import NOT_DONE, SETTINGS, run_command
+from autosync.commands.shell import NOT_DONE, SETTINGS, run_command, without_rays_own_news
 from autosync.errors import SpecError
 from autosync.spec import (
     RuntimeRecord,
@@ -53,6 +53,7 @@ def command(file: Path, seed: int, as_json: bool, **given: Any) -> int:
 
 
 def _time(choice: Choice, request: TrialRequest, as_json: bool) -> int:
+    without_rays_own_news()
     with opened(choice) as ready:
         backend = ready.backend
         if not as_json:

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from autosync.commands.shell import INTERRUPTED, SETTINGS, run_command
+from autosync.commands.shell import INTERRUPTED, SETTINGS, run_command, without_rays_own_news
 from autosync.engine.capture_apart import CAPTURE_SECONDS
 from autosync.search.registry import SEARCHERS
 from autosync.tune.options import ON_NODE_LOSS, SIMULATORS, TRAINING_STEPS, OptionsError, TuneOptions
@@ -94,7 +94,8 @@ def _search(options: TuneOptions) -> int:
 
         if not is_inside():
             return tune_emulated(options.emulate, options, sys.argv[1:])
-    from autosync.tune.session import tune
+    without_rays_own_news()
+    from autosync.tune.session import tune  # Ray and pyarrow are imported only once the options are right
 
     return tune(options)
 
