@@ -144,8 +144,8 @@ def printed(job: Job) -> str:
 
 def searcher(name: str, seed: int = 1) -> Searcher:
     space = load_space("default").bind(MODEL, CLUSTER)
-    seeds = [(label, BASELINES[label](MODEL, CLUSTER)) for label in SEEDS]
-    return make_searcher(options(searcher=name, simulator="analytic", seed=seed), space, seeds)
+    baselines = [(label, BASELINES[label](MODEL, CLUSTER)) for label in SEEDS]
+    return make_searcher(options(searcher=name, simulator="analytic", seed=seed), space, baselines)
 
 
 def campaign(
