@@ -17,14 +17,14 @@ from tests.search.laws import rough_simulator, timed, truth
 
 MODEL, CLUSTER = mlp_model(), star_cluster(3)
 SPACE_HERE = SPACE.bind(MODEL, CLUSTER)
-SEEDS = [
+GIVEN = [
     (name, BASELINES[name](MODEL, CLUSTER)) for name in ("parameter_server", "all_reduce_25mb", "byteps", "parallax")
 ]
 FEW = GuidedOptions(breeding=BreedingOptions(founders=30, generations=1, children=20, parents=8))
 
 
 def searcher(options: GuidedOptions = FEW, simulator: object = None) -> GuidedSearch:
-    return GuidedSearch(SPACE_HERE, SEEDS, 3, simulator or rough_simulator(), options)  # type: ignore[arg-type]
+    return GuidedSearch(SPACE_HERE, GIVEN, 3, simulator or rough_simulator(), options)  # type: ignore[arg-type]
 
 
 def answer(proposal: Proposal) -> RuntimeRecord:
@@ -32,7 +32,7 @@ def answer(proposal: Proposal) -> RuntimeRecord:
 
 
 def distinct_baselines() -> int:
-    return len({strategy.digest for _, strategy in SEEDS})
+    return len({strategy.digest for _, strategy in GIVEN})
 
 
 def test_the_first_baselines_are_those_of_the_shortest_prediction_and_the_same_when_restored() -> None:
@@ -45,7 +45,7 @@ def test_the_first_baselines_are_those_of_the_shortest_prediction_and_the_same_w
     assert len(left) == distinct_baselines() - FEW.first_baselines
     seconds = [each.predicted_seconds for each in proposals + left]
     assert seconds == sorted(seconds)  # type: ignore[type-var]
-    assert [each.label for each in proposals + left] != [label for label, _ in SEEDS]
+    assert [each.label for each in proposals + left] != [label for label, _ in GIVEN]
     assert first + again.ask(100) + again.ask_baselines(100) == proposals + left
 
 
@@ -76,7 +76,7 @@ class Favouring:
 
 
 def test_a_baseline_that_a_round_picks_is_proposed_under_its_own_name() -> None:
-    label, favourite = SEEDS[2]
+    label, favourite = GIVEN[2]
     guided = searcher(replace(FEW, first_baselines=0), Favouring(favourite))
     first = guided.ask(1)[0]
     assert (first.strategy, first.label, first.purpose) == (favourite, label, "baseline")
@@ -96,7 +96,7 @@ class Against(Favouring):
     """A simulator to which baselines are slow, and all others take a second."""
 
     def __init__(self) -> None:
-        self._slow = {strategy.digest for _, strategy in SEEDS}
+        self._slow = {strategy.digest for _, strategy in GIVEN}
 
     def predict(self, _model, _cluster, strategies):
         return np.array([3.0 if each.digest in self._slow else 0.0 for each in strategies])
@@ -155,7 +155,7 @@ def test_what_a_round_proposes_does_not_depend_on_a_simulators_earlier_fits() ->
         return [each.strategy.digest for each in run_search(searcher(simulator=simulator), answer, 16)]
 
     used = AnalyticSimulator()
-    used.fit([replace(answer(Proposal(SEEDS[0][1], "any")), step_seconds=(9.0,))])
+    used.fit([replace(answer(Proposal(GIVEN[0][1], "any")), step_seconds=(9.0,))])
     fresh = digests(AnalyticSimulator())
     assert digests(used) == fresh
 
@@ -175,7 +175,7 @@ class Spread:
     def __init__(self, spread: float) -> None:
         self._law = rough_simulator()
         self._spread = spread
-        self._surer = {strategy.digest for _, strategy in SEEDS}
+        self._surer = {strategy.digest for _, strategy in GIVEN}
 
     def fit(self, records) -> None:
         self._law.fit(records)
