@@ -218,7 +218,7 @@ def _stop_if_slow(request: TrialRequest, measured: _Measured) -> None:
     least, _ = median_interval(measured.step_seconds)
     if least > protocol.stop_factor * best:
         median = statistics.median(measured.step_seconds)
-        whose = "best hand-written one" if request.purpose == "baseline" else "best"
+        whose = "best baseline" if request.purpose == "baseline" else "best"
         raise _Ended(
             "stopped",
             f"After {timed} timed steps the median of {median * 1e3:.1f} ms is surely over {protocol.stop_factor:g} x "

@@ -49,7 +49,7 @@ def _replaying(searchers: Sequence[str], seeds: int) -> Any:
             click.option(
                 "--baselines/--no-baselines",
                 default=True,
-                help="Hand-written strategies as seeds, or not given at all.",
+                help="Baselines given to the searcher, or not at all.",
             ),
             click.option(
                 "--drawn",

@@ -33,7 +33,7 @@ def command(data: Path, out: Path | None, network: str, seed: int) -> None:
     """Fit a simulator on recorded step times, and write what a search can start from (--warm-start).
 
     It learns from the strategies of the training part, of all models and clusters, stops by those of the validation
-    part, and says on its card how well it foretells those of the test part.
+    part, and says on its card how well it predicts those of the test part.
     """
     cells, small = cells_of(stored_records(data), split_of)
     for sentence in small:

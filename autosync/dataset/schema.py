@@ -143,7 +143,7 @@ COLUMNS = (
         "predicted_seconds",
         pa.float64(),
         "s",
-        "step time the simulator foretold; null without a forecast",
+        "step time the simulator predicted; null without a prediction",
         nullable=True,
     ),
     Column("final_loss", pa.float64(), "none", "loss after the last step; null when not known", nullable=True),

@@ -89,7 +89,7 @@ def explained(subject: Subject) -> Iterator[str]:
     simulator.fit(subject.records)
     yield from ("", "How long a step takes")
     yield from _indented(step_lines(subject, simulator.coefficients))
-    yield from ("", "The nearest hand-written strategy")
+    yield from ("", "The nearest baseline")
     nearest = nearest_baseline(subject.strategy, subject.model, subject.cluster)
     yield from _indented(_nearest_lines(subject, nearest, simulator))
 

@@ -5,8 +5,8 @@ from autosync.search.guided.breeding import BreedingOptions
 from autosync.search.guided.searcher import GuidedOptions, GuidedSearch
 from autosync.search.protocol import Foresight, Proposal, Searcher, Weighing, ask_within, run_search
 from autosync.search.random_search import RandomSearch
+from autosync.search.verdict.counterfactuals import Counterfactual, Worth, counterfactuals, worth_of
 from autosync.search.verdict.judging import Verdict, interleaved, judge, speedup, speedup_interval
-from autosync.search.verdict.worths import Counterfactual, Worth, counterfactuals, worth_of
 
 __all__ = [
     "BreedingOptions",

@@ -1,7 +1,7 @@
 """Regularized evolution: tournaments among the latest, mutation and crossover, the oldest die.
 
 Real, Aggarwal, Huang, Le: "Regularized Evolution for Image Classifier Architecture Search", AAAI 2019, algorithm 1;
-crossover is added here, and the population begins with the seeds instead of random strategies.
+crossover is added here, and the population begins with the baselines instead of random strategies.
 """
 
 from __future__ import annotations
@@ -47,17 +47,17 @@ class EvolutionSearch(LedgerSearch):
     def __init__(
         self,
         space: SearchSpace,
-        seeds: Sequence[tuple[str, Strategy]],
+        baselines: Sequence[tuple[str, Strategy]],
         seed: int,
         options: EvolutionOptions = EvolutionOptions(),
     ) -> None:
-        super().__init__(space, seeds, seed)
+        super().__init__(space, baselines, seed)
         self._options = options
 
     @classmethod
     def of(cls, asked: Asked) -> EvolutionSearch:
         options = EvolutionOptions() if asked.lag is None else EvolutionOptions(lag=asked.lag)
-        return cls(asked.space, asked.seeds, asked.seed, options)
+        return cls(asked.space, asked.baselines, asked.seed, options)
 
     def _next(self) -> Proposal | None:
         horizon = self._ledger.horizon(self._options.lag)

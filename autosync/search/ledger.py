@@ -1,4 +1,4 @@
-"""The book a searcher keeps: the seeds yet to propose, what is pending, and the records told."""
+"""The book a searcher keeps: the baselines yet to propose, what is pending, and the records told."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ class Ledger:
     The space says in which order replicas stand (and rings go); another order counts as the same proposal.
 
     Proposals are numbered in the order made, and records are kept by the number of the proposal they answer: whatever
-    order they arrive in, what is read here is the same. `drawn` counts the proposals that were not seeds.
+    order they arrive in, what is read here is the same. `drawn` counts the proposals that were not baselines.
     """
 
-    def __init__(self, space: SearchSpace, seeds: Sequence[tuple[str, Strategy]]) -> None:
+    def __init__(self, space: SearchSpace, baselines: Sequence[tuple[str, Strategy]]) -> None:
         self.space = space
         self.drawn = 0
-        self._seeds = tuple(seeds)
+        self._baselines = tuple(baselines)
         self._pending: dict[str, tuple[int, Proposal]] = {}
         self._seen: set[Strategy] = set()
         self._keys: set[tuple[object, ...]] = set()
@@ -59,27 +59,27 @@ class Ledger:
         """How many proposals were made."""
         return len(self._answers)
 
-    def seeds_left(self) -> list[Proposal]:
-        """The seeds that are new, in the order given, each to be claimed; of those that decide the same, the first."""
-        return [self._seed(place) for standard, place in self._standards.items() if standard not in self._seen]
+    def baselines_left(self) -> list[Proposal]:
+        """The new baselines, in the order given, each to be claimed; of those that decide the same, the first."""
+        return [self._baseline(place) for standard, place in self._standards.items() if standard not in self._seen]
 
-    def seed_like(self, strategy: Strategy) -> Proposal | None:
-        """The seed that decides the same as `strategy`, if it is new."""
+    def baseline_like(self, strategy: Strategy) -> Proposal | None:
+        """The baseline that decides the same as `strategy`, if it is new."""
         standard = self._standard(strategy)
         known = standard in self._standards and standard not in self._seen
-        return self._seed(self._standards[standard]) if known else None
+        return self._baseline(self._standards[standard]) if known else None
 
-    def claimed_seed(self) -> Proposal | None:
-        """The next seed, if one is left."""
-        left = self.seeds_left()
+    def claimed_baseline(self) -> Proposal | None:
+        """The next baseline, if one is left."""
+        left = self.baselines_left()
         return self.claim(left[0]) if left else None
 
     def is_new(self, strategy: Strategy) -> bool:
         """Whether the strategy was neither proposed nor told, nor was one like it."""
         return self._standard(strategy) not in self._seen
 
-    def is_new_and_no_seed(self, strategy: Strategy) -> bool:
-        """Whether the strategy is new, and decides the same as no seed."""
+    def is_new_and_no_baseline(self, strategy: Strategy) -> bool:
+        """Whether the strategy is new, and decides the same as no baseline."""
         standard = self._standard(strategy)
         return standard not in self._seen and standard not in self._standards
 
@@ -162,7 +162,7 @@ class Ledger:
 
     @classmethod
     def restored(cls, fresh: Ledger, state: Mapping[str, Any], searcher: str, seed: int) -> Ledger:
-        """The book that gave `state`, with the space and seeds of `fresh`. Raises `SpecError` if it was another's."""
+        """The book that gave `state`, with space and baselines of `fresh`. Raises `SpecError` if it was another's."""
         what = "A searcher's state"
         mine = {"format": FORMAT, "searcher": searcher, "seed": seed, "space": fresh._space_name()}
         for name, value in mine.items():
@@ -171,7 +171,7 @@ class Ledger:
                     f"{what} is restored by the searcher that saved it: its {name} is {quoted(state.get(name))}, "
                     f"this one's is {value!r}. Give the same arguments, or start anew."
                 )
-        book = cls(fresh.space, fresh._seeds)
+        book = cls(fresh.space, fresh._baselines)
         clusters = [ClusterSpec.from_json(each) for each in required(state, "clusters", list, what)]
         for document in required(state, "records", list, what):
             book._keep(_record(document, fresh.space.model, clusters))
@@ -200,15 +200,15 @@ class Ledger:
         del document["model"]
         self._documents.append(document)
 
-    def _seed(self, place: int) -> Proposal:
-        label, strategy = self._seeds[place]
+    def _baseline(self, place: int) -> Proposal:
+        label, strategy = self._baselines[place]
         return Proposal(strategy, label, purpose="baseline")
 
     @cached_property
     def _standards(self) -> dict[Strategy, int]:
-        """The place of the first seed that decides the same, by the strategy that stands for such seeds."""
+        """The place of the first baseline that decides the same, by the strategy that stands for such baselines."""
         places: dict[Strategy, int] = {}
-        for place, (_, strategy) in enumerate(self._seeds):
+        for place, (_, strategy) in enumerate(self._baselines):
             places.setdefault(self._standard(strategy), place)
         return places
 

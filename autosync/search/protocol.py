@@ -16,7 +16,7 @@ __all__ = ["Foresight", "Proposal", "Searcher", "Weighing", "ask_within", "run_s
 class Proposal:
     """A strategy to time. `label` says in a word where it comes from; `predicted_seconds` is a step's, if predicted.
 
-    `purpose` is that of the record to come: *baseline* for the seeds a searcher was given, *search* for its own, and
+    `purpose` is that of the record to come: *baseline* for those a searcher was given, *search* for its own, and
     *remeasure* for a strategy that is timed again.
     """
 
@@ -91,28 +91,28 @@ class Foresight(Protocol):
 
 @runtime_checkable
 class Weighing(Protocol):
-    """A searcher that weighs seeds against its own strategies, and may put some of them off until late.
+    """A searcher that weighs baselines against its own strategies, and may put some of them off until late.
 
-    When seeds are asked for is one more thing that its later proposals depend on.
+    When baselines are asked for is one more thing that its later proposals depend on.
     """
 
-    def seeds_left(self) -> int:
-        """How many seeds are yet to propose."""
+    def baselines_left(self) -> int:
+        """How many baselines are yet to propose."""
         ...
 
-    def ask_seeds(self, count: int) -> list[Proposal]:
-        """Up to `count` of the seeds left, whether or not answers are in."""
+    def ask_baselines(self, count: int) -> list[Proposal]:
+        """Up to `count` of the baselines left, whether or not answers are in."""
         ...
 
 
 def ask_within(searcher: Searcher, trials: int) -> list[Proposal]:
-    """The next proposal, at most one, where `trials` more will be timed. Of the last ones every other is a seed.
+    """The next proposal, at most one, where `trials` more will be timed. Of the last ones every other is a baseline.
 
-    Seeds were left because little was expected of them; where that is wrong, the searcher is to learn of it while it
-    can still go on from there. With no room for others, all are seeds.
+    Baselines were left because little was expected of them; where that is wrong, the searcher is to learn of it while
+    it can still go on from there. With no room for others, all are baselines.
     """
-    if isinstance(searcher, Weighing) and 2 * searcher.seeds_left() >= trials:
-        return searcher.ask_seeds(1)
+    if isinstance(searcher, Weighing) and 2 * searcher.baselines_left() >= trials:
+        return searcher.ask_baselines(1)
     return searcher.ask(1)
 
 
@@ -124,9 +124,9 @@ def run_search(
 ) -> list[RuntimeRecord]:
     """Time up to `trials` proposals one after the other, and return their records in order.
 
-    Fewer are timed when the space is used up; else all seeds are among them, if there are trials enough. `on_record`
-    gets each record before the searcher does, so that what it stores is never behind what the searcher knows. What was
-    pending when a search stopped comes first.
+    Fewer are timed when the space is used up; else all baselines are among them, if there are trials enough.
+    `on_record` gets each record before the searcher does, so that what it stores is never behind what the searcher
+    knows. What was pending when a search stopped comes first.
     """
     records: list[RuntimeRecord] = []
     unfinished = searcher.pending()

@@ -1,4 +1,4 @@
-"""Random search, the yardstick of the other searchers: it proposes the seeds, then samples of the space."""
+"""Random search, the yardstick of the other searchers: it proposes the baselines, then samples of the space."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class RandomSearch(LedgerSearch):
 
     @classmethod
     def of(cls, asked: Asked) -> RandomSearch:
-        return cls(asked.space, asked.seeds, asked.seed)
+        return cls(asked.space, asked.baselines, asked.seed)
 
     def _next(self) -> Proposal | None:
         rng = random.Random(f"{self._seed}/{self.name}/{self._ledger.drawn}")

@@ -26,7 +26,7 @@ class Asked:
     """
 
     space: SearchSpace
-    seeds: Sequence[tuple[str, Strategy]]
+    baselines: Sequence[tuple[str, Strategy]]
     seed: int
     simulator: Callable[[], Simulator]
     round_size: int | None = None
@@ -34,19 +34,19 @@ class Asked:
 
 
 class LedgerSearch(ABC):
-    """A searcher that proposes the seeds first, then what `_next` gives. What it knows is in its ledger.
+    """A searcher that proposes the baselines first, then what `_next` gives. What it knows is in its ledger.
 
     One that knows more adds `_own_state` to its state, and takes it from there in `_restore_own`.
     """
 
     name: ClassVar[str]
 
-    def __init__(self, space: SearchSpace, seeds: Sequence[tuple[str, Strategy]], seed: int) -> None:
+    def __init__(self, space: SearchSpace, baselines: Sequence[tuple[str, Strategy]], seed: int) -> None:
         self._seed = seed
-        self._ledger = Ledger(space, seeds)
+        self._ledger = Ledger(space, baselines)
 
     def ask(self, count: int) -> list[Proposal]:
-        return self._asked(count, lambda: self._ledger.claimed_seed() or self._next())
+        return self._asked(count, lambda: self._ledger.claimed_baseline() or self._next())
 
     def tell(self, record: RuntimeRecord) -> None:
         self._ledger.tell(record)

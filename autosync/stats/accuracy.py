@@ -83,9 +83,9 @@ def pairwise_accuracy(predicted: Sequence[float], measured: Sequence[float]) -> 
     Pairs measured equal are left out; NaN when none is left.
     """
     upper = np.triu_indices(len(measured), 1)
-    forecast = np.sign(np.subtract.outer(np.asarray(predicted, float), np.asarray(predicted, float)))[upper]
+    ranked = np.sign(np.subtract.outer(np.asarray(predicted, float), np.asarray(predicted, float)))[upper]
     truth = np.sign(np.subtract.outer(np.asarray(measured, float), np.asarray(measured, float)))[upper]
-    agreement = (forecast * truth)[truth != 0]
+    agreement = (ranked * truth)[truth != 0]
     return float(np.mean((agreement + 1) / 2)) if agreement.size else float("nan")
 
 

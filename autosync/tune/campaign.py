@@ -118,7 +118,7 @@ class Campaign:
             return "The space is used up: every strategy in it was timed."
         if self._limits.out_of_time(0):
             return "The time is used up, but for measuring again."
-        return None if self._seeds_left else self._out_of_patience()
+        return None if self._baselines_left else self._out_of_patience()
 
     @property
     def best_median_seconds(self) -> float | None:
@@ -153,21 +153,21 @@ class Campaign:
         return self._request(proposals[0])
 
     def _proposed(self) -> list[Proposal]:
-        """At most one proposal: a seed as soon as there is room or time for seeds alone, or no patience is left."""
-        seeds, limits = self._seeds_left, self._limits
-        if seeds and (limits.out_of_time(seeds + 1) or self._out_of_patience()):
-            return ask_within(self.searcher, seeds)
+        """At most one proposal: a baseline as soon as there is room or time for these alone, or no patience is left."""
+        baselines, limits = self._baselines_left, self._limits
+        if baselines and (limits.out_of_time(baselines + 1) or self._out_of_patience()):
+            return ask_within(self.searcher, baselines)
         return ask_within(self.searcher, limits.trials - len(self.records) - self._out)
 
     def _out_of_patience(self) -> str | None:
-        """Why patience is out, in one sentence. Seeds that are timed for want of it do not bring it back."""
+        """Why patience is out, in one sentence. Baselines that are timed for want of it do not bring it back."""
         last = max((number for number, each in enumerate(self.records) if each.purpose != "baseline"), default=-1)
         return self._limits.patience.why_end(self.records[: last + 1] or self.records, self.searcher)
 
     @property
-    def _seeds_left(self) -> int:
-        """The number of seeds that the searcher keeps for later."""
-        return self.searcher.seeds_left() if isinstance(self.searcher, Weighing) else 0
+    def _baselines_left(self) -> int:
+        """The number of baselines that the searcher keeps for later."""
+        return self.searcher.baselines_left() if isinstance(self.searcher, Weighing) else 0
 
     def finish(self, record: RuntimeRecord) -> None:
         """Keep the record of a request, tell the searcher, and then everyone who watches."""

@@ -19,7 +19,7 @@ SCALARS = {
     "search/step_seconds": "Median step seconds of the trial; none where no step was timed.",
     "search/predicted_seconds": "What the simulator said of it beforehand.",
     "search/best_step_seconds": "Least median step seconds so far.",
-    "search/best_baseline_step_seconds": "Least median step seconds of a hand-written strategy so far.",
+    "search/best_baseline_step_seconds": "Least median step seconds of a baseline so far.",
 }
 """Name and meaning of every scalar; the step is the number of the trial."""
 
@@ -58,7 +58,7 @@ class SearchScalars:
 METRICS = {
     "autosync_step_seconds": "Median step seconds of the latest timed trial.",
     "autosync_best_step_seconds": "Least median step seconds so far.",
-    "autosync_best_baseline_step_seconds": "Least median step seconds of a hand-written strategy so far.",
+    "autosync_best_baseline_step_seconds": "Least median step seconds of a baseline so far.",
     "autosync_trials": "Trials that are over, by outcome.",
     "autosync_rank_agreement": "Share of pairs of searched strategies that the simulator ranked as measured.",
     "autosync_lanes": "Trials that can run side by side now.",

@@ -67,7 +67,7 @@ def finish(job: Job, records: Sequence[RuntimeRecord], stopped_because: str) -> 
     outcome = Outcome(job.backend.model, records, rounds, verdict, stopped_because)
     _write_and_print(job, outcome, verdict)
     if job.options.counterfactuals:
-        _revert(job, outcome, verdict)
+        _time_counterfactuals(job, outcome, verdict)
     _print_files(job, outcome)
     return 0
 
@@ -86,7 +86,7 @@ def _write_and_print(job: Job, outcome: Outcome, verdict: Verdict) -> None:
     console.print()
 
 
-def _revert(job: Job, outcome: Outcome, verdict: Verdict) -> None:
+def _time_counterfactuals(job: Job, outcome: Outcome, verdict: Verdict) -> None:
     """Find out what the winner's decisions are worth, and add that to the result; the verdict stands without it."""
     winner = next(each for each in outcome.trials if each.strategy.digest == verdict.winner.digest)
     try:

@@ -36,11 +36,11 @@ __all__ = ["idle_in_words", "make_searcher", "untimed_in_words"]
 def make_searcher(
     options: TuneOptions,
     space: SearchSpace,
-    seeds: list[tuple[str, Strategy]],
+    baselines: list[tuple[str, Strategy]],
     simulator: Simulator | None = None,
 ) -> Searcher:
-    """The searcher called `options.searcher`, which proposes `seeds` too, and is guided by `simulator` if given."""
-    asked = Asked(space, seeds, options.seed, lambda: simulator or make_simulator(options), options.round_size)
+    """The searcher called `options.searcher`, which proposes `baselines` too, and is guided by `simulator` if given."""
+    asked = Asked(space, baselines, options.seed, lambda: simulator or make_simulator(options), options.round_size)
     return registry.make_searcher(options.searcher, asked)
 
 
@@ -65,9 +65,9 @@ def _guide(job: Job, space: SearchSpace, go_on: bool) -> Simulator | None:
     return guide(job.options, space, earlier, beside)
 
 
-def _seeds_in_words(model: ModelSpec, cluster: ClusterSpec, different: int, trials: int) -> Iterator[str]:
+def _baselines_in_words(model: ModelSpec, cluster: ClusterSpec, different: int, trials: int) -> Iterator[str]:
     """Sentences on which baselines come to the same here, and whether all are timed."""
-    yield f"{different} of {len(BASELINES)} hand-written strategies differ here and are timed, if there is room."
+    yield f"{different} of {len(BASELINES)} baselines differ here and are timed, if there is room."
     first: dict[str, str] = {}
     for name, baseline in BASELINES.items():
         same = first.setdefault(baseline(model, cluster).digest, name)
@@ -77,10 +77,10 @@ def _seeds_in_words(model: ModelSpec, cluster: ClusterSpec, different: int, tria
         yield f"  With --trials {trials}, {different - trials} of them are not timed: the best baseline may be missed."
 
 
-def untimed_in_words(seeds: list[tuple[str, Strategy]], records: list[RuntimeRecord]) -> Iterator[str]:
-    """A sentence on the seeds that no trial has timed, if there are any."""
+def untimed_in_words(baselines: list[tuple[str, Strategy]], records: list[RuntimeRecord]) -> Iterator[str]:
+    """A sentence on the baselines that no trial has timed, if there are any."""
     timed = {each.strategy.digest for each in records}
-    names = [name for name, strategy in seeds if strategy.digest not in timed]
+    names = [name for name, strategy in baselines if strategy.digest not in timed]
     if names:
         yield f"There was no room for {', '.join(names)}, so the best baseline may be missed."
 
@@ -90,12 +90,15 @@ def search(job: Job, go_on: bool) -> int:
     options, model, cluster = job.options, job.backend.model, job.backend.cluster
     declared = load_space(options.space or default_space(model.name))
     space = declared.without(*options.without_rules).bind(model, cluster)
-    seeds = list(different_strategies(BASELINES, model, cluster).items())
+    baselines = list(different_strategies(BASELINES, model, cluster).items())
     job.console.print(f"Space {space.name}: 10^{space.log10_size:.1f} strategies.")
-    searcher = make_searcher(options, space, seeds, _guide(job, space, go_on))
+    searcher = make_searcher(options, space, baselines, _guide(job, space, go_on))
     earlier, elsewhere = _restore(job, searcher, go_on)
-    trials = max(options.trials - elsewhere, len(seeds)) if elsewhere else options.trials
-    for line in (*_seeds_in_words(model, cluster, len(seeds), trials), *idle_in_words(options, len(job.backend))):
+    trials = max(options.trials - elsewhere, len(baselines)) if elsewhere else options.trials
+    for line in (
+        *_baselines_in_words(model, cluster, len(baselines), trials),
+        *idle_in_words(options, len(job.backend)),
+    ):
         job.console.print(line, soft_wrap=True)
     if elsewhere:
         job.console.print(f"{elsewhere} trials of this run were on other nodes; they count, but do not compare.")
@@ -114,7 +117,7 @@ def search(job: Job, go_on: bool) -> int:
         with progress, closing(scalars):
             again = command_to_go_on(sys.argv[1:], options.out)
             run_with_tune(campaign, job.backend, job.directory, model.name, again)
-        ended = [campaign.stopped_because or "", *untimed_in_words(seeds, campaign.records)]
+        ended = [campaign.stopped_because or "", *untimed_in_words(baselines, campaign.records)]
         return finish(job, campaign.records, " ".join(ended))
     except NodesLostError:
         if options.on_node_loss != "shrink":

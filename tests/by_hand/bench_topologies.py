@@ -1,4 +1,4 @@
-"""Hand-written strategies over emulated clusters: which one wins depends on the model and on the network.
+"""Baselines over emulated clusters: which one wins depends on the model and on the network.
 
     python -m tests.by_hand.bench_topologies --out topologies.json 4x1gbit 4x200mbit topologies/two_racks.yaml
 

@@ -357,8 +357,8 @@ def collective(backend: Backend, protocol: TimingProtocol = SHORT) -> TrialReque
 
 
 SEARCHERS: dict[str, Callable[[SearchSpace, Any], Searcher]] = {
-    "evolution": lambda space, seeds: EvolutionSearch(space, seeds, 1),
-    "guided": lambda space, seeds: GuidedSearch(space, seeds, 1, rough_simulator()),
+    "evolution": lambda space, baselines: EvolutionSearch(space, baselines, 1),
+    "guided": lambda space, baselines: GuidedSearch(space, baselines, 1, rough_simulator()),
 }
 
 
@@ -380,12 +380,12 @@ def searched(searcher: str, backend: Backend) -> list[RuntimeRecord]:
     """Ten trials of a search that starts from three baselines."""
     space = SPACE.bind(backend.model, backend.cluster)
     names = ("parameter_server", "all_reduce_25mb", "byteps")
-    seeds = [(name, BASELINES[name](backend.model, backend.cluster)) for name in names]
+    baselines = [(name, BASELINES[name](backend.model, backend.cluster)) for name in names]
 
     def evaluate(proposal: Proposal) -> RuntimeRecord:
         return backend.run(TrialRequest(proposal.strategy, SHORT, purpose=proposal.purpose, label=proposal.label))
 
-    return run_search(SEARCHERS[searcher](space, seeds), evaluate, trials=10)
+    return run_search(SEARCHERS[searcher](space, baselines), evaluate, trials=10)
 
 
 def sequence(record: RuntimeRecord) -> tuple[str, str, tuple[float, ...]]:

@@ -38,8 +38,8 @@ from tests.cases import bert_like_model, mlp_model, star_cluster
 from tests.cover import thorough
 from tests.search.laws import rough_simulator, timed, truth
 
-Seeds = list[tuple[str, Strategy]]
-Maker = Callable[[SearchSpace, Seeds, int], Searcher]
+Baselines = list[tuple[str, Strategy]]
+Maker = Callable[[SearchSpace, Baselines, int], Searcher]
 
 
 class OneFitBehind:
@@ -64,35 +64,37 @@ class OneFitBehind:
 FEW = GuidedOptions(breeding=BreedingOptions(founders=30, generations=1, children=20, parents=8))
 
 
-def tpe(space: SearchSpace, seeds: Seeds, seed: int, encoding: Encoding) -> Searcher:
+def tpe(space: SearchSpace, baselines: Baselines, seed: int, encoding: Encoding) -> Searcher:
     from autosync.search.rivals.tpe import TpeChooser  # its library is imported in the processes that need it
 
-    return OneByOneSearch(space, seeds, seed, TpeChooser(encoding))
+    return OneByOneSearch(space, baselines, seed, TpeChooser(encoding))
 
 
-def bayesian(space: SearchSpace, seeds: Seeds, seed: int, encoding: Encoding) -> Searcher:
+def bayesian(space: SearchSpace, baselines: Baselines, seed: int, encoding: Encoding) -> Searcher:
     from autosync.search.rivals.gaussian_process import GaussianProcessChooser
 
-    return OneByOneSearch(space, seeds, seed, GaussianProcessChooser(encoding))
+    return OneByOneSearch(space, baselines, seed, GaussianProcessChooser(encoding))
 
 
 SEARCHERS: dict[str, Maker] = {
     "random": RandomSearch,
     "evolution": EvolutionSearch,
-    "guided by the closed form": lambda space, seeds, seed: GuidedSearch(space, seeds, seed, AnalyticSimulator(), FEW),
-    "guided by a simulator without state": lambda space, seeds, seed: GuidedSearch(
-        space, seeds, seed, rough_simulator(), FEW
+    "guided by the closed form": lambda space, baselines, seed: GuidedSearch(
+        space, baselines, seed, AnalyticSimulator(), FEW
     ),
-    "guided by a simulator one fit behind": lambda space, seeds, seed: GuidedSearch(
-        space, seeds, seed, OneFitBehind(), FEW
+    "guided by a simulator without state": lambda space, baselines, seed: GuidedSearch(
+        space, baselines, seed, rough_simulator(), FEW
     ),
-    "the original": lambda space, seeds, seed: OriginalSearch(
-        space, seeds, seed, AnalyticSimulator(), OriginalOptions(explored=20, picked=4)
+    "guided by a simulator one fit behind": lambda space, baselines, seed: GuidedSearch(
+        space, baselines, seed, OneFitBehind(), FEW
     ),
-    "TPE": lambda space, seeds, seed: tpe(space, seeds, seed, PerVariable(space)),
-    "TPE on knobs": lambda space, seeds, seed: tpe(space, seeds, seed, Knobs(space)),
-    "Bayesian optimization": lambda space, seeds, seed: bayesian(space, seeds, seed, PerVariable(space, 30)),
-    "Bayesian optimization on knobs": lambda space, seeds, seed: bayesian(space, seeds, seed, Knobs(space, 30)),
+    "the original": lambda space, baselines, seed: OriginalSearch(
+        space, baselines, seed, AnalyticSimulator(), OriginalOptions(explored=20, picked=4)
+    ),
+    "TPE": lambda space, baselines, seed: tpe(space, baselines, seed, PerVariable(space)),
+    "TPE on knobs": lambda space, baselines, seed: tpe(space, baselines, seed, Knobs(space)),
+    "Bayesian optimization": lambda space, baselines, seed: bayesian(space, baselines, seed, PerVariable(space, 30)),
+    "Bayesian optimization on knobs": lambda space, baselines, seed: bayesian(space, baselines, seed, Knobs(space, 30)),
 }
 
 QUICK = ("random", "evolution", "guided by the closed form", "the original", "TPE")
@@ -100,8 +102,8 @@ QUICK = ("random", "evolution", "guided by the closed form", "the original", "TP
 Bayesian optimization chooses one by one as TPE does."""
 
 MODEL, CLUSTER = mlp_model(), star_cluster(2)
-SEEDS: Seeds = [(label, baseline(MODEL, CLUSTER)) for label, baseline in BASELINES.items()]
-DISTINCT_SEEDS = len({strategy.digest for _, strategy in SEEDS})
+GIVEN: Baselines = [(label, baseline(MODEL, CLUSTER)) for label, baseline in BASELINES.items()]
+DISTINCT = len({strategy.digest for _, strategy in GIVEN})
 
 
 def space_of(declared: Space = SPACE) -> SearchSpace:
@@ -153,7 +155,7 @@ def search(make: Callable[[], Searcher], trials: int, lanes: int = 1, chance: ra
 
 def print_searches(names: list[str]) -> None:
     """What the test of another process runs there."""
-    found = {name: search(lambda name=name: SEARCHERS[name](space_of(), SEEDS, 3), 26) for name in names}
+    found = {name: search(lambda name=name: SEARCHERS[name](space_of(), GIVEN, 3), 26) for name in names}
     print(json.dumps(found))  # noqa: T201
 
 
@@ -174,9 +176,9 @@ def of_another_process(request: pytest.FixtureRequest) -> dict[str, list[str]]:
     return json.loads(there.stdout)
 
 
-def first_seeds(searcher: Searcher) -> int:
-    """How many seeds come before anything else."""
-    return FEW.first_seeds if isinstance(searcher, Weighing) else DISTINCT_SEEDS
+def first_baselines(searcher: Searcher) -> int:
+    """How many baselines come before anything else."""
+    return FEW.first_baselines if isinstance(searcher, Weighing) else DISTINCT
 
 
 @pytest.fixture(params=[name if name in QUICK else thorough(name) for name in SEARCHERS])
@@ -190,14 +192,14 @@ def make(name: str) -> Maker:
 
 
 class TestSearcherContract:
-    def test_seeds_come_first_and_once(self, make: Maker):
-        searcher = make(space_of(), [*SEEDS, ("again", SEEDS[0][1])], 0)
-        proposals = searcher.ask(DISTINCT_SEEDS)
-        assert len(proposals) == first_seeds(searcher)
+    def test_baselines_come_first_and_once(self, make: Maker):
+        searcher = make(space_of(), [*GIVEN, ("again", GIVEN[0][1])], 0)
+        proposals = searcher.ask(DISTINCT)
+        assert len(proposals) == first_baselines(searcher)
         if isinstance(searcher, Weighing):
-            proposals += searcher.ask_seeds(100)
+            proposals += searcher.ask_baselines(100)
         first: dict[str, str] = {}
-        for label, strategy in SEEDS:
+        for label, strategy in GIVEN:
             first.setdefault(strategy.digest, label)
         found = [(each.strategy.digest, each.label) for each in proposals]
         if proposals[0].predicted_seconds is None:
@@ -205,12 +207,12 @@ class TestSearcherContract:
         else:
             assert sorted(found) == sorted(first.items())
             assert proposals == sorted(proposals, key=lambda each: each.predicted_seconds or 0.0)
-        records = run_search(searcher, record_of, DISTINCT_SEEDS + 5)
-        assert [each.purpose for each in records].count("baseline") == DISTINCT_SEEDS
+        records = run_search(searcher, record_of, DISTINCT + 5)
+        assert [each.purpose for each in records].count("baseline") == DISTINCT
 
-    def test_every_proposal_but_a_seed_lies_in_the_space(self, make: Maker):
+    def test_every_proposal_but_a_baseline_lies_in_the_space(self, make: Maker):
         space = space_of()
-        searcher = make(space, SEEDS, 1)
+        searcher = make(space, GIVEN, 1)
         records = run_search(searcher, record_of, 30)
         assert len(records) == 30
         own = [record.strategy for record in records if record.purpose == "search"]
@@ -218,19 +220,19 @@ class TestSearcherContract:
         assert [space.why_not(strategy) for strategy in own] == [None] * len(own)
 
     def test_the_same_seed_gives_the_same_proposals(self, make: Maker):
-        first, second = (search(lambda: make(space_of(), SEEDS, 5), 24) for _ in range(2))
+        first, second = (search(lambda: make(space_of(), GIVEN, 5), 24) for _ in range(2))
         assert first == second
 
     def test_another_seed_gives_other_proposals(self, make: Maker):
-        first, second = (search(lambda seed=seed: make(space_of(), SEEDS, seed), 24) for seed in (5, 6))
-        same = first_seeds(make(space_of(), SEEDS, 0))
+        first, second = (search(lambda seed=seed: make(space_of(), GIVEN, seed), 24) for seed in (5, 6))
+        same = first_baselines(make(space_of(), GIVEN, 0))
         assert first[:same] == second[:same]
         assert first != second
 
     def test_another_process_with_another_hash_seed_gives_the_same_proposals(
         self, make: Maker, name: str, of_another_process: dict[str, list[str]]
     ):
-        assert of_another_process[name] == search(lambda: make(space_of(), SEEDS, 3), 26)
+        assert of_another_process[name] == search(lambda: make(space_of(), GIVEN, 3), 26)
 
     @pytest.mark.quick("random", "evolution")
     @settings(
@@ -241,17 +243,17 @@ class TestSearcherContract:
         self, make: Maker, lanes: int, chance: random.Random
     ):
         """Nor does saving it in the middle of a round, and going on with another one."""
-        one_by_one = search(lambda: make(space_of(), SEEDS, 7), 26)
-        assert search(lambda: make(space_of(), SEEDS, 7), 26, lanes, chance) == one_by_one
+        one_by_one = search(lambda: make(space_of(), GIVEN, 7), 26)
+        assert search(lambda: make(space_of(), GIVEN, 7), 26, lanes, chance) == one_by_one
 
     def test_asked_again_before_answers_are_in_it_does_not_repeat_itself(self, make: Maker):
-        searcher = make(space_of(), SEEDS, 0)
+        searcher = make(space_of(), GIVEN, 0)
         proposals = [proposal for count in (1, 4, 2, 7, 1, 9) for proposal in searcher.ask(count)]
-        assert first_seeds(searcher) <= len(set(digests(proposals))) == len(proposals) <= 24
+        assert first_baselines(searcher) <= len(set(digests(proposals))) == len(proposals) <= 24
         assert digests(searcher.pending()) == digests(proposals)
 
     def test_it_gives_at_least_one_proposal_once_all_others_are_answered(self, make: Maker):
-        searcher = make(space_of(), SEEDS, 0)
+        searcher = make(space_of(), GIVEN, 0)
         for _ in range(6):
             proposals = searcher.ask(3)
             assert proposals
@@ -260,21 +262,21 @@ class TestSearcherContract:
 
     @pytest.mark.parametrize("outcome", ["failed", thorough("timed_out"), "stopped"])
     def test_it_goes_on_when_every_trial_goes_wrong(self, make: Maker, outcome: str):
-        searcher = make(space_of(), SEEDS, 0)
+        searcher = make(space_of(), GIVEN, 0)
         records = run_search(searcher, lambda proposal: went_wrong(record_of(proposal), outcome), 20)
         assert len(records) == 20
         new = [record.strategy.digest for record in records if record.purpose != "remeasure"]
         assert len(set(new)) == len(new) >= 18
 
     def test_a_diverged_trial_leaves_a_state_that_json_can_say(self, make: Maker):
-        searcher = make(space_of(), SEEDS, 0)
+        searcher = make(space_of(), GIVEN, 0)
         (proposal,) = searcher.ask(1)
         searcher.tell(replace(went_wrong(record_of(proposal), "failed"), final_loss=float("nan")))
         json.dumps(searcher.state(), allow_nan=False)
         assert searcher.pending() == []
 
     def test_a_record_told_twice_counts_once(self, make: Maker):
-        once, twice = make(space_of(), SEEDS, 0), make(space_of(), SEEDS, 0)
+        once, twice = make(space_of(), GIVEN, 0), make(space_of(), GIVEN, 0)
         for number in range(18):
             (proposal,), (same,) = once.ask(1), twice.ask(1)
             assert same == proposal
@@ -285,8 +287,8 @@ class TestSearcherContract:
         assert once.state() == twice.state()
 
     def test_a_strategy_told_unasked_is_learned_from_and_never_proposed(self, make: Maker):
-        usual = run_search(make(space_of(), SEEDS, 2), record_of, 16)
-        warm = make(space_of(), SEEDS, 2)
+        usual = run_search(make(space_of(), GIVEN, 2), record_of, 16)
+        warm = make(space_of(), GIVEN, 2)
         for record in reversed(usual):
             warm.tell(record)
         later = run_search(warm, record_of, 10)
@@ -295,7 +297,7 @@ class TestSearcherContract:
         assert not new & {record.strategy.digest for record in usual}
 
     def test_a_strategy_measured_again_is_not_a_new_one(self, make: Maker):
-        searcher = make(space_of(), SEEDS, 2)
+        searcher = make(space_of(), GIVEN, 2)
         records = run_search(searcher, record_of, 12)
         for turn in range(3):
             searcher.tell(replace(records[0], purpose="remeasure", started_at=1000.0 + turn))
@@ -305,20 +307,20 @@ class TestSearcherContract:
         assert not new & {record.strategy.digest for record in records}
 
     def test_records_of_another_model_are_passed_over(self, make: Maker):
-        searcher = make(space_of(), SEEDS, 0)
+        searcher = make(space_of(), GIVEN, 0)
         before = searcher.state()
         other = SPACE.bind(bert_like_model(1), CLUSTER)
         strategy = BASELINES["parameter_server"](other.model, CLUSTER)
         searcher.tell(timed(other, Proposal(strategy, "other"), truth()))
         assert searcher.state() == before
 
-    @pytest.mark.parametrize("asked", [3, DISTINCT_SEEDS + 9, *map(thorough, (0, DISTINCT_SEEDS, DISTINCT_SEEDS + 3))])
+    @pytest.mark.parametrize("asked", [3, DISTINCT + 9, *map(thorough, (0, DISTINCT, DISTINCT + 3))])
     def test_saved_and_restored_it_continues_as_if_never_stopped(self, make: Maker, asked: int):
-        searcher = make(space_of(), SEEDS, 4)
+        searcher = make(space_of(), GIVEN, 4)
         run_search(searcher, record_of, asked)
         searcher.ask(2)  # pending when it is stopped
         saved = json.loads(json.dumps(searcher.state(), allow_nan=False))
-        restored = make(space_of(), SEEDS, 4)
+        restored = make(space_of(), GIVEN, 4)
         restored.restore(saved)
         assert restored.pending() == searcher.pending()
         assert restored.state() == searcher.state()
@@ -327,13 +329,13 @@ class TestSearcherContract:
         ]
 
     def test_a_state_is_restored_only_with_the_same_arguments(self, make: Maker):
-        state = make(space_of(), SEEDS, 4).state()
+        state = make(space_of(), GIVEN, 4).state()
         with pytest.raises(SpecError, match=r"its seed is 4, this one's is 5\. Give the same arguments"):
-            make(space_of(), SEEDS, 5).restore(state)
+            make(space_of(), GIVEN, 5).restore(state)
         with pytest.raises(SpecError, match=r"its space is 'default of model"):
-            make(space_of(TINY), SEEDS, 4).restore(state)
+            make(space_of(TINY), GIVEN, 4).restore(state)
         with pytest.raises(SpecError, match=r"its searcher is 'other'"):
-            make(space_of(), SEEDS, 4).restore(state | {"searcher": "other"})
+            make(space_of(), GIVEN, 4).restore(state | {"searcher": "other"})
 
     def test_it_ends_when_a_tiny_space_is_used_up(self, make: Maker):
         space = space_of(TINY)
@@ -352,5 +354,5 @@ class TestSearcherContract:
         assert space.size is not None
         assert 0 < len(make(space, [], 0).ask(10_000)) <= space.size
 
-    def test_it_searches_a_space_without_seeds(self, make: Maker):
+    def test_it_searches_a_space_without_baselines(self, make: Maker):
         assert len(run_search(make(space_of(), [], 0), record_of, 8)) == 8

@@ -141,7 +141,7 @@ def test_wilsons_interval_is_the_published_one() -> None:
 
 
 def predicted(pairs: Sequence[tuple[float, float]]) -> list[RuntimeRecord]:
-    return [replace(timed(measured, 0.0), predicted_seconds=foretold) for foretold, measured in pairs]
+    return [replace(timed(measured, 0.0), predicted_seconds=predicted) for predicted, measured in pairs]
 
 
 def test_predictions_are_judged_by_error_and_by_order() -> None:

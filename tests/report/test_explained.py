@@ -109,13 +109,13 @@ def test_the_predicted_step_is_the_closed_forms() -> None:
 
 def test_what_is_a_baseline_is_said_to_be_it() -> None:
     lines = list(explained(subject(None, cases.star_cluster(4))))
-    assert section(lines, "The nearest hand-written strategy") == ["It is parallax: no decision differs."]
+    assert section(lines, "The nearest baseline") == ["It is parallax: no decision differs."]
 
 
 def test_the_nearest_baseline_is_compared_in_decisions_and_in_time() -> None:
     lines = section(
         list(explained(subject(AllReduce(0, "tree"), cases.star_cluster(4), cases.mlp_model()))),
-        "The nearest hand-written strategy",
+        "The nearest baseline",
     )
     assert lines[0].startswith("all_reduce_25mb, which decides 6 of 6 variables otherwise; predicted to be ")
     assert lines[1:] == [

@@ -60,24 +60,24 @@ def test_the_kernel_is_positive_definite():
 def test_the_correction_agrees_with_measurements_where_they_were_made():
     strategies = sampled(30)
     residuals = residuals_of(strategies)
-    error_before = np.abs(pool_of(strategies).forecast - truth_of(strategies)).mean()
+    error_before = np.abs(pool_of(strategies).predicted - truth_of(strategies)).mean()
     error_after = np.abs(residuals.expected(pool_of(strategies)) - truth_of(strategies)).mean()
     assert error_after < 0.3 * error_before
 
 
 def test_the_correction_carries_over_to_strategies_never_measured():
     residuals, others = residuals_of(sampled(60)), sampled(60, seed=5)
-    error_before = np.abs(pool_of(others).forecast - truth_of(others)).mean()
+    error_before = np.abs(pool_of(others).predicted - truth_of(others)).mean()
     error_after = np.abs(residuals.expected(pool_of(others)) - truth_of(others)).mean()
     assert error_after < 0.5 * error_before
 
 
-def test_without_measurements_the_forecast_stands():
+def test_without_measurements_the_prediction_stands():
     strategies = sampled(5)
     residuals = residuals_of([])
-    assert residuals.expected(pool_of(strategies)) == pytest.approx(pool_of(strategies).forecast)
+    assert residuals.expected(pool_of(strategies)) == pytest.approx(pool_of(strategies).predicted)
     (pick,) = best_batch(residuals, pool_of(strategies), None, 1)
-    assert pick.place == int(pool_of(strategies).forecast.argmin())
+    assert pick.place == int(pool_of(strategies).predicted.argmin())
 
 
 @pytest.mark.parametrize("measured", [1, 2, 3])
@@ -105,8 +105,8 @@ def test_a_batch_that_is_not_diverse_takes_the_largest_expected_improvements_and
 def test_a_median_of_several_timings_is_believed_more_than_one():
     strategies = sampled(30)
     pool = pool_of(strategies)
-    log_seconds = pool.forecast + 0.2 * np.random.default_rng(2).standard_normal(30)
-    far_off = int(np.abs(log_seconds - pool.forecast).argmax())
+    log_seconds = pool.predicted + 0.2 * np.random.default_rng(2).standard_normal(30)
+    far_off = int(np.abs(log_seconds - pool.predicted).argmax())
     timings = [1] * 30
     once = Residuals(CODER, pool, log_seconds, timings)
     timings[far_off] = 30
@@ -115,21 +115,21 @@ def test_a_median_of_several_timings_is_believed_more_than_one():
     assert misses[1] < 0.5 * misses[0]
 
 
-def test_where_a_forecast_misses_by_noise_alone_it_stands():
+def test_where_a_prediction_misses_by_noise_alone_it_stands():
     strategies, others = sampled(60), pool_of(sampled(60, 5))
     pool, noise = pool_of(strategies), 0.1 * np.random.default_rng(3).standard_normal(60)
-    residuals = Residuals(CODER, pool, pool.forecast + 0.5 + noise)
+    residuals = Residuals(CODER, pool, pool.predicted + 0.5 + noise)
     assert residuals.noise >= 2.0
-    assert np.abs(residuals.expected(others) - others.forecast - 0.5).max() < 0.05
+    assert np.abs(residuals.expected(others) - others.predicted - 0.5).max() < 0.05
 
 
 def test_residuals_correct_a_simulator_that_says_how_sure_it_is_less_than_one_that_does_not():
     strategies, others = sampled(30), pool_of(sampled(40, 5))
     pool, truth = pool_of(strategies), truth_of(strategies)
     plain = Residuals(CODER, pool, truth)
-    learned = Residuals(CODER, Pool(pool.decisions, pool.forecast, np.full(30, 0.1)), truth)
-    unsure = Pool(others.decisions, others.forecast, np.full(40, 0.1))
-    moved = [float(np.std(each.expected(all_) - all_.forecast)) for each, all_ in ((plain, others), (learned, unsure))]
+    learned = Residuals(CODER, Pool(pool.decisions, pool.predicted, np.full(30, 0.1)), truth)
+    unsure = Pool(others.decisions, others.predicted, np.full(40, 0.1))
+    moved = [float(np.std(each.expected(all_) - all_.predicted)) for each, all_ in ((plain, others), (learned, unsure))]
     assert moved[1] < 0.5 * moved[0]
     assert learned.noise >= 2.0
 
@@ -137,10 +137,10 @@ def test_residuals_correct_a_simulator_that_says_how_sure_it_is_less_than_one_th
 def test_a_simulator_that_says_where_it_is_unsure_is_explored_there():
     strategies, others = sampled(12), pool_of(sampled(2, 3))
     known = pool_of(strategies)
-    sure = Pool(known.decisions, known.forecast, np.full(12, 0.1))
-    residuals = Residuals(CODER, sure, known.forecast + 0.001 * np.arange(12) % 0.003)
-    unsure = residuals.uncertainty(Pool(others.decisions, others.forecast, np.array([0.1, 0.3]))).variances
-    alike = residuals.uncertainty(Pool(others.decisions, others.forecast, np.array([0.1, 0.1]))).variances
+    sure = Pool(known.decisions, known.predicted, np.full(12, 0.1))
+    residuals = Residuals(CODER, sure, known.predicted + 0.001 * np.arange(12) % 0.003)
+    unsure = residuals.uncertainty(Pool(others.decisions, others.predicted, np.array([0.1, 0.3]))).variances
+    alike = residuals.uncertainty(Pool(others.decisions, others.predicted, np.array([0.1, 0.1]))).variances
     assert unsure[0] == pytest.approx(alike[0])
     assert unsure[1] == pytest.approx(9 * alike[1])
 

@@ -17,39 +17,39 @@ from tests.search.laws import rough_simulator, timed, truth
 
 MODEL, CLUSTER = mlp_model(), star_cluster(3)
 SPACE_HERE = SPACE.bind(MODEL, CLUSTER)
-SEEDS = [
+GIVEN = [
     (name, BASELINES[name](MODEL, CLUSTER)) for name in ("parameter_server", "all_reduce_25mb", "byteps", "parallax")
 ]
 FEW = GuidedOptions(breeding=BreedingOptions(founders=30, generations=1, children=20, parents=8))
 
 
 def searcher(options: GuidedOptions = FEW, simulator: object = None) -> GuidedSearch:
-    return GuidedSearch(SPACE_HERE, SEEDS, 3, simulator or rough_simulator(), options)  # type: ignore[arg-type]
+    return GuidedSearch(SPACE_HERE, GIVEN, 3, simulator or rough_simulator(), options)  # type: ignore[arg-type]
 
 
 def answer(proposal: Proposal) -> RuntimeRecord:
     return timed(SPACE_HERE, proposal, truth(), noise=0.02)
 
 
-def distinct_seeds() -> int:
-    return len({strategy.digest for _, strategy in SEEDS})
+def distinct_baselines() -> int:
+    return len({strategy.digest for _, strategy in GIVEN})
 
 
-def test_the_first_seeds_are_those_of_the_least_forecast_and_the_same_when_restored() -> None:
+def test_the_first_baselines_are_those_of_the_shortest_prediction_and_the_same_when_restored() -> None:
     guided, again = searcher(), searcher(simulator=AnalyticSimulator())
     first = guided.ask(1)
     again.restore(guided.state())
     proposals = first + guided.ask(100)
-    assert [each.purpose for each in proposals] == ["baseline"] * FEW.first_seeds
-    left = guided.ask_seeds(100)
-    assert len(left) == distinct_seeds() - FEW.first_seeds
+    assert [each.purpose for each in proposals] == ["baseline"] * FEW.first_baselines
+    left = guided.ask_baselines(100)
+    assert len(left) == distinct_baselines() - FEW.first_baselines
     seconds = [each.predicted_seconds for each in proposals + left]
     assert seconds == sorted(seconds)  # type: ignore[type-var]
-    assert [each.label for each in proposals + left] != [label for label, _ in SEEDS]
-    assert first + again.ask(100) + again.ask_seeds(100) == proposals + left
+    assert [each.label for each in proposals + left] != [label for label, _ in GIVEN]
+    assert first + again.ask(100) + again.ask_baselines(100) == proposals + left
 
 
-def test_the_first_round_waits_for_the_first_seeds_and_each_for_all_of_the_one_before() -> None:
+def test_the_first_round_waits_for_the_first_baselines_and_each_for_all_of_the_one_before() -> None:
     guided = searcher()
     waiting = guided.ask(100)
     for _ in range(4):
@@ -75,20 +75,20 @@ class Favouring:
         return np.array([-9.0 if each == self._favourite else 0.0 for each in strategies])
 
 
-def test_a_seed_that_a_round_picks_is_proposed_under_its_own_name() -> None:
-    label, favourite = SEEDS[2]
-    guided = searcher(replace(FEW, first_seeds=0), Favouring(favourite))
+def test_a_baseline_that_a_round_picks_is_proposed_under_its_own_name() -> None:
+    label, favourite = GIVEN[2]
+    guided = searcher(replace(FEW, first_baselines=0), Favouring(favourite))
     first = guided.ask(1)[0]
     assert (first.strategy, first.label, first.purpose) == (favourite, label, "baseline")
-    assert guided.seeds_left() == distinct_seeds() - 1
+    assert guided.baselines_left() == distinct_baselines() - 1
 
 
-def test_seeds_that_promise_little_are_timed_all_the_same_when_trials_run_out() -> None:
+def test_baselines_that_promise_little_are_timed_all_the_same_when_trials_run_out() -> None:
     records = run_search(searcher(), answer, 30)
     purposes = [each.purpose for each in records]
-    assert purposes[: FEW.first_seeds] == ["baseline"] * FEW.first_seeds
-    assert purposes.count("baseline") == distinct_seeds()
-    few = run_search(searcher(), answer, distinct_seeds())
+    assert purposes[: FEW.first_baselines] == ["baseline"] * FEW.first_baselines
+    assert purposes.count("baseline") == distinct_baselines()
+    few = run_search(searcher(), answer, distinct_baselines())
     assert {each.purpose for each in few} == {"baseline"}
 
 
@@ -96,28 +96,28 @@ class Against(Favouring):
     """A simulator to which baselines are slow, and all others take a second."""
 
     def __init__(self) -> None:
-        self._slow = {strategy.digest for _, strategy in SEEDS}
+        self._slow = {strategy.digest for _, strategy in GIVEN}
 
     def predict(self, _model, _cluster, strategies):
         return np.array([3.0 if each.digest in self._slow else 0.0 for each in strategies])
 
 
-def test_of_the_last_trials_every_other_is_a_seed_so_that_the_search_goes_on_from_one_that_was_misjudged() -> None:
-    records = run_search(searcher(replace(FEW, first_seeds=1), Against()), answer, 12)
-    assert distinct_seeds() == 3
+def test_of_the_last_trials_every_other_is_a_baseline_so_that_the_search_goes_on_from_one_that_was_misjudged() -> None:
+    records = run_search(searcher(replace(FEW, first_baselines=1), Against()), answer, 12)
+    assert distinct_baselines() == 3
     assert [number for number, each in enumerate(records) if each.purpose == "baseline"] == [0, 8, 10]
 
 
-def test_a_seed_that_is_asked_for_is_not_proposed_again_by_the_round_that_had_picked_it() -> None:
-    guided = searcher(replace(FEW, first_seeds=0, round_size=distinct_seeds() + 4))
-    proposals = guided.ask(1) + guided.ask_seeds(100) + guided.ask(100)
+def test_a_baseline_that_is_asked_for_is_not_proposed_again_by_the_round_that_had_picked_it() -> None:
+    guided = searcher(replace(FEW, first_baselines=0, round_size=distinct_baselines() + 4))
+    proposals = guided.ask(1) + guided.ask_baselines(100) + guided.ask(100)
     digests = [each.strategy.digest for each in proposals]
     assert len(digests) == len(set(digests))
 
 
 def test_a_leader_that_was_timed_once_is_timed_again_every_other_round_and_never_a_third_time() -> None:
-    records = run_search(searcher(replace(FEW, retime_every=2)), answer, FEW.first_seeds + 40)
-    rounds = [records[FEW.first_seeds + 4 * number :][:4] for number in range(6)]
+    records = run_search(searcher(replace(FEW, retime_every=2)), answer, FEW.first_baselines + 40)
+    rounds = [records[FEW.first_baselines + 4 * number :][:4] for number in range(6)]
     again = [[each.strategy.digest for each in one if each.purpose == "remeasure"] for one in rounds]
     assert [len(each) for each in again[::2]] == [0, 0, 0]
     assert len(again[1]) == 1
@@ -138,7 +138,7 @@ def test_nobody_is_timed_again_where_that_is_switched_off() -> None:
 def test_picks_are_explored_as_often_as_is_asked_for_but_those_timed_again(share: float, explored: set[bool]) -> None:
     guided = searcher(replace(FEW, explore_share=share))
     proposals = guided.ask(100)
-    assert all(each.purpose == "baseline" for each in proposals), "the first seeds are no picks"
+    assert all(each.purpose == "baseline" for each in proposals), "the first baselines are no picks"
     picked: list[Proposal] = []
     for _ in range(FEW.retime_every):
         for each in proposals:
@@ -155,7 +155,7 @@ def test_what_a_round_proposes_does_not_depend_on_a_simulators_earlier_fits() ->
         return [each.strategy.digest for each in run_search(searcher(simulator=simulator), answer, 16)]
 
     used = AnalyticSimulator()
-    used.fit([replace(answer(Proposal(SEEDS[0][1], "any")), step_seconds=(9.0,))])
+    used.fit([replace(answer(Proposal(GIVEN[0][1], "any")), step_seconds=(9.0,))])
     fresh = digests(AnalyticSimulator())
     assert digests(used) == fresh
 
@@ -165,7 +165,7 @@ def test_batches_differ_where_they_need_not_be_diverse() -> None:
         [each.strategy.digest for each in run_search(searcher(replace(FEW, diverse=wanted)), answer, 20)]
         for wanted in (True, False)
     )
-    assert diverse[: FEW.first_seeds + 1] == greedy[: FEW.first_seeds + 1], "the first pick is the same"
+    assert diverse[: FEW.first_baselines + 1] == greedy[: FEW.first_baselines + 1], "the first pick is the same"
     assert diverse != greedy
 
 
@@ -175,7 +175,7 @@ class Spread:
     def __init__(self, spread: float) -> None:
         self._law = rough_simulator()
         self._spread = spread
-        self._surer = {strategy.digest for _, strategy in SEEDS}
+        self._surer = {strategy.digest for _, strategy in GIVEN}
 
     def fit(self, records) -> None:
         self._law.fit(records)
@@ -193,7 +193,7 @@ def test_a_search_expects_more_where_its_simulator_is_less_sure() -> None:
     for spread in (0.05, 0.5):
         guided = searcher(simulator=Spread(spread))
         assert guided.expected_gain() is None
-        run_search(guided, answer, distinct_seeds() + 4)
+        run_search(guided, answer, distinct_baselines() + 4)
         gain = guided.expected_gain()
         assert gain is not None
         gains.append(gain)

@@ -23,20 +23,20 @@ def on_server(device: str) -> Strategy:
 
 def test_a_strategy_that_differs_only_by_devices_that_are_alike_is_not_new():
     ledger = Ledger(SPACE_HERE, [])
-    ledger.claim(Proposal(on_server("node1/cpu:0"), "seed"))
+    ledger.claim(Proposal(on_server("node1/cpu:0"), "baseline"))
     assert not ledger.is_new(on_server("node2/cpu:0"))
 
 
 def test_a_strategy_in_another_order_is_not_new():
     ledger = Ledger(SPACE_HERE, [])
     strategy = BASELINES["all_reduce_25mb"](MODEL, CLUSTER)
-    ledger.claim(Proposal(strategy, "seed"))
+    ledger.claim(Proposal(strategy, "baseline"))
     assert not ledger.is_new(Strategy(strategy.replicas[::-1], strategy.variables[::-1]))
 
 
 def test_a_strategy_measured_several_times_counts_with_the_median_of_its_medians():
     ledger = Ledger(SPACE_HERE, [])
-    record = timed(SPACE_HERE, Proposal(on_server("node0/cpu:0"), "seed"), truth())
+    record = timed(SPACE_HERE, Proposal(on_server("node0/cpu:0"), "baseline"), truth())
     for turn, seconds in enumerate((0.3, 0.1, 0.2)):
         ledger.tell(replace(record, started_at=float(turn), step_seconds=(seconds,)))
     (observation,) = ledger.observations()
@@ -46,7 +46,7 @@ def test_a_strategy_measured_several_times_counts_with_the_median_of_its_medians
 
 def test_failed_strategies_are_seen_but_not_observed():
     ledger = Ledger(SPACE_HERE, [])
-    record = timed(SPACE_HERE, Proposal(on_server("node0/cpu:0"), "seed"), truth())
+    record = timed(SPACE_HERE, Proposal(on_server("node0/cpu:0"), "baseline"), truth())
     ledger.tell(replace(record, outcome="failed", reason="out of memory", step_seconds=()))
     assert ledger.observations() == []
     assert not ledger.is_new(record.strategy)

@@ -10,11 +10,11 @@ from tests.search.laws import timed, truth
 
 MODEL, CLUSTER = mlp_model(), star_cluster(2)
 SPACE_HERE = SPACE.bind(MODEL, CLUSTER)
-SEEDS = [(label, baseline(MODEL, CLUSTER)) for label, baseline in BASELINES.items()]
+GIVEN = [(label, baseline(MODEL, CLUSTER)) for label, baseline in BASELINES.items()]
 
 
 def test_a_record_is_stored_before_the_searcher_learns_of_it():
-    searcher = RandomSearch(SPACE_HERE, SEEDS, 0)
+    searcher = RandomSearch(SPACE_HERE, GIVEN, 0)
     stored = []
 
     def store(record):
@@ -28,7 +28,7 @@ def test_a_record_is_stored_before_the_searcher_learns_of_it():
 
 
 def test_what_was_pending_when_a_search_stopped_comes_first():
-    searcher = RandomSearch(SPACE_HERE, SEEDS, 0)
+    searcher = RandomSearch(SPACE_HERE, GIVEN, 0)
     pending = searcher.ask(3)
     records = run_search(searcher, lambda proposal: timed(SPACE_HERE, proposal, truth()), 5)
     assert [record.strategy for record in records[:3]] == [proposal.strategy for proposal in pending]

@@ -129,14 +129,14 @@ def test_a_trial_much_slower_than_the_best_is_stopped_with_the_steps_it_has() ->
 def test_a_baseline_is_stopped_beside_baselines_and_says_so() -> None:
     protocol = TimingProtocol(warmup_steps=2, timed_steps=6, stop_factor=2.0, check_after=3)
     record = play(good(), request(protocol=protocol, best_median_seconds=1e-4, purpose="baseline"))
-    assert record.reason.endswith(" ms is surely over 2 x the best hand-written one so far, 0.1 ms.")
+    assert record.reason.endswith(" ms is surely over 2 x the best baseline so far, 0.1 ms.")
 
 
 def test_a_trial_that_is_stopped_says_which_trials_it_was_compared_with_the_best_of() -> None:
     protocol = TimingProtocol(warmup_steps=2, timed_steps=6, stop_factor=2.0, check_after=3)
     when = "since the search went on"
     record = play(good(), request(protocol=protocol, best_median_seconds=1e-4, best_when=when, purpose="baseline"))
-    assert record.reason.endswith(" surely over 2 x the best hand-written one since the search went on, 0.1 ms.")
+    assert record.reason.endswith(" surely over 2 x the best baseline since the search went on, 0.1 ms.")
 
 
 def test_without_a_best_no_trial_is_stopped() -> None:

@@ -44,7 +44,7 @@ __all__ = [
 
 MODEL, CLUSTER = mlp_model(), star_cluster(2)
 PROTOCOL = TimingProtocol(warmup_steps=1, timed_steps=3, stop_factor=1.5)
-SEEDS = ("parameter_server", "all_reduce_25mb", "all_reduce_per_variable")
+GIVEN = ("parameter_server", "all_reduce_25mb", "all_reduce_per_variable")
 
 
 @final
@@ -144,8 +144,8 @@ def printed(job: Job) -> str:
 
 def searcher(name: str, seed: int = 1) -> Searcher:
     space = load_space("default").bind(MODEL, CLUSTER)
-    seeds = [(label, BASELINES[label](MODEL, CLUSTER)) for label in SEEDS]
-    return make_searcher(options(searcher=name, simulator="analytic", seed=seed), space, seeds)
+    baselines = [(label, BASELINES[label](MODEL, CLUSTER)) for label in GIVEN]
+    return make_searcher(options(searcher=name, simulator="analytic", seed=seed), space, baselines)
 
 
 def campaign(

@@ -10,10 +10,10 @@ from autosync.spec import RuntimeRecord, Strategy, TimingProtocol
 from search_spaces import load_space
 from tests.tune.pretend import CLUSTER, MODEL
 
-__all__ = ["found", "record", "seed"]
+__all__ = ["baseline", "found", "record"]
 
 
-def seed(name: str) -> Strategy:
+def baseline(name: str) -> Strategy:
     return BASELINES[name](MODEL, CLUSTER)
 
 
@@ -41,7 +41,7 @@ def record(
     return RuntimeRecord(
         model=MODEL,
         cluster=CLUSTER,
-        strategy=seed(strategy) if isinstance(strategy, str) else strategy,
+        strategy=baseline(strategy) if isinstance(strategy, str) else strategy,
         protocol=TimingProtocol(warmup_steps=5, timed_steps=9),
         outcome=outcome,
         purpose="baseline" if is_baseline else "search",

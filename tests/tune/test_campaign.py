@@ -15,11 +15,11 @@ from autosync.spec import RuntimeRecord
 from autosync.tune.campaign import MOST_LOSSES, MOST_LOST, Campaign, Limits
 from autosync.tune.stopping import Patience, trials_since_better
 from search_spaces import load_space
-from tests.tune.pretend import CLUSTER, MODEL, PROTOCOL, SEEDS, Kept, PretendBackend, campaign
+from tests.tune.pretend import CLUSTER, GIVEN, MODEL, PROTOCOL, Kept, PretendBackend, campaign
 from trials.trial import TrialRequest
 
 SEARCHERS = ("guided", "evolution", "random")
-AGAIN = len(SEEDS) + 3 * 4 + 1
+AGAIN = len(GIVEN) + 3 * 4 + 1
 """Trials of a guided search until the leader is timed again."""
 
 
@@ -64,7 +64,7 @@ def test_each_record_is_stored_told_and_shown_before_the_next_request_leaves(nam
 def test_baselines_are_timed_first_under_their_names_and_the_others_are_search() -> None:
     search = campaign("guided", Limits(trials=6))
     search.run(PretendBackend().run)
-    assert sorted(each.label for each in search.records[:3]) == sorted(SEEDS)
+    assert sorted(each.label for each in search.records[:3]) == sorted(GIVEN)
     assert [each.purpose for each in search.records] == ["baseline"] * 3 + ["search"] * 3
     assert {(each.run, each.seed) for each in search.records} == {("pretended", 1)}
     assert all(each.predicted_seconds is not None for each in search.records)
@@ -225,7 +225,7 @@ def test_a_search_killed_between_storing_a_record_and_saving_its_state_goes_on_a
 
 def test_a_request_that_depends_on_trials_under_way_waits_for_them_and_the_search_is_not_over() -> None:
     search, backend = campaign("guided", Limits(trials=9)), PretendBackend()
-    under_way = [sent(search) for _ in SEEDS]
+    under_way = [sent(search) for _ in GIVEN]
     assert search.next_request() is None
     assert not search.is_over
     search.finish(backend.run(under_way.pop()))

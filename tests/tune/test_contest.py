@@ -17,13 +17,13 @@ from autosync.search import Verdict
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord
 from autosync.tune.finals import TIMES_MORE, hold_finals
 from tests.tune.pretend import CLUSTER, MODEL, PretendBackend, pretended_job, printed
-from tests.tune.records import found, record, seed
+from tests.tune.records import baseline, found, record
 from trials.trial import TrialRequest
 
 ROUNDS = 4
 BASELINE, FIRST, SECOND = record("all_reduce_25mb", [0.2]), *(record(each, [0.19]) for each in found(2))
 CHOSEN = (FIRST, SECOND, BASELINE)
-BASELINES = {seed("all_reduce_25mb").digest}
+BASELINES = {baseline("all_reduce_25mb").digest}
 
 
 @final

@@ -115,7 +115,7 @@ def test_a_node_cut_off_costs_one_trial_and_the_search_waits_for_it(start: Start
 
 @pytest.mark.thorough
 def test_when_told_to_shrink_the_search_begins_anew_on_the_nodes_left(start: Start, name: str, tmp_path: Path) -> None:
-    enough = 9  # for two trials before, and every hand-written strategy anew
+    enough = 9  # for two trials before, and every baseline anew
     job = start("--on-node-loss", "shrink", "--trials", str(enough))
     job.wait_for(f"   2/{enough}")
     kill_node(cluster(name), "node2")

@@ -13,10 +13,12 @@ from autosync.search import Verdict, judge
 from autosync.spec import AllReduce, Cast, RuntimeRecord, Strategy, VariableStrategy
 from autosync.tune.outcome import Outcome, outcome_json, outcome_table, verdict_in_words
 from tests.tune.pretend import MODEL
-from tests.tune.records import found, record, seed
+from tests.tune.records import baseline, found, record
 
 FOUND, OTHER = found(2)
-BASELINES = {seed(name).digest for name in ("parameter_server", "all_reduce_25mb", "byteps", "all_reduce_per_variable")}
+BASELINES = {
+    baseline(name).digest for name in ("parameter_server", "all_reduce_25mb", "byteps", "all_reduce_per_variable")
+}
 
 
 def turns(*steps: dict[str, list[float]]) -> list[list[RuntimeRecord]]:
@@ -65,10 +67,17 @@ def test_the_table_holds_finalists_first_then_every_baseline_fastest_first() -> 
     assert text(FASTER) == [
         ["strategy", "median", "95 % interval", "speed-up", "steps"],
         ["> guided", FOUND.digest[:8], "100.0 ms", "100.0 - 100.0", "2.00 x", "12 in 4 turns"],
-        ["all_reduce_25mb", seed("all_reduce_25mb").digest[:8], "200.0 ms", "200.0 - 200.0", "1.00 x", "12 in 4 turns"],
-        ["parameter_server", seed("parameter_server").digest[:8], "500.0 ms", "400.0 - 600.0", "~ 0.40 x", "3"],
-        ["byteps", seed("byteps").digest[:8], "900.0 ms", "900.0 - 900.0", "~ 0.22 x", "stopped at 1"],
-        ["all_reduce_per_variable", seed("all_reduce_per_variable").digest[:8], "-", "failed"],
+        [
+            "all_reduce_25mb",
+            baseline("all_reduce_25mb").digest[:8],
+            "200.0 ms",
+            "200.0 - 200.0",
+            "1.00 x",
+            "12 in 4 turns",
+        ],
+        ["parameter_server", baseline("parameter_server").digest[:8], "500.0 ms", "400.0 - 600.0", "~ 0.40 x", "3"],
+        ["byteps", baseline("byteps").digest[:8], "900.0 ms", "900.0 - 900.0", "~ 0.22 x", "stopped at 1"],
+        ["all_reduce_per_variable", baseline("all_reduce_per_variable").digest[:8], "-", "failed"],
     ]
 
 
@@ -145,7 +154,7 @@ def test_the_result_is_json_without_infinities_and_says_what_the_table_says() ->
     ]
     assert document["strategies"][-1] == {
         "label": "all_reduce_per_variable",
-        "strategy_digest": seed("all_reduce_per_variable").digest,
+        "strategy_digest": baseline("all_reduce_per_variable").digest,
         "purpose": "baseline",
         "changes_statistics": False,
         "outcome": "failed",

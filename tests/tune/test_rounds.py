@@ -14,10 +14,10 @@ from tests.tune.records import record
 
 @pytest.mark.parametrize("size", [1, 4, 7])
 def test_a_round_has_as_many_trials_as_are_asked_for(size: int) -> None:
-    seeds = list(different_strategies(BASELINES, MODEL, CLUSTER).items())
+    baselines = list(different_strategies(BASELINES, MODEL, CLUSTER).items())
     asked = options(simulator="analytic", round_size=None if size == GuidedOptions.round_size else size)
-    searcher = make_searcher(asked, load_space("default").bind(MODEL, CLUSTER), seeds)
-    for proposal in searcher.ask(len(seeds)):
+    searcher = make_searcher(asked, load_space("default").bind(MODEL, CLUSTER), baselines)
+    for proposal in searcher.ask(len(baselines)):
         searcher.tell(record(proposal.label, [3.0] * 9))
     assert len(searcher.ask(100)) == size
 

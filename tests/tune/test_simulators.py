@@ -37,14 +37,14 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("name", [thorough(each) if each in SLOW else each for each in SIMULATORS])
 def test_a_search_guided_by_it_learns_and_says_what_it_expects(name: str) -> None:
-    seeds = list(different_strategies(BASELINES, MODEL, CLUSTER).items())
-    searcher = make_searcher(options(simulator=name), load_space("default").bind(MODEL, CLUSTER), seeds)
+    baselines = list(different_strategies(BASELINES, MODEL, CLUSTER).items())
+    searcher = make_searcher(options(simulator=name), load_space("default").bind(MODEL, CLUSTER), baselines)
     rng, expected = random.Random(3), []
-    for proposal in searcher.ask(len(seeds)):
+    for proposal in searcher.ask(len(baselines)):
         expected.append(proposal.predicted_seconds)
         searcher.tell(record(proposal.label, [rng.uniform(3.0, 3.3)] * 9))
     (proposed,) = searcher.ask(1)
-    assert proposed.strategy.digest not in {strategy.digest for _, strategy in seeds}
+    assert proposed.strategy.digest not in {strategy.digest for _, strategy in baselines}
     assert proposed.predicted_seconds == pytest.approx(3.1, rel=0.3)
     assert None not in expected
     assert max(filter(None, expected)) < 1.0, "before anything was measured it expected something else"

@@ -100,8 +100,8 @@ def test_a_search_ends_with_a_strategy_a_result_and_every_record_on_disk(finishe
     turns = Counter(Counter(each.strategy.digest for each in again).values())
     assert turns.keys() <= {ROUNDS, (1 + TIMES_MORE) * ROUNDS}
     assert turns[(1 + TIMES_MORE) * ROUNDS] in (0, 2), "the best two, where the finals promised a gain"
-    seeds = different_strategies(BASELINES, records[0].model, records[0].cluster)
-    assert {each.digest for each in seeds.values()} <= {each.strategy.digest for each in records}
+    baselines = different_strategies(BASELINES, records[0].model, records[0].cluster)
+    assert {each.digest for each in baselines.values()} <= {each.strategy.digest for each in records}
     why = json.loads((directory / "runs/one/result.json").read_text())["stopped_because"]
     assert why == f"All {TRIALS} trials have run."
     assert why in printed
@@ -118,15 +118,15 @@ def test_a_second_search_learns_from_the_first_and_is_guided_by_what_it_fits_bes
 ) -> None:
     shutil.copytree(finished[0] / "data", tmp_path / "data")
     known = RecordStore(tmp_path / "data").read()
-    seeds = different_strategies(BASELINES, known[0].model, known[0].cluster)
-    more = ("--trials", str(len(seeds) + 5), "--rounds", "1", "--no-probe", "--data", "data", "--out", "runs/two")
+    baselines = different_strategies(BASELINES, known[0].model, known[0].cluster)
+    more = ("--trials", str(len(baselines) + 5), "--rounds", "1", "--no-probe", "--data", "data", "--out", "runs/two")
     printed = ended(start(*SMALL, *more), 0)
     assert "Simulator auto" in printed
     assert f"It also learns from {len(known)} records of other runs: " in printed
     used = json.loads((tmp_path / "runs/two/earlier.json").read_text())["record_ids"]
     assert len(used) == len(known)
     searched = [each for each in trials_of(tmp_path) if each.run.startswith("two-")]
-    assert Counter(each.purpose for each in searched) == {"baseline": len(seeds), "search": 5}
+    assert Counter(each.purpose for each in searched) == {"baseline": len(baselines), "search": 5}
     assert None not in {each.predicted_seconds for each in searched}
 
 

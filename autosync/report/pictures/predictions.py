@@ -53,7 +53,7 @@ def draw_predictions(points: Sequence[Point], width: Width) -> Drawing:
     there = {each.architecture for each in known}
     handles = [look_handle(ARCHITECTURE_LOOKS[name], name) for name in ARCHITECTURES if name in there]
     if any(each.is_baseline for each in known):
-        handles.append(_hollow("written by hand: hollow"))
+        handles.append(_hollow("baselines: hollow"))
     handles.append(Line2D([], [], color=MUTED.light, linestyle=(0, (4, 2)), label="predicted = measured"))
     legend_below(figure, handles, width)
     return Drawing(figure, tooltips)

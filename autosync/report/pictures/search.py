@@ -150,7 +150,7 @@ def _handles(points: Sequence[Point], yardstick: Yardstick | None) -> list[Line2
     ]
     plain: dict[str, Any] = {"linestyle": "", "color": INK.light, "markerfacecolor": PAPER.light}
     if any(each.is_baseline for each in points):
-        handles.append(Line2D([], [], marker="o", markersize=7, label="written by hand: large", **plain))
+        handles.append(Line2D([], [], marker="o", markersize=7, label="baselines: large", **plain))
     if any(each.record.outcome == "stopped" for each in points):
         handles.append(Line2D([], [], marker="o", markersize=4.5, label="stopped early: hollow", **plain))
     if any(each.remeasured for each in points):

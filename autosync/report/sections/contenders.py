@@ -33,7 +33,7 @@ def contenders_section(findings: Findings) -> Section:
         Picture(
             "contenders",
             "Median step time of every baseline and finalist, with intervals",
-            f"Median step time of every finalist, above the line, and of every other hand-written strategy, below; "
+            f"Median step time of every finalist, above the line, and of every other baseline, below; "
             f"further left is faster. {INTERVALS} The dashed line is the best baseline; the winner is bold. What was "
             f"timed once, at another moment, may seem faster or slower for that alone. n = {len(timed)} strategies.",
             partial(draw_contenders, contenders, winner, seconds),

@@ -30,7 +30,7 @@ def difference_section(findings: Findings) -> Section:
         bytes_apart = sum(_bytes(each, model) for each in nearest.differences)
         blocks += [
             Paragraph(
-                f"The nearest hand-written strategy is {nearest.label}: {nearest.variables} of "
+                f"The nearest baseline is {nearest.label}: {nearest.variables} of "
                 f"{len(model.variables)} variables are decided otherwise, with "
                 f"{percent(bytes_apart / model.gradient_bytes)} of the gradients' bytes."
             ),
@@ -82,7 +82,7 @@ def worths_section(findings: Findings) -> Section:
 
 
 def _table(found: list[Mapping[str, Any]]) -> Table:
-    titles = ("gradients", "step takes", "95 % interval", "foretold", "rounds")
+    titles = ("gradients", "step takes", "95 % interval", "predicted", "rounds")
     rows = [
         Row(
             (
@@ -100,5 +100,5 @@ def _table(found: list[Mapping[str, Any]]) -> Table:
     return Table(
         (Column("the winner, but"), *(Column(title, numeric=True) for title in titles)),
         rows,
-        "Foretold is what the closed form expected before anything was fitted.",
+        "Predicted is what the closed form expected before anything was fitted.",
     )

@@ -23,12 +23,12 @@ def headline_of(findings: Findings) -> Headline:
     proven = bool(run.verdict["beyond_noise"])
     low, high = run.verdict["speedup_interval"]
     if proven:
-        unit = "as fast as the best hand-written strategy"
+        unit = "as fast as the best baseline"
         advice = "Train with the strategy that was found."
         if run.verdict.get("changes_statistics"):
             advice = "Compare the loss it reaches with that of another strategy before you train with it."
     else:
-        unit = "the best that was found, against the best hand-written strategy: not beyond the noise"
+        unit = "the best that was found, against the best baseline: not beyond the noise"
         advice = f"Train with {run.verdict['baseline_label']}, which is returned."
     return Headline(
         title=title,

@@ -24,8 +24,8 @@ def predictions_section(findings: Findings) -> Section:
             "predictions",
             "Predicted against measured step times, and their ratio in the order of trials",
             f"What the simulator said of each strategy before it was timed. On the dashed line it was right. "
-            f"Horizontal bars are 95 % intervals of the measured median over steps. Hollow marks are hand-written "
-            f"strategies, of which the first were foretold before anything was measured here. "
+            f"Horizontal bars are 95 % intervals of the measured median over steps. Hollow marks are baselines, "
+            f"of which the first were predicted before anything was measured here. "
             f"n = {len(known)} strategies.",
             partial(draw_predictions, known),
         )

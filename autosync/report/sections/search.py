@@ -29,7 +29,7 @@ def search_section(findings: Findings) -> Section:
     rates = hit_rates([(each.number, each.hit) for each in searched]) if searched and yardstick else []
     caption = (
         f"Above: the median step time of each trial with its 95 % interval over steps; large marks with a dark edge "
-        f"are hand-written, hollow ones were stopped early, ringed ones measured again. The line falls with the best "
+        f"are baselines, hollow ones were stopped early, ringed ones measured again. The line falls with the best "
         f"so far; the dashed line and its band are the best baseline and its 95 % interval. n = {len(points)} trials."
     )
     if rates:
@@ -61,7 +61,7 @@ def _counts(points: list[Point]) -> str:
     outcomes = Counter(each.record.outcome for each in points)
     said = ", ".join(f"{outcomes[name]} {words}" for name, words in OUTCOMES.items() if outcomes[name])
     baselines = sum(each.is_baseline for each in points)
-    return f"{counted(len(points), 'trial')}, {baselines} of hand-written strategies: {said}."
+    return f"{counted(len(points), 'trial')}, {baselines} of baselines: {said}."
 
 
 def _hits(searched: list[Point]) -> str:

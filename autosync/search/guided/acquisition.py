@@ -65,20 +65,20 @@ class Pool:
     """
 
     decisions: Decisions
-    forecast: Floats
+    predicted: Floats
     spread: Floats | None = None
 
     @classmethod
     def joined(cls, pools: Sequence[Pool]) -> Pool:
         """The strategies of all pools. An empty pool has no say in whether spreads are known."""
-        pools = [each for each in pools if len(each.forecast)] or pools
+        pools = [each for each in pools if len(each.predicted)] or pools
         decisions = Decisions.joined([each.decisions for each in pools])
         spreads = [each.spread for each in pools if each.spread is not None]
         spread = np.concatenate(spreads) if len(spreads) == len(pools) else None
-        return cls(decisions, np.concatenate([each.forecast for each in pools]), spread)
+        return cls(decisions, np.concatenate([each.predicted for each in pools]), spread)
 
     def where(self, keep: npt.NDArray[np.bool_ | np.intp]) -> Pool:
-        return Pool(self.decisions[keep], self.forecast[keep], None if self.spread is None else self.spread[keep])
+        return Pool(self.decisions[keep], self.predicted[keep], None if self.spread is None else self.spread[keep])
 
 
 @final
@@ -103,7 +103,7 @@ class Residuals:
         self._whitened: Floats = np.zeros(0)
         self._kernels: dict[float, Floats] = {}
         if len(log_seconds):
-            residuals = log_seconds - measured.forecast
+            residuals = log_seconds - measured.predicted
             choices = [(length, noise) for length in LENGTHS for noise in noises]
             if len(log_seconds) < ENOUGH:
                 choices = [(self.length, self.noise)]
@@ -140,19 +140,19 @@ class Residuals:
         """What is not known of the strategies of `pool`."""
 
         def kernel_row(row: int) -> Floats:
-            likeness: Floats = self._kernel(pool.where(np.arange(len(pool.forecast)) == row), pool, self.length)[0]
+            likeness: Floats = self._kernel(pool.where(np.arange(len(pool.predicted)) == row), pool, self.length)[0]
             return likeness
 
         return Uncertainty(self._relative(pool) ** 2, self._explained(pool), self.noise, kernel_row)
 
     def _expected(self, pool: Pool, explained: Floats) -> Floats:
-        corrected: Floats = pool.forecast + self.mean + self._whitened @ explained
+        corrected: Floats = pool.predicted + self.mean + self._whitened @ explained
         return corrected
 
     def _explained(self, pool: Pool) -> Floats:
         """float64 (measured, n): L^-1 k(measured, pool), from which means and variances follow."""
         if not len(self._lower):
-            return np.zeros((0, len(pool.forecast)))
+            return np.zeros((0, len(pool.predicted)))
         return np.asarray(solve_triangular(self._lower, self._kernel(self._measured, pool, self.length), lower=True))
 
     def _kernel(self, first: Pool, second: Pool, length: float) -> Floats:
@@ -161,7 +161,7 @@ class Residuals:
 
     def _relative(self, pool: Pool) -> Floats:
         """How sure the simulator is of each strategy: r in the module's head, float64 (n,)."""
-        return np.ones(len(pool.forecast)) if pool.spread is None else pool.spread / self._unit
+        return np.ones(len(pool.predicted)) if pool.spread is None else pool.spread / self._unit
 
 
 @final

@@ -32,16 +32,16 @@ Floats = npt.NDArray[np.float64]
 @final
 @dataclass(frozen=True)
 class GuidedOptions:
-    """After the `first_seeds` seeds with the shortest predicted step, a round breeds candidates from the `leaders` best
-    timed strategies, and from seeds that are left while fewer were timed. It proposes `round_size` to time, of these
-    and the seeds left.
+    """After the `first_baselines` baselines with the shortest predicted step, a round breeds candidates from the
+    `leaders` best timed strategies, and from baselines that are left while fewer were timed. It proposes `round_size`
+    to time, of these and the baselines left.
 
     Each pick is instead, with chance `explore_share`, a strategy sampled without regard to the simulator. Unless
     `diverse`, a round's picks are those of the largest expected improvement, however alike. Every `retime_every` rounds
     (0: never) the leader is timed again if it was timed once.
     """
 
-    first_seeds: int = 3
+    first_baselines: int = 3
     round_size: int = 4
     leaders: int = 10
     explore_share: float = 0.05
@@ -52,15 +52,15 @@ class GuidedOptions:
 
 @final
 class GuidedSearch(LedgerSearch):
-    """Proposes a few seeds, then in rounds; a round begins when all before it is answered, and depends on that alone.
+    """Proposes baselines, then in rounds; a round begins when all before it is answered, and depends on that alone.
 
-    Other seeds are candidates of every round, so a seed that promises little is proposed late, and by itself perhaps
-    never: whoever wants all of them timed calls `ask_seeds` in time.
+    Only a few baselines come first. The others are candidates of every round, so one that promises little is proposed
+    late, and by itself perhaps never: whoever wants all of them timed calls `ask_baselines` in time.
 
     The searcher owns `simulator` and fits it to all records at the start of a round. Before that it is asked about the
-    seeds alone, and what it said of them is kept. What it says may depend on the records of its last two fits, where it
-    lags a fit behind; none of its state is kept, but a restored search repeats the last fit. A simulator with a
-    `predict_with_spread` also says how sure it is.
+    baselines alone, and what it said of them is kept. What it says may depend on the records of its last two fits,
+    where it lags a fit behind; none of its state is kept, but a restored search repeats the last fit. A simulator with
+    a `predict_with_spread` also says how sure it is.
     """
 
     name = "guided"
@@ -68,12 +68,12 @@ class GuidedSearch(LedgerSearch):
     def __init__(
         self,
         space: SearchSpace,
-        seeds: Sequence[tuple[str, Strategy]],
+        baselines: Sequence[tuple[str, Strategy]],
         seed: int,
         simulator: Simulator,
         options: GuidedOptions = GuidedOptions(),
     ) -> None:
-        super().__init__(space, seeds, seed)
+        super().__init__(space, baselines, seed)
         self._simulator = simulator
         self._options = options
         self._coder = DecisionCoder(space.model)
@@ -81,27 +81,27 @@ class GuidedSearch(LedgerSearch):
         self._queue: deque[Proposal] = deque()
         self._outlook = Outlook()
         self._predicted: dict[str, float] = {}
-        """Predicted log step seconds of the seeds that were left when the round began, by digest."""
+        """Predicted log step seconds of the baselines that were left when the round began, by digest."""
         self._fitted = 0
         """Number of proposals whose records the simulator was fitted to."""
 
     @classmethod
     def of(cls, asked: Asked) -> GuidedSearch:
         options = GuidedOptions(round_size=asked.round_size or GuidedOptions.round_size)
-        return cls(asked.space, asked.seeds, asked.seed, asked.simulator(), options)
+        return cls(asked.space, asked.baselines, asked.seed, asked.simulator(), options)
 
     def ask(self, count: int) -> list[Proposal]:
         return self._asked(count, self._next)
 
-    def seeds_left(self) -> int:
-        return len(self._ledger.seeds_left())
+    def baselines_left(self) -> int:
+        return len(self._ledger.baselines_left())
 
-    def ask_seeds(self, count: int) -> list[Proposal]:
-        return self._asked(count, self._seed_proposal)
+    def ask_baselines(self, count: int) -> list[Proposal]:
+        return self._asked(count, self._baseline_proposal)
 
     def _asked(self, count: int, following: Callable[[], Proposal | None]) -> list[Proposal]:
         if not self._ledger.proposals:
-            self._predict_seeds()
+            self._predict_baselines()
         return super()._asked(count, following)
 
     def expected_gain(self) -> float | None:
@@ -121,25 +121,26 @@ class GuidedSearch(LedgerSearch):
         if self._fitted:
             self._fit()
 
-    def _seed_proposal(self) -> Proposal | None:
-        """The seed with the shortest predicted step among those left."""
-        left = self._ledger.seeds_left()
+    def _baseline_proposal(self) -> Proposal | None:
+        """The baseline with the shortest predicted step among those left."""
+        left = self._ledger.baselines_left()
         if not left:
             return None
-        seed = min(left, key=self._prediction_of)
-        forecast = self._prediction_of(seed)
-        return self._ledger.claim(replace(seed, predicted_seconds=math.exp(forecast) if forecast < math.inf else None))
+        baseline = min(left, key=self._prediction_of)
+        predicted = self._prediction_of(baseline)
+        seconds = math.exp(predicted) if predicted < math.inf else None
+        return self._ledger.claim(replace(baseline, predicted_seconds=seconds))
 
-    def _prediction_of(self, seed: Proposal) -> float:
-        """Predicted log step seconds; infinite for a seed that only a later version of the program gave the search."""
-        return self._predicted.get(seed.strategy.digest, math.inf)
+    def _prediction_of(self, baseline: Proposal) -> float:
+        """Predicted log step seconds; infinite for a baseline that only a later version of the program gave."""
+        return self._predicted.get(baseline.strategy.digest, math.inf)
 
     def _next(self) -> Proposal | None:
-        """The next of the first seeds, of this round, or of a new one; None while a proposal is under way, or with the
-        space used up.
+        """The next of the first baselines, of this round, or of a new one; None while a proposal is under way, or with
+        the space used up.
         """
-        if self._ledger.proposals < self._options.first_seeds and (seed := self._seed_proposal()):
-            return seed
+        if self._ledger.proposals < self._options.first_baselines and (baseline := self._baseline_proposal()):
+            return baseline
         while True:
             while self._queue:
                 proposal = self._queue.popleft()
@@ -165,13 +166,13 @@ class GuidedSearch(LedgerSearch):
         count = max(1, options.round_size - len(again))
         picks = best_batch(evidence.residuals, pool, evidence.best, count, options.diverse)
         self._outlook.begin(evidence.best, [each.gain for each in picks])
-        proposals = [self._proposal(candidates[each.place], self.name, pool.forecast[each.place]) for each in picks]
+        proposals = [self._proposal(candidates[each.place], self.name, pool.predicted[each.place]) for each in picks]
         return again + [self._perhaps_explored(each, rng) for each in proposals]
 
-    def _proposal(self, strategy: Strategy, label: str, forecast: float) -> Proposal:
-        """A proposal of `strategy`, under its own name if it is a seed."""
-        proposal = self._ledger.seed_like(strategy) or Proposal(strategy, label)
-        return replace(proposal, predicted_seconds=math.exp(forecast))
+    def _proposal(self, strategy: Strategy, label: str, predicted: float) -> Proposal:
+        """A proposal of `strategy`, under its own name if it is a baseline."""
+        proposal = self._ledger.baseline_like(strategy) or Proposal(strategy, label)
+        return replace(proposal, predicted_seconds=math.exp(predicted))
 
     def _refit(self) -> None:
         self._fitted = self._ledger.proposals
@@ -191,18 +192,18 @@ class GuidedSearch(LedgerSearch):
             return []
         strategy = leaders[0].strategy
         label = next(each.label for each in self._ledger.records() if each.strategy == strategy)
-        return [Proposal(strategy, label, math.exp(self._pool([strategy]).forecast[0]), "remeasure")]
+        return [Proposal(strategy, label, math.exp(self._pool([strategy]).predicted[0]), "remeasure")]
 
     def _candidates(self, evidence: Evidence, rng: random.Random) -> tuple[list[Strategy], Pool]:
-        """New strategies worth a look, seeds among them."""
+        """New strategies worth a look, baselines among them."""
         breeding = self._options.breeding
-        seeds, pool = self._predict_seeds()
+        baselines, pool = self._predict_baselines()
         left = self._ledger.left()
         if left is not None:
-            others = [each for each in left if self._ledger.is_new_and_no_seed(each)]
+            others = [each for each in left if self._ledger.is_new_and_no_baseline(each)]
             some = rng.sample(others, min(len(others), breeding.most))
-            return some + seeds, Pool.joined([self._pool(some), pool])
-        leaders = [*(each.strategy for each in evidence.leaders(self._options.leaders)), *seeds]
+            return some + baselines, Pool.joined([self._pool(some), pool])
+        leaders = [*(each.strategy for each in evidence.leaders(self._options.leaders)), *baselines]
         pools: list[Pool] = []
 
         def promise(strategies: list[Strategy]) -> Floats:
@@ -210,19 +211,19 @@ class GuidedSearch(LedgerSearch):
             return evidence.residuals.promise(pools[-1])
 
         litter = breed(self._ledger.space, leaders[: self._options.leaders], rng, promise, self._relief.child, breeding)
-        new = [self._ledger.is_new_and_no_seed(each) for each in litter]
+        new = [self._ledger.is_new_and_no_baseline(each) for each in litter]
         bred = [each for each, keep in zip(litter, new, strict=True) if keep]
-        return bred + seeds, Pool.joined([Pool.joined(pools).where(np.array(new, np.bool_)), pool])
+        return bred + baselines, Pool.joined([Pool.joined(pools).where(np.array(new, np.bool_)), pool])
 
-    def _predict_seeds(self) -> tuple[list[Strategy], Pool]:
-        """Seeds that were not proposed, with what is predicted of them, that with the shortest step first."""
-        seeds = [each.strategy for each in self._ledger.seeds_left()]
-        pool = self._pool(seeds)
-        order = np.argsort(pool.forecast, kind="stable")
-        seeds, pool = [seeds[place] for place in order], pool.where(order)
-        names = [each.digest for each in seeds]
-        self._predicted = dict(zip(names, pool.forecast.tolist(), strict=True))
-        return seeds, pool
+    def _predict_baselines(self) -> tuple[list[Strategy], Pool]:
+        """Baselines that were not proposed, with what is predicted of them, that with the shortest step first."""
+        baselines = [each.strategy for each in self._ledger.baselines_left()]
+        pool = self._pool(baselines)
+        order = np.argsort(pool.predicted, kind="stable")
+        baselines, pool = [baselines[place] for place in order], pool.where(order)
+        names = [each.digest for each in baselines]
+        self._predicted = dict(zip(names, pool.predicted.tolist(), strict=True))
+        return baselines, pool
 
     def _pool(self, strategies: list[Strategy]) -> Pool:
         space = self._ledger.space
@@ -240,4 +241,4 @@ class GuidedSearch(LedgerSearch):
     def _explored(self, rng: random.Random) -> list[Proposal]:
         """A new strategy that is sampled, if there is one."""
         strategy = fresh_strategy(self._ledger, lambda: self._ledger.space.sample(rng), rng)
-        return [self._proposal(strategy, "explore", self._pool([strategy]).forecast[0])] if strategy else []
+        return [self._proposal(strategy, "explore", self._pool([strategy]).predicted[0])] if strategy else []

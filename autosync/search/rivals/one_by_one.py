@@ -50,9 +50,9 @@ class OneByOneSearch(LedgerSearch):
     """The i-th proposal depends on the seed, on i, and on the answers to all proposals before it but the last `lag`."""
 
     def __init__(
-        self, space: SearchSpace, seeds: Sequence[tuple[str, Strategy]], seed: int, chooser: Chooser, lag: int = LAG
+        self, space: SearchSpace, baselines: Sequence[tuple[str, Strategy]], seed: int, chooser: Chooser, lag: int = LAG
     ) -> None:
-        super().__init__(space, seeds, seed)
+        super().__init__(space, baselines, seed)
         self._chooser = chooser
         self._lag = lag
 
@@ -87,4 +87,4 @@ class OneByOneSearch(LedgerSearch):
 
 def one_by_one(asked: Asked, chooser: Chooser) -> OneByOneSearch:
     """The search that asks `chooser`."""
-    return OneByOneSearch(asked.space, asked.seeds, asked.seed, chooser, LAG if asked.lag is None else asked.lag)
+    return OneByOneSearch(asked.space, asked.baselines, asked.seed, chooser, LAG if asked.lag is None else asked.lag)

@@ -67,12 +67,12 @@ class OriginalSearch(LedgerSearch):
     def __init__(
         self,
         space: SearchSpace,
-        seeds: Sequence[tuple[str, Strategy]],
+        baselines: Sequence[tuple[str, Strategy]],
         seed: int,
         simulator: Simulator,
         options: OriginalOptions = OriginalOptions(),
     ) -> None:
-        super().__init__(space, seeds, seed)
+        super().__init__(space, baselines, seed)
         self._simulator = simulator
         self._options = options
         self._queue: deque[Proposal] = deque()
@@ -80,7 +80,7 @@ class OriginalSearch(LedgerSearch):
 
     @classmethod
     def of(cls, asked: Asked) -> OriginalSearch:
-        return cls(asked.space, asked.seeds, asked.seed, asked.simulator())
+        return cls(asked.space, asked.baselines, asked.seed, asked.simulator())
 
     def _own_state(self) -> dict[str, Any]:
         return {"queue": [each.to_json() for each in self._queue], "round": self._round}

@@ -50,7 +50,7 @@ MEMBERS = 3
 """Members of its ensemble, in place of five: nobody asks here how sure it is."""
 
 ALL = 1000
-"""A number of seeds that is more than there are."""
+"""A number of baselines that is more than there are."""
 
 OURS = "guided"
 IDEAL = "ideal"
@@ -74,7 +74,7 @@ class Start:
     """What a search begins with."""
 
     space: SearchSpace
-    seeds: Sequence[tuple[str, Strategy]]
+    baselines: Sequence[tuple[str, Strategy]]
     seed: int
     known: Known
 
@@ -107,15 +107,15 @@ def _ideal(start: Start) -> Searcher:
 def _registered(start: Start, name: str) -> Searcher:
     """The searcher called `name`, with what its authors had for a simulator, if it asks for one."""
     simulator = partial(_pooled, start, partial(_learned, network=NETWORK, base="analytic"))
-    return make_searcher(name, Asked(start.space, start.seeds, start.seed, simulator, lag=0))
+    return make_searcher(name, Asked(start.space, start.baselines, start.seed, simulator, lag=0))
 
 
 def _original(start: Start, simulator: _Made) -> Searcher:
-    return OriginalSearch(start.space, start.seeds, start.seed, _pooled(start, simulator))
+    return OriginalSearch(start.space, start.baselines, start.seed, _pooled(start, simulator))
 
 
 def _guided(start: Start, simulator: _Made, **changed: Any) -> Searcher:
-    return GuidedSearch(start.space, start.seeds, start.seed, _pooled(start, simulator), GuidedOptions(**changed))
+    return GuidedSearch(start.space, start.baselines, start.seed, _pooled(start, simulator), GuidedOptions(**changed))
 
 
 def _pooled(start: Start, made: _Made) -> Simulator:
@@ -164,7 +164,7 @@ CONTENDERS: Mapping[str, Contender] = {
     "guided-no-transfer": partial(_guided, simulator=partial(_learned, network=NETWORK)),
     "guided-no-replay": partial(_guided, simulator=partial(_learned, network=NETWORK, base="analytic")),
     "guided-no-simulator": partial(_guided, simulator=_nothing),
-    "guided-baselines-first": partial(_guided, simulator=_transferred, first_seeds=ALL),
+    "guided-baselines-first": partial(_guided, simulator=_transferred, first_baselines=ALL),
     "guided-not-diverse": partial(_guided, simulator=_transferred, diverse=False),
     "guided-not-retimed": partial(_guided, simulator=_transferred, retime_every=0),
     IDEAL: _ideal,

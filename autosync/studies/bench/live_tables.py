@@ -62,8 +62,8 @@ def live_table(rows: Rows) -> Table:
         "Each is a run of autosync.tune on an emulated cluster; *asked*: trials, and what else it was given. "
         "*speed-up*: step time of the best baseline over that of the best found, re-measured in turns at the end; "
         "geometric mean over seeds with Student's interval, or of a single seed with that of its rounds. *guess*: what "
-        "was returned over the middle one of the hand-written strategies, geometric mean over seeds. *bound*: over "
-        "what no exact strategy goes below, by links and cores alone (`autosync/cost/bound.py`), least over seeds. "
+        "was returned over the middle one of the baselines, geometric mean over seeds. *bound*: over what "
+        "no exact strategy goes below, by links and cores alone (`autosync/cost/bound.py`), least over seeds. "
         "*each*: the seeds' own, with the interval of their rounds. *beyond noise*: runs whose own interval lies above "
         "1. *hits*: share of searched trials faster than the best baseline by 2 standard errors, as that was timed in "
         "the search and in the finals, with Wilson's interval.",

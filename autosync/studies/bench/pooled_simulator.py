@@ -15,10 +15,10 @@ __all__ = ["GROWTH", "Memory", "PooledSimulator"]
 
 Floats = npt.NDArray[np.float64]
 
-Foretold: TypeAlias = tuple[Floats, Floats | None]
+Predicted: TypeAlias = tuple[Floats, Floats | None]
 """Predicted log step seconds of all members, and how sure the simulator is of each, where it says."""
 
-Memory: TypeAlias = MutableMapping[str, Foretold]
+Memory: TypeAlias = MutableMapping[str, Predicted]
 """Predictions for the members, by the name of the simulator and the records that it was fitted to."""
 
 GROWTH, NEW = 2, 8
@@ -30,7 +30,7 @@ the same: by how far the predictions for strategies alike were off."""
 class PooledSimulator:
     """Predicts `members`, and nothing else, as the simulator of `make` does, which goes by `named` in `memory`.
 
-    Many searches on a pool come to the same records, as after the first seeds; sharing the memory shares the fit.
+    Many searches on a pool come to the same records, as after the first baselines; sharing the memory shares the fit.
     """
 
     def __init__(self, named: str, make: Callable[[], Simulator], members: Sequence[Strategy], memory: Memory) -> None:
@@ -40,20 +40,20 @@ class PooledSimulator:
         self._memory = memory
         self._places = {each.digest: place for place, each in enumerate(members)}
         self._learned: list[RuntimeRecord] = []
-        self._foretold: Foretold | None = None
+        self._predicted: Predicted | None = None
 
     def predict(self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy]) -> Floats:
         """Log step seconds (n,). Raises `KeyError` for a strategy that is no member."""
         return self.predict_with_spread(model, cluster, strategies)[0]
 
-    def predict_with_spread(self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy]) -> Foretold:
+    def predict_with_spread(self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy]) -> Predicted:
         """What `predict` gives, and standard deviations (n,) where the simulator says how sure it is."""
-        if self._foretold is None:
+        if self._predicted is None:
             key = digest([self._named, [_key(each) for each in self._learned]])
             if key not in self._memory:
                 self._memory[key] = self._worked_out(model, cluster)
-            self._foretold = self._memory[key]
-        mean, spread = self._foretold
+            self._predicted = self._memory[key]
+        mean, spread = self._predicted
         places = [self._places[each.digest] for each in strategies]
         return mean[places], None if spread is None else spread[places]
 
@@ -62,9 +62,9 @@ class PooledSimulator:
         assert weights is None, "all records of a replayed search count alike"
         timed = sorted((each for each in records if each.timed), key=_key)
         if len(timed) >= GROWTH * len(self._learned) + NEW:
-            self._learned, self._foretold = timed, None
+            self._learned, self._predicted = timed, None
 
-    def _worked_out(self, model: ModelSpec, cluster: ClusterSpec) -> Foretold:
+    def _worked_out(self, model: ModelSpec, cluster: ClusterSpec) -> Predicted:
         simulator = self._make()
         if self._learned:
             simulator.fit(self._learned)

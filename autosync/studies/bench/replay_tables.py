@@ -70,7 +70,7 @@ def cells_table(facts: Sequence[Mapping[str, Any]]) -> Table:
         "*space*: strategies in the whole search space; *dimension*: its effective dimension, the variables that "
         "would make as large a space if all were equally free; *pool*: strategies that were timed and are searched "
         "among; *noise*: standard deviation of one trial's step time; *x*: step time of the best baseline over the "
-        "best's; *middle one*: of the hand-written strategies; *bound*: over what no exact strategy goes below, by "
+        "best's; *middle one*: of the baselines; *bound*: over what no exact strategy goes below, by "
         "links and cores alone (`autosync/cost/bound.py`); *within 5 %*: strategies so close to the best; *hits*: "
         "share of the trials, baselines not counted, faster than the best baseline by 2 standard errors.",
         (*header, "within 5 %", "hits"),

@@ -79,9 +79,9 @@ Row = dict[str, Any]
 class SearchJob:
     """`searcher` on the cell called `cell`, with seeds from `first_seed` on, each for up to `trials` trials.
 
-    `data` is the digest of what was measured of the cell. `baselines` tells whether the hand-written strategies are
-    given as seeds, or are strategies like others. `taught_on` is the digest of the other cells, where they matter.
-    `drawn` tells whether each seed searches a `drawn_cell`, or what was recorded.
+    `data` is the digest of what was measured of the cell. `baselines` tells whether the baselines are given, or are
+    strategies like others. `taught_on` is the digest of the other cells, where they matter. `drawn` tells whether each
+    seed searches a `drawn_cell`, or what was recorded.
     """
 
     cell: str
@@ -172,10 +172,10 @@ def searched(
     table = RecordedTable(cell, seed)
     # Searchers ask for the one class SearchSpace; a pool has all of it that they use.
     space = cast(SearchSpace, PoolSpace(cell.space, tuple(cell.trials), table.is_open))
-    seeds = cell.baselines if job.baselines else ()
+    baselines = cell.baselines if job.baselines else ()
     clocks: list[float] = []
     begin = clock()
-    searcher = CONTENDERS[job.searcher](Start(space, seeds, seed, known))
+    searcher = CONTENDERS[job.searcher](Start(space, baselines, seed, known))
     records = run_search(searcher, table, job.trials, lambda _: clocks.append(table.clock_seconds))
     thought = clock() - begin
     found = [cell.space.canonical(each.strategy) for each in records]

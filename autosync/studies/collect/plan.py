@@ -59,9 +59,9 @@ class Plan(BaseModel):
         min_length=1, description="Stars such as 4x200mbit, or cluster files beside this one, known by their stem."
     )
     seed: int = Field(0, ge=0, description="Same seed, same slots; what mutations start from follows the times.")
-    strategies: int = Field(160, ge=1, description="Different strategies a cell, the hand-written ones included.")
+    strategies: int = Field(160, ge=1, description="Different strategies a cell, baselines included.")
     random_share: Share = Field(
-        0.6, description="Of those not hand-written; the rest are bred from the best so far, half of them guided."
+        0.6, description="Of those that are not baselines; the rest are bred from the best so far, half of them guided."
     )
     repeat_share: Share = Field(0.1, description="Repeats to every new strategy.")
     repeat_distance: int = Field(

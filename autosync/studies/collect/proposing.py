@@ -56,9 +56,9 @@ class Proposer:
         before = self._original.get(slot.number)
         if before is not None:  # it was lost, and has another go
             return Proposal(before.strategy, before.label, purpose=before.purpose)
-        return self._hand_written(slot) or self._new(slot)
+        return self._baseline(slot) or self._new(slot)
 
-    def _hand_written(self, slot: Slot) -> Proposal | None:
+    def _baseline(self, slot: Slot) -> Proposal | None:
         """The baseline whose turn it is, if it fits and no earlier one makes the same decisions."""
         name = list(BASELINES)[slot.ordinal] if slot.ordinal < len(BASELINES) else ""
         if name not in self._baselines:

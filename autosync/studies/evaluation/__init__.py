@@ -3,7 +3,7 @@
 from autosync.studies.evaluation.cells import Cell, EvaluationError, cells_of
 from autosync.studies.evaluation.findings import Findings, Subject
 from autosync.studies.evaluation.journal import Evaluation, Journal
-from autosync.studies.evaluation.metrics import METRICS, Forecasts
+from autosync.studies.evaluation.metrics import METRICS, Predictions
 from autosync.studies.evaluation.report import PAGE, write_report
 from autosync.studies.evaluation.simulators import BUILDERS, Builder
 from autosync.studies.evaluation.tasks import ABLATIONS, EXPERIMENTS, EvaluationSettings, passed_over, quick
@@ -20,8 +20,8 @@ __all__ = [
     "EvaluationError",
     "EvaluationSettings",
     "Findings",
-    "Forecasts",
     "Journal",
+    "Predictions",
     "Subject",
     "cells_of",
     "passed_over",

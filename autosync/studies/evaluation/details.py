@@ -40,12 +40,12 @@ def by_architecture_table(findings: Findings) -> Table:
 
 
 def by_cell_table(findings: Findings) -> Table:
-    known = [name for name in findings.simulators if findings.forecasts(Subject("accuracy", name))]
+    known = [name for name in findings.simulators if findings.predictions(Subject("accuracy", name))]
     rows = []
     for cell in findings.cells:
         row, apart = [cell.name], 0
         for name in known:
-            by_seed = findings.forecasts(Subject("accuracy", name))[cell.name]
+            by_seed = findings.predictions(Subject("accuracy", name))[cell.name]
             apart = np.count_nonzero(told_apart(by_seed[0])) // 2  # of times alone: the same for all
             row.append(f"{np.mean([pairwise_accuracy(each) for each in by_seed]):.3f}")
         rows.append((*row, str(apart)))

@@ -1,4 +1,4 @@
-"""The findings of all results there are: forecasts by experiment, size, simulator and ablation, and their scores."""
+"""The findings of all results there are: predictions by experiment, size, simulator and ablation, and their scores."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import numpy.typing as npt
 
 from autosync.studies.evaluation.cells import Cell, Measurement
 from autosync.studies.evaluation.jobs import UNVERSIONED, Job, Result, jobs_of
-from autosync.studies.evaluation.metrics import METRICS, Forecasts, second_look
+from autosync.studies.evaluation.metrics import METRICS, Predictions, second_look
 from autosync.studies.evaluation.simulators import Builder
 from autosync.studies.evaluation.tasks import AS_IT_IS, EXPERIMENTS, EvaluationSettings, targets_of
 
 __all__ = ["BySeed", "Estimate", "Findings", "Point", "Scores", "Subject", "difference", "estimate_of", "scores_of"]
 
-BySeed = Mapping[str, Sequence[Forecasts]]
-"""The forecasts of each seed for each cell, by name, all of the same strategies in the same order."""
+BySeed = Mapping[str, Sequence[Predictions]]
+"""The predictions of each seed for each cell, by name, all of the same strategies in the same order."""
 
 TAIL_PERCENT = 2.5
 
@@ -55,7 +55,7 @@ def scores_of(by_seed: BySeed, resamples: int, seed: int = 0) -> Scores:
     """Score each of `METRICS`.
 
     A resample draws seeds, the same for all cells, and strategies within each cell, with replacement. Cells are not
-    drawn: an interval speaks about these models and clusters. Forecasts of the same cells and seeds are resampled
+    drawn: an interval speaks about these models and clusters. Predictions of the same cells and seeds are resampled
     alike, so that their differences have intervals too.
     """
     seeds = min(map(len, by_seed.values()))
@@ -63,12 +63,12 @@ def scores_of(by_seed: BySeed, resamples: int, seed: int = 0) -> Scores:
     values: dict[str, list[float]] = {name: [] for name in METRICS}
     resampled: dict[str, list[FloatArray]] = {name: [] for name in METRICS}
     for cell in sorted(by_seed):
-        forecasts = by_seed[cell][:seeds]
-        count = len(forecasts[0].measured)
+        predictions = by_seed[cell][:seeds]
+        count = len(predictions[0].measured)
         positions = np.random.default_rng([seed, *cell.encode()]).integers(count, size=(resamples, count))
         for name, metric in METRICS.items():
-            values[name].append(float(np.mean([metric.of(each) for each in forecasts])))
-            by_draw = np.stack([metric.resampled(each, positions) for each in forecasts], axis=1)
+            values[name].append(float(np.mean([metric.of(each) for each in predictions])))
+            by_draw = np.stack([metric.resampled(each, positions) for each in predictions], axis=1)
             resampled[name].append((drawn_seeds * by_draw).sum(axis=1))
     return {name: Estimate(_mean(np.array(values[name])), _mean_by_row(resampled[name])) for name in METRICS}
 
@@ -100,7 +100,7 @@ FloatArray = npt.NDArray[np.float64]
 
 
 class Subject(NamedTuple):
-    """The key by which forecasts are put together, over all seeds and all tasks."""
+    """The key by which predictions are put together, over all seeds and all tasks."""
 
     experiment: str
     simulator: str
@@ -160,7 +160,7 @@ class Findings:
         """Scores over all tested cells, or the target cells among them; None before all of one seed are done."""
         asked = (subject, targets_only)
         if asked not in self._scores:
-            by_seed = self.forecasts(subject)
+            by_seed = self.predictions(subject)
             if targets_only:
                 names = {cell.name for cell in self.targets}
                 by_seed = {name: each for name, each in by_seed.items() if name in names}
@@ -169,21 +169,21 @@ class Findings:
 
     def seeds(self, subject: Subject) -> int:
         """How many seeds' results are all there."""
-        return min((len(each) for each in self.forecasts(subject).values()), default=0)
+        return min((len(each) for each in self.predictions(subject).values()), default=0)
 
-    def forecasts(self, subject: Subject) -> BySeed:
-        """Forecasts of the first seeds of which every task is done; empty when that is none."""
+    def predictions(self, subject: Subject) -> BySeed:
+        """Predictions of the first seeds of which every task is done; empty when that is none."""
         by_seed: dict[int, list[Job]] = {}
         for job in self._jobs.get(subject, []):
             by_seed.setdefault(job.task.seed, []).append(job)
-        found: dict[str, list[Forecasts]] = {}
+        found: dict[str, list[Predictions]] = {}
         for seed in sorted(by_seed):
             results = [result for job in by_seed[seed] if (result := self._result(job)) is not None]
             if len(results) < len(by_seed[seed]):
                 break
             for job, result in zip(by_seed[seed], results, strict=True):
                 for cell in job.task.test:
-                    found.setdefault(cell.name, []).append(_forecasts(cell, result))
+                    found.setdefault(cell.name, []).append(_predictions(cell, result))
         return found
 
     def second_look(self) -> Scores | None:
@@ -199,7 +199,7 @@ class Findings:
         """Every tested strategy of every cell."""
         points = []
         by_name = {cell.name: cell for cell in self.cells}
-        for name, by_seed in self.forecasts(subject).items():
+        for name, by_seed in self.predictions(subject).items():
             predicted = np.mean([each.predicted for each in by_seed], axis=0).tolist()
             tested = by_name[name].tested
             points += [Point(by_name[name], each, log) for each, log in zip(tested, predicted, strict=True)]
@@ -230,11 +230,11 @@ class Findings:
         return job.key_of(version) in self.results
 
 
-def _forecasts(cell: Cell, result: Result) -> Forecasts:
-    """Forecasts in the order of the cell's tested strategies, which the result's own order is, too."""
+def _predictions(cell: Cell, result: Result) -> Predictions:
+    """Predictions in the order of the cell's tested strategies, which the result's own order is, too."""
     tested, prediction = cell.tested, result.predictions[cell.name]
     assert prediction.strategies == tuple(each.digest for each in tested)  # the result's key is of these records
-    return Forecasts(
+    return Predictions(
         np.array(prediction.log_seconds),
         np.log([each.seconds for each in tested]),
         cell.errors(tested),

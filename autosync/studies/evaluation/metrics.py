@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 __all__ = [
     "METRICS",
-    "Forecasts",
     "Metric",
+    "Predictions",
     "best_possible_accuracy",
     "best_possible_error",
     "interval_coverage",
@@ -41,7 +41,7 @@ NORMAL_90 = 1.6449
 
 
 @dataclass(frozen=True, eq=False)
-class Forecasts:
+class Predictions:
     """`predicted` s, `measured` y, their `errors` e and the predictions' own standard deviations, each (..., n).
 
     A simulator that does not say how sure it is has no `spread`.
@@ -52,64 +52,64 @@ class Forecasts:
     errors: FloatArray
     spread: FloatArray | None = None
 
-    def at(self, positions: npt.NDArray[np.intp]) -> Forecasts:
-        """The forecasts at `positions` (..., m) of forecasts (n,), as (..., m)."""
+    def at(self, positions: npt.NDArray[np.intp]) -> Predictions:
+        """The predictions at `positions` (..., m) of predictions (n,), as (..., m)."""
         spread = None if self.spread is None else self.spread[positions]
-        return Forecasts(self.predicted[positions], self.measured[positions], self.errors[positions], spread)
+        return Predictions(self.predicted[positions], self.measured[positions], self.errors[positions], spread)
 
 
-def told_apart(forecasts: Forecasts) -> FloatArray:
+def told_apart(predictions: Predictions) -> FloatArray:
     """The order of every pair i, j, (..., n, n): 1 where i took longer beyond the noise, -1 where j did.
 
     Beyond the noise is |y_i - y_j| > SURE sqrt(e_i^2 + e_j^2); 0 within it.
     """
-    squares, apart = forecasts.errors**2, _differences(forecasts.measured)
+    squares, apart = predictions.errors**2, _differences(predictions.measured)
     return np.asarray(np.sign(apart) * (apart**2 > SURE**2 * (squares[..., :, None] + squares[..., None, :])))
 
 
-def pairwise_accuracy(forecasts: Forecasts) -> FloatArray:
+def pairwise_accuracy(predictions: Predictions) -> FloatArray:
     """Share of the pairs told apart that are predicted in their order; a tie in s counts half."""
-    return _pairwise_accuracy(forecasts, _one_each(forecasts))
+    return _pairwise_accuracy(predictions, _one_each(predictions))
 
 
-def kendall_tau(forecasts: Forecasts) -> FloatArray:
+def kendall_tau(predictions: Predictions) -> FloatArray:
     """Kendall's tau-b: pairs in the same order less those in the other, over the root of both counts without ties."""
-    return _kendall_tau(forecasts, _one_each(forecasts))
+    return _kendall_tau(predictions, _one_each(predictions))
 
 
-def peak_at_1(forecasts: Forecasts) -> FloatArray:
+def peak_at_1(predictions: Predictions) -> FloatArray:
     """Seconds of the fastest over seconds of the one predicted fastest: 1 is best. (TenSet's top-1 score.)"""
-    return _peak(forecasts, 1)
+    return _peak(predictions, 1)
 
 
-def peak_at_5(forecasts: Forecasts) -> FloatArray:
+def peak_at_5(predictions: Predictions) -> FloatArray:
     """Seconds of the fastest over seconds of the fastest of the five predicted fastest: 1 is best."""
-    return _peak(forecasts, 5)
+    return _peak(predictions, 5)
 
 
-def regret_of_best(forecasts: Forecasts) -> FloatArray:
+def regret_of_best(predictions: Predictions) -> FloatArray:
     """The share by which the one predicted fastest is slower than the fastest: 0 is best."""
-    return np.asarray(1 / _peak(forecasts, 1) - 1)
+    return np.asarray(1 / _peak(predictions, 1) - 1)
 
 
-def mean_percentage_error(forecasts: Forecasts) -> FloatArray:
+def mean_percentage_error(predictions: Predictions) -> FloatArray:
     """MAPE: mean of |predicted seconds / measured seconds - 1|."""
-    return np.asarray(np.abs(np.expm1(forecasts.predicted - forecasts.measured)).mean(axis=-1))
+    return np.asarray(np.abs(np.expm1(predictions.predicted - predictions.measured)).mean(axis=-1))
 
 
-def interval_coverage(forecasts: Forecasts) -> FloatArray:
+def interval_coverage(predictions: Predictions) -> FloatArray:
     """Share of y within the 90 % interval, s plus or minus `NORMAL_90` deviations; 0.9 is best. NaN without spread."""
-    if forecasts.spread is None:
-        return _nothing(forecasts)
-    off = np.abs(forecasts.measured - forecasts.predicted)
-    return np.asarray((off <= NORMAL_90 * forecasts.spread).mean(axis=-1))
+    if predictions.spread is None:
+        return _nothing(predictions)
+    off = np.abs(predictions.measured - predictions.predicted)
+    return np.asarray((off <= NORMAL_90 * predictions.spread).mean(axis=-1))
 
 
-def interval_width(forecasts: Forecasts) -> FloatArray:
+def interval_width(predictions: Predictions) -> FloatArray:
     """Median half width of the 90 % interval, as a share of the predicted seconds. NaN without spread."""
-    if forecasts.spread is None:
-        return _nothing(forecasts)
-    return np.asarray(np.median(np.expm1(NORMAL_90 * forecasts.spread), axis=-1))
+    if predictions.spread is None:
+        return _nothing(predictions)
+    return np.asarray(np.median(np.expm1(NORMAL_90 * predictions.spread), axis=-1))
 
 
 @dataclass(frozen=True)
@@ -121,27 +121,27 @@ class Metric:
 
     name: str
     heading: str
-    of: Callable[[Forecasts], FloatArray]
-    of_counts: Callable[[Forecasts, FloatArray], FloatArray] | None = None
+    of: Callable[[Predictions], FloatArray]
+    of_counts: Callable[[Predictions, FloatArray], FloatArray] | None = None
     in_percent: bool = False
 
-    def resampled(self, forecasts: Forecasts, positions: npt.NDArray[np.intp]) -> FloatArray:
-        """The metric of forecasts (n,) on each resample at `positions` (b, n): (b,)."""
+    def resampled(self, predictions: Predictions, positions: npt.NDArray[np.intp]) -> FloatArray:
+        """The metric of predictions (n,) on each resample at `positions` (b, n): (b,)."""
         if self.of_counts is None:
-            return self.of(forecasts.at(positions))
+            return self.of(predictions.at(positions))
         counts = np.zeros(positions.shape)
         np.add.at(counts, (np.arange(len(positions))[:, None], positions), 1.0)
-        return self.of_counts(forecasts, counts)
+        return self.of_counts(predictions, counts)
 
 
-def _pairwise_accuracy(forecasts: Forecasts, counts: FloatArray) -> FloatArray:
-    slower = told_apart(forecasts)
+def _pairwise_accuracy(predictions: Predictions, counts: FloatArray) -> FloatArray:
+    slower = told_apart(predictions)
     told = _over_pairs(np.abs(slower), counts)
-    return _ratio((_over_pairs(slower * np.sign(_differences(forecasts.predicted)), counts) + told) / 2, told)
+    return _ratio((_over_pairs(slower * np.sign(_differences(predictions.predicted)), counts) + told) / 2, told)
 
 
-def _kendall_tau(forecasts: Forecasts, counts: FloatArray) -> FloatArray:
-    measured, predicted = np.sign(_differences(forecasts.measured)), np.sign(_differences(forecasts.predicted))
+def _kendall_tau(predictions: Predictions, counts: FloatArray) -> FloatArray:
+    measured, predicted = np.sign(_differences(predictions.measured)), np.sign(_differences(predictions.predicted))
     untied = _over_pairs(np.abs(measured), counts) * _over_pairs(np.abs(predicted), counts)
     return _ratio(_over_pairs(measured * predicted, counts), np.sqrt(untied))
 
@@ -151,8 +151,8 @@ def _over_pairs(values: FloatArray, counts: FloatArray) -> FloatArray:
     return np.asarray(((counts[..., None, :] @ values)[..., 0, :] * counts).sum(axis=-1))
 
 
-def _one_each(forecasts: Forecasts) -> FloatArray:
-    return np.ones(forecasts.measured.shape)
+def _one_each(predictions: Predictions) -> FloatArray:
+    return np.ones(predictions.measured.shape)
 
 
 METRICS = {
@@ -171,11 +171,11 @@ METRICS = {
 """All metrics by name, in the order of tables' columns."""
 
 
-def _peak(forecasts: Forecasts, count: int) -> FloatArray:
+def _peak(predictions: Predictions, count: int) -> FloatArray:
     """Peak at `count`; of strategies predicted alike, those come first that were given first."""
-    chosen = np.argsort(forecasts.predicted, axis=-1, kind="stable")[..., :count]
-    found = np.take_along_axis(forecasts.measured, chosen, axis=-1).min(axis=-1)
-    return np.asarray(np.exp(forecasts.measured.min(axis=-1) - found))
+    chosen = np.argsort(predictions.predicted, axis=-1, kind="stable")[..., :count]
+    found = np.take_along_axis(predictions.measured, chosen, axis=-1).min(axis=-1)
+    return np.asarray(np.exp(predictions.measured.min(axis=-1) - found))
 
 
 def _differences(values: FloatArray) -> FloatArray:
@@ -189,13 +189,13 @@ def _ratio(part: npt.ArrayLike, whole: npt.ArrayLike) -> FloatArray:
     return np.divide(part, whole, out=np.full(whole.shape, np.nan), where=whole > 0)
 
 
-def _nothing(forecasts: Forecasts) -> FloatArray:
-    return np.full(forecasts.predicted.shape[:-1], np.nan)
+def _nothing(predictions: Predictions) -> FloatArray:
+    return np.full(predictions.predicted.shape[:-1], np.nan)
 
 
-def second_look(first: FloatArray, second: FloatArray, deviation: float) -> Forecasts:
+def second_look(first: FloatArray, second: FloatArray, deviation: float) -> Predictions:
     """Second trials (r,) as if they were predictions of the first: as good as measuring is."""
-    return Forecasts(second, first, np.full(len(first), deviation))
+    return Predictions(second, first, np.full(len(first), deviation))
 
 
 def best_possible_accuracy(agreement: float) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 from autosync.cost import Replay
 from autosync.simulator.examples import data_digest
 from autosync.simulator.learned import LearnedSimulator
-from autosync.studies.evaluation import METRICS, Cell, Forecasts
+from autosync.studies.evaluation import METRICS, Cell, Predictions
 
 __all__ = ["card_of", "pretrained"]
 
@@ -44,8 +44,8 @@ def _metrics(learned: LearnedSimulator, cell: Cell) -> dict[str, float | None]:
     strategies = [each.trials[0].strategy for each in tested]
     mean, spread = learned.predict_with_spread(about.model, about.cluster, strategies)
     measured = np.log([each.seconds for each in tested])
-    forecasts = Forecasts(mean, measured, cell.errors(tested), spread)
-    return {name: _rounded(metric.of(forecasts)) for name, metric in METRICS.items()}
+    predictions = Predictions(mean, measured, cell.errors(tested), spread)
+    return {name: _rounded(metric.of(predictions)) for name, metric in METRICS.items()}
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

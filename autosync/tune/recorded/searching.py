@@ -40,7 +40,7 @@ def search_recorded(options: TuneOptions, say: Callable[[str], None]) -> int:
     # Searchers ask for the one class SearchSpace; a pool has all of it that they use.
     pool = cast(SearchSpace, PoolSpace(cell.space, tuple(cell.trials), table.is_open))
     searcher = make_searcher(options, pool, list(cell.baselines))
-    say(f"{cell.name}: {len(cell.trials)} strategies were timed, {len(cell.baselines)} of them hand-written.")
+    say(f"{cell.name}: {len(cell.trials)} strategies were timed, {len(cell.baselines)} of them baselines.")
 
     def out_of_time(more: int) -> bool:
         gone = table.clock_seconds + seconds_for(more, campaign.records, rounds=0)

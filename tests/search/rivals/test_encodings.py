@@ -46,8 +46,8 @@ def test_whatever_a_point_asks_for_comes_out_as_a_strategy_of_the_space(make: Ma
 def test_every_strategy_has_a_point_with_a_choice_for_each_dimension(make: Make, name: str) -> None:
     space, rng = SPACES[name], random.Random(2)
     encoding = make(space)
-    seeds = [baseline(space.model, space.cluster) for baseline in BASELINES.values()]
-    for strategy in [*seeds, *(space.sample(rng) for _ in range(30))]:
+    baselines = [baseline(space.model, space.cluster) for baseline in BASELINES.values()]
+    for strategy in [*baselines, *(space.sample(rng) for _ in range(30))]:
         point = encoding.point(strategy)
         assert all(0 <= number < each.choices for number, each in zip(point, encoding.dimensions, strict=True))
 

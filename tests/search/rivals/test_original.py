@@ -73,11 +73,11 @@ def test_it_learns_between_rounds_and_not_within_them() -> None:
     assert simulator.fits == [4, 8]
 
 
-def test_proposals_say_what_was_foretold() -> None:
+def test_proposals_say_what_was_predicted() -> None:
     search = OriginalSearch(HERE, [], 0, rough_simulator(), OriginalOptions(explored=20, picked=4))
     (proposal,) = search.ask(1)
-    foretold = np.exp(rough_simulator().predict(HERE.model, HERE.cluster, [proposal.strategy]))[0]
-    assert proposal == Proposal(proposal.strategy, "original", float(foretold))
+    predicted = np.exp(rough_simulator().predict(HERE.model, HERE.cluster, [proposal.strategy]))[0]
+    assert proposal == Proposal(proposal.strategy, "original", float(predicted))
 
 
 def test_independent_samples_lie_in_the_space_with_sparse_variables_on_servers() -> None:
@@ -118,8 +118,8 @@ def test_each_variable_is_decided_by_itself() -> None:
     assert 30 <= both <= 70
 
 
-def test_a_space_of_hand_written_seeds_is_searched_from_them() -> None:
-    seeds = [(label, baseline(HERE.model, HERE.cluster)) for label, baseline in BASELINES.items()]
-    search = OriginalSearch(HERE, seeds, 0, rough_simulator(), OriginalOptions(explored=20, picked=4))
+def test_a_space_of_baselines_is_searched_from_them() -> None:
+    baselines = [(label, baseline(HERE.model, HERE.cluster)) for label, baseline in BASELINES.items()]
+    search = OriginalSearch(HERE, baselines, 0, rough_simulator(), OriginalOptions(explored=20, picked=4))
     first = search.ask(1)[0]
     assert (first.label, first.purpose) == ("parameter_server", "baseline")

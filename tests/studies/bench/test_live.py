@@ -28,7 +28,7 @@ from autosync.tune.outcome import Outcome, outcome_json
 from autosync.tune.recorded.cells import read_cells
 from tests.tune.pretend import CLUSTER, MODEL
 from tests.tune.recorded.examples import write_dataset
-from tests.tune.records import found, record, seed
+from tests.tune.records import baseline, found, record
 
 JOB = LiveJob(parse_cell("bert-mini@topologies/two_racks.yaml"), "guided", 1, 40, more=("--simulator", "replay"))
 NOWHERE = Path("no-records")
@@ -56,7 +56,7 @@ class PlayedTune:
         for number, each in enumerate(trials):
             store.append(replace(each, run=directory.name, started_at=float(number)))
         rounds = [[replace(each, purpose="remeasure") for each in trials] for _ in range(4)]
-        verdict = judge(rounds, {seed("all_reduce_25mb").digest}, np.random.default_rng(0))
+        verdict = judge(rounds, {baseline("all_reduce_25mb").digest}, np.random.default_rng(0))
         result = outcome_json(Outcome(MODEL, trials, rounds, verdict), 600.0)
         (directory / "result.json").write_text(json.dumps(result))
         return 0

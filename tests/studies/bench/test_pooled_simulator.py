@@ -38,7 +38,7 @@ def pooled(fits: list[int], memory: Memory, named: str = "counting") -> PooledSi
     return PooledSimulator(named, lambda: Counting(fits), MEMBERS, memory)
 
 
-def test_it_foretells_what_the_simulator_does_after_the_same_records() -> None:
+def test_it_predicts_what_the_simulator_does_after_the_same_records() -> None:
     own, plain = pooled([], {}), AnalyticSimulator()
     assert own.predict(MODEL, CLUSTER, MEMBERS[3:7]) == pytest.approx(plain.predict(MODEL, CLUSTER, MEMBERS[3:7]))
     own.fit(TIMED)

@@ -41,16 +41,16 @@ def left(folder: Path, wanted: Plan) -> list[Slot]:
     return done.left(CELL, slots_of(wanted, CELL))
 
 
-def test_a_cell_has_the_hand_written_strategies_then_different_new_ones_and_repeats(tmp_path: Path) -> None:
+def test_a_cell_has_the_baselines_then_different_new_ones_and_repeats(tmp_path: Path) -> None:
     wanted = plan()
     slots = slots_of(wanted, CELL)
     records = collected(tmp_path, wanted, slots)
     assert [record.sequence for record in records] == [slot.number for slot in slots]
     new = [record for record in records if record.purpose != "remeasure"]
     assert len({record.strategy.digest for record in new}) == wanted.strategies
-    hand_written = [record.label for record in new if record.purpose == "baseline"]
-    assert set(hand_written) <= set(BASELINES)
-    assert len(hand_written) >= 5
+    baselines = [record.label for record in new if record.purpose == "baseline"]
+    assert set(baselines) <= set(BASELINES)
+    assert len(baselines) >= 5
     assert {record.label for record in new} - set(BASELINES) == {"random", "mutation", "crossover", "guided"}
     assert {record.label for record in new if record.predicted_seconds} == {"guided"}
     for slot, record in zip(slots, records, strict=True):

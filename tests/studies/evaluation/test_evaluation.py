@@ -102,7 +102,7 @@ def test_every_experiment_has_a_score_for_every_size_and_seed(findings: Findings
 def test_zero_shot_is_told_of_all_cells_left_out_and_of_the_target_cells(findings: Findings) -> None:
     subject = Subject("unseen-cluster", "guessing", size=0)
     everywhere, targets_only = findings.scores(subject), findings.scores(subject, targets_only=True)
-    assert set(findings.forecasts(subject)) == {cell.name for cell in CELLS}
+    assert set(findings.predictions(subject)) == {cell.name for cell in CELLS}
     assert everywhere is not None
     assert targets_only is not None
     assert everywhere["mape"].value != targets_only["mape"].value

@@ -9,7 +9,7 @@ import pytest
 
 from autosync.studies.evaluation.metrics import (
     METRICS,
-    Forecasts,
+    Predictions,
     interval_coverage,
     interval_width,
     kendall_tau,
@@ -22,10 +22,10 @@ from autosync.studies.evaluation.metrics import (
 )
 
 
-def forecasts(predicted: list[float], measured: list[float], error: float = 0.0, spread: float = 0.0) -> Forecasts:
+def predictions(predicted: list[float], measured: list[float], error: float = 0.0, spread: float = 0.0) -> Predictions:
     """Predictions and times, both given in seconds."""
     count = len(measured)
-    return Forecasts(
+    return Predictions(
         np.log(predicted), np.log(measured), np.full(count, error), np.full(count, spread) if spread else None
     )
 
@@ -33,59 +33,59 @@ def forecasts(predicted: list[float], measured: list[float], error: float = 0.0,
 def test_pairs_within_twice_the_error_of_their_difference_are_not_told_apart() -> None:
     # The error of a difference is 0.01 sqrt(2), so 2.83 % is the margin: the pair 1.00, 1.02 is a tie.
     measured = [math.exp(0.0), math.exp(0.02), math.exp(0.05)]
-    found = told_apart(forecasts(measured, measured, error=0.01))
+    found = told_apart(predictions(measured, measured, error=0.01))
     assert found.tolist() == [[0, 0, -1], [0, 0, -1], [1, 1, 0]]
 
 
 def test_pairwise_accuracy_is_the_share_of_pairs_in_their_order() -> None:
     # Of six pairs only (1, 2) is predicted the other way round.
-    assert pairwise_accuracy(forecasts([2.0, 1.0, 3.0, 4.0], [1.0, 2.0, 3.0, 4.0])) == pytest.approx(5 / 6)
+    assert pairwise_accuracy(predictions([2.0, 1.0, 3.0, 4.0], [1.0, 2.0, 3.0, 4.0])) == pytest.approx(5 / 6)
 
 
 def test_a_predicted_tie_counts_half_and_a_measured_tie_not_at_all() -> None:
-    assert pairwise_accuracy(forecasts([1.0, 1.0], [1.0, 2.0])) == 0.5
+    assert pairwise_accuracy(predictions([1.0, 1.0], [1.0, 2.0])) == 0.5
     # Left out: the pair 1.00, 1.02. In order: one of the two pairs with 2.0.
-    assert pairwise_accuracy(forecasts([3.0, 1.0, 2.0], [1.0, 1.02, 2.0], error=0.01)) == 0.5
+    assert pairwise_accuracy(predictions([3.0, 1.0, 2.0], [1.0, 1.02, 2.0], error=0.01)) == 0.5
 
 
 def test_without_a_pair_told_apart_accuracy_says_nothing() -> None:
-    assert np.isnan(pairwise_accuracy(forecasts([1.0, 2.0], [1.0, 1.0])))
+    assert np.isnan(pairwise_accuracy(predictions([1.0, 2.0], [1.0, 1.0])))
 
 
 def test_kendall_tau_is_pairs_in_order_less_the_others() -> None:
-    assert kendall_tau(forecasts([2.0, 1.0, 3.0, 4.0], [1.0, 2.0, 3.0, 4.0])) == pytest.approx(4 / 6)
-    assert kendall_tau(forecasts([4.0, 3.0, 2.0, 1.0], [1.0, 2.0, 3.0, 4.0])) == pytest.approx(-1.0)
+    assert kendall_tau(predictions([2.0, 1.0, 3.0, 4.0], [1.0, 2.0, 3.0, 4.0])) == pytest.approx(4 / 6)
+    assert kendall_tau(predictions([4.0, 3.0, 2.0, 1.0], [1.0, 2.0, 3.0, 4.0])) == pytest.approx(-1.0)
 
 
 def test_kendall_tau_divides_by_untied_pairs() -> None:
     # Measured has 2 untied pairs, predicted 3, both measured ones in order: 2 / sqrt(2 * 3).
-    assert kendall_tau(forecasts([1.0, 2.0, 3.0], [1.0, 1.0, 2.0])) == pytest.approx(2 / math.sqrt(6))
+    assert kendall_tau(predictions([1.0, 2.0, 3.0], [1.0, 1.0, 2.0])) == pytest.approx(2 / math.sqrt(6))
 
 
 def test_peak_compares_the_best_with_the_best_of_those_predicted_best() -> None:
     measured = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]
-    assert peak_at_1(forecasts(measured[::-1], measured)) == pytest.approx(1 / 7)
-    assert peak_at_5(forecasts(measured[::-1], measured)) == pytest.approx(1 / 3)
-    assert peak_at_1(forecasts(measured, measured)) == 1.0
+    assert peak_at_1(predictions(measured[::-1], measured)) == pytest.approx(1 / 7)
+    assert peak_at_5(predictions(measured[::-1], measured)) == pytest.approx(1 / 3)
+    assert peak_at_1(predictions(measured, measured)) == 1.0
 
 
 def test_regret_is_how_much_slower_the_chosen_one_is() -> None:
-    assert regret_of_best(forecasts([2.0, 1.0], [1.0, 1.25])) == pytest.approx(0.25)
+    assert regret_of_best(predictions([2.0, 1.0], [1.0, 1.25])) == pytest.approx(0.25)
 
 
 def test_mean_percentage_error_is_of_seconds() -> None:
-    assert mean_percentage_error(forecasts([1.1, 1.0], [1.0, 2.0])) == pytest.approx((0.1 + 0.5) / 2)
+    assert mean_percentage_error(predictions([1.1, 1.0], [1.0, 2.0])) == pytest.approx((0.1 + 0.5) / 2)
 
 
 def test_coverage_counts_what_lies_within_the_interval() -> None:
     # 0.1 to either side of the logarithm holds errors of 5 % and -5 %, but not 20 %.
-    found = forecasts([1.05, 0.95, 1.2, 1.0], [1.0, 1.0, 1.0, 1.0], spread=0.1 / 1.6449)
+    found = predictions([1.05, 0.95, 1.2, 1.0], [1.0, 1.0, 1.0, 1.0], spread=0.1 / 1.6449)
     assert interval_coverage(found) == 0.75
     assert interval_width(found) == pytest.approx(math.expm1(0.1))
 
 
 def test_a_simulator_that_does_not_say_how_sure_it_is_has_no_coverage() -> None:
-    found = forecasts([1.0, 2.0], [1.0, 2.0])
+    found = predictions([1.0, 2.0], [1.0, 2.0])
     assert np.isnan(interval_coverage(found))
     assert np.isnan(interval_width(found))
 
@@ -93,7 +93,7 @@ def test_a_simulator_that_does_not_say_how_sure_it_is_has_no_coverage() -> None:
 @pytest.mark.parametrize("name", METRICS)
 def test_resamples_are_worked_out_at_once_as_one_by_one(name: str) -> None:
     rng = np.random.default_rng(0)
-    found = Forecasts(*(rng.uniform(0.1, 1.0, (12,)) for _ in range(4)))
+    found = Predictions(*(rng.uniform(0.1, 1.0, (12,)) for _ in range(4)))
     positions = rng.integers(12, size=(5, 12))
     at_once = METRICS[name].of(found.at(positions))
     assert at_once.shape == (5,)

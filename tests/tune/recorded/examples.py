@@ -28,11 +28,13 @@ def records_of(name: str) -> Iterator[RuntimeRecord]:
     """Records of the cell on cluster `name`: baselines, sampled strategies, repeats of some; one has failed."""
     cluster = CLUSTERS[name]
     space, rng = SPACE.bind(MODEL, cluster), random.Random(name)
-    seeds = different_strategies(BASELINES, MODEL, cluster)
-    samples = {each: None for each in (space.sample(rng) for _ in range(3 * SEARCHED)) if each not in seeds.values()}
+    baselines = different_strategies(BASELINES, MODEL, cluster)
+    samples = {
+        each: None for each in (space.sample(rng) for _ in range(3 * SEARCHED)) if each not in baselines.values()
+    }
     *chosen, broken = list(samples)[: SEARCHED + 1]
     drawn = [Proposal(each, "random") for each in chosen]
-    proposals = [*(Proposal(each, label, purpose="baseline") for label, each in seeds.items()), *drawn]
+    proposals = [*(Proposal(each, label, purpose="baseline") for label, each in baselines.items()), *drawn]
     for number, proposal in enumerate(proposals):
         yield _record(name, cluster, proposal, number, proposal.purpose)
     for number, proposal in enumerate(drawn[:REPEATED], len(proposals)):

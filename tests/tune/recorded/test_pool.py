@@ -87,10 +87,10 @@ def test_every_searcher_times_every_member_once_and_then_ends(begins: str, name:
     table = RecordedTable(CELL, 0)
     pool = PoolSpace(CELL.space, MEMBERS, table.is_open)
     options = TuneOptions.create(model="mlp", out=Path("out"), searcher=name, simulator="analytic")
-    seeds = list(CELL.baselines) if begins == "with baselines" else []
-    searcher = make_searcher(options, pool, seeds)  # type: ignore[arg-type]
+    baselines = list(CELL.baselines) if begins == "with baselines" else []
+    searcher = make_searcher(options, pool, baselines)  # type: ignore[arg-type]
     records = run_search(searcher, table, 10_000)
     timed_first = [each.strategy.digest for each in records if each.purpose != "remeasure"]
     assert sorted(timed_first) == sorted(each.digest for each in MEMBERS)
     first = {each.label for each in records[: 3 if name == "guided" else len(CELL.baselines)]}
-    assert (first <= {label for label, _ in CELL.baselines}) == bool(seeds)
+    assert (first <= {label for label, _ in CELL.baselines}) == bool(baselines)

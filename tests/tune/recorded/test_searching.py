@@ -29,7 +29,7 @@ def test_the_command_says_each_improvement_with_its_time_and_what_is_true_at_the
     assert main(["--replay", str(data), "--model", "mlp@two", "--searcher", "random", "--trials", "9"]) == 0
     first, *better, last = capsys.readouterr().out.splitlines()
     found = cell()
-    assert first == f"mlp@two: {len(found.trials)} strategies were timed, {len(found.baselines)} of them hand-written."
+    assert first == f"mlp@two: {len(found.trials)} strategies were timed, {len(found.baselines)} of them baselines."
     milliseconds = [float(each.split(": ")[1].split(" ms")[0]) for each in better]
     assert milliseconds == sorted(milliseconds, reverse=True)
     assert f"the best of the cell {1e3 * found.best_seconds:.1f} ms; " in last

@@ -1,4 +1,4 @@
-"""Reverting what is decided for buckets: the algorithm of each, and which gradients share one."""
+"""Changes that revert what is decided for buckets: the algorithm of each, and which gradients share one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from autosync.spec import AllReduce, ModelSpec, Strategy, Synchronizer, Variable
 from autosync.words.quantities import megabytes
 from autosync.words.strategy import algorithm_in_words
 
-__all__ = ["Contrast", "bucket_reversions", "named"]
+__all__ = ["Contrast", "bucket_changes", "named"]
 
 LARGE_SHARE = 0.1
 """Share of the bytes of all gradients from which on a variable is a decision of its own."""
@@ -85,8 +85,8 @@ class _Member:
     bytes: float
 
 
-def bucket_reversions(contrast: Contrast) -> Iterator[tuple[str, dict[str, VariableStrategy]]]:
-    """Each reversion in words, with the decisions it makes, by variable."""
+def bucket_changes(contrast: Contrast) -> Iterator[tuple[str, dict[str, VariableStrategy]]]:
+    """Each change in words, with the decisions it makes, by variable."""
     members = list(_members(contrast))
     ours = _by(members, lambda member: member.ours.group)
     for bucket in ours.values():

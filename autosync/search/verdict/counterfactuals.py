@@ -1,9 +1,9 @@
 """Counterfactuals: a winner with one of its decisions reverted, to find out what that decision is worth.
 
-The decisions are those in which the winner differs from a baseline, grouped as a person would tell them
-(`reversions`). Each is reverted alone; timed in turns with the winner, the ratio of the two times is
-what it is worth (`judging.speedup_interval`). Worths of several decisions do not multiply to the
-whole difference: decisions depend on each other.
+The decisions are those in which the winner differs from a baseline, grouped as a person would tell them (`changes`).
+Each is reverted alone; timed in turns with the winner, the ratio of the two times is what it is worth
+(`judging.speedup_interval`). Worths of several decisions do not multiply to the whole difference: decisions depend on
+each other.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import final
 import numpy as np
 
 from autosync.cost import AnalyticSimulator
+from autosync.search.verdict.changes import Change, changes
 from autosync.search.verdict.judging import speedup, speedup_interval
-from autosync.search.verdict.reversions import Reversion, reversions
 from autosync.spec import (
     AllReduce,
     ClusterSpec,
@@ -55,33 +55,33 @@ def counterfactuals(
     Those come first that the closed form expects to change the step time most, then those that concern more bytes.
     """
     found = [
-        (reversion, strategy)
-        for reversion, strategy in _reverted(model, winner, baseline)
+        (change, strategy)
+        for change, strategy in _reverted(model, winner, baseline)
         if not any(strategy_faults(strategy, model, cluster))
     ]
     if not found or most < 1:
         return []
     own, *others = AnalyticSimulator().predict(model, cluster, [winner, *(strategy for _, strategy in found)])
     results = [
-        Counterfactual(reversion.label, strategy, _bytes(reversion, model), math.exp(log_seconds - own))
-        for (reversion, strategy), log_seconds in zip(found, others, strict=True)
+        Counterfactual(change.label, strategy, _bytes(change, model), math.exp(log_seconds - own))
+        for (change, strategy), log_seconds in zip(found, others, strict=True)
     ]
     results.sort(key=lambda each: (-round(abs(math.log(each.predicted_worth)), 6), -each.gradient_bytes))
     return results[:most]
 
 
-def _reverted(model: ModelSpec, winner: Strategy, baseline: Strategy) -> Iterator[tuple[Reversion, Strategy]]:
+def _reverted(model: ModelSpec, winner: Strategy, baseline: Strategy) -> Iterator[tuple[Change, Strategy]]:
     """Each decision with the strategy that reverts it, but for those that change nothing or repeat another."""
     met = {winner.digest}
-    for reversion in reversions(model, winner, baseline):
-        strategy = _applied(reversion, model, winner)
+    for change in changes(model, winner, baseline):
+        strategy = _applied(change, model, winner)
         if strategy.digest not in met:
             met.add(strategy.digest)
-            yield reversion, strategy
+            yield change, strategy
 
 
-def _applied(reversion: Reversion, model: ModelSpec, winner: Strategy) -> Strategy:
-    """`winner` with the decisions of `reversion`; a bucket that would mix kinds is split into one of each kind."""
+def _applied(change: Change, model: ModelSpec, winner: Strategy) -> Strategy:
+    """`winner` with the decisions of `change`; a bucket that would mix kinds is split into one of each kind."""
     numbers: dict[tuple[object, ...], int] = {}
 
     def numbered(name: str, shard: Synchronizer) -> Synchronizer:
@@ -91,9 +91,9 @@ def _applied(reversion: Reversion, model: ModelSpec, winner: Strategy) -> Strate
         kind = shard.group, variable.dtype, variable.sparse, shard.algorithm, shard.compressor
         return replace(shard, group=numbers.setdefault(kind, len(numbers)))
 
-    decisions: Mapping[str, VariableStrategy] = winner.by_name | dict(reversion.decisions)
+    decisions: Mapping[str, VariableStrategy] = winner.by_name | dict(change.decisions)
     return Strategy(
-        replicas=reversion.replicas or winner.replicas,
+        replicas=change.replicas or winner.replicas,
         variables=tuple(
             replace(
                 decisions[each.variable],
@@ -104,8 +104,8 @@ def _applied(reversion: Reversion, model: ModelSpec, winner: Strategy) -> Strate
     )
 
 
-def _bytes(reversion: Reversion, model: ModelSpec) -> float:
-    names = reversion.decisions or model.by_name
+def _bytes(change: Change, model: ModelSpec) -> float:
+    names = change.decisions or model.by_name
     return sum(model.by_name[name].gradient_bytes for name in names)
 
 

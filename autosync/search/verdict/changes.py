@@ -1,4 +1,4 @@
-"""The decisions in which a winner differs from a baseline, each with what it takes to revert it alone.
+"""What makes a winner a counterfactual: each decision in which it differs from a baseline, and what reverts that one.
 
 A variable's decision has parts: who adds it up (a server or an all-reduce), how it is cut, on which device it is, with
 or without local copies, in which encoding; a bucket has its members and its algorithm. Parts that are reverted alike go
@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias, final
 
-from autosync.search.verdict.bucket_reversions import Contrast, bucket_reversions, named
+from autosync.search.verdict.bucket_changes import Contrast, bucket_changes, named
 from autosync.spec import AllReduce, ModelSpec, ParameterServer, Partition, Strategy, Synchronizer, VariableStrategy
 from autosync.words.strategy import compressor_in_words
 
-__all__ = ["Reversion", "reversions"]
+__all__ = ["Change", "changes"]
 
 Part: TypeAlias = Callable[[Contrast, str], tuple[str, VariableStrategy] | None]
 """One part of a variable's decision: what is decided instead, in words, and the decision; None where both agree."""
@@ -23,29 +23,32 @@ Part: TypeAlias = Callable[[Contrast, str], tuple[str, VariableStrategy] | None]
 
 @final
 @dataclass(frozen=True)
-class Reversion:
-    """What is decided instead, in words, and how: `decisions` by variable; `replicas` where their order is reverted."""
+class Change:
+    """One decision reverted.
+
+    `label` says what is decided instead; `decisions`, by variable, make it so, or `replicas` where their order is it.
+    """
 
     label: str
     decisions: Mapping[str, VariableStrategy] = field(default_factory=dict)
     replicas: tuple[str, ...] | None = None
 
 
-def reversions(model: ModelSpec, winner: Strategy, baseline: Strategy) -> Iterator[Reversion]:
-    """Reversions towards `baseline`, one decision each. Not every one need be valid, or change what is done."""
+def changes(model: ModelSpec, winner: Strategy, baseline: Strategy) -> Iterator[Change]:
+    """Changes towards `baseline`, one decision each. Not every one need be valid, or change what is done."""
     contrast = Contrast(model, winner, baseline)
     for part in PARTS:
         yield from _grouped(contrast, part)
-    for label, decisions in bucket_reversions(contrast):
-        yield Reversion(label, decisions)
+    for label, decisions in bucket_changes(contrast):
+        yield Change(label, decisions)
     if winner.staleness != baseline.staleness:
         yield _staleness(contrast)
     if winner.replicas != baseline.replicas and set(winner.replicas) == set(baseline.replicas):
-        yield Reversion("replicas in the baseline's order", replicas=baseline.replicas)
+        yield Change("replicas in the baseline's order", replicas=baseline.replicas)
 
 
-def _grouped(contrast: Contrast, part: Part) -> Iterator[Reversion]:
-    """One reversion for variables reverted alike; large ones alone, except for their encoding, which buckets share."""
+def _grouped(contrast: Contrast, part: Part) -> Iterator[Change]:
+    """One change for variables reverted alike; large ones alone, except for their encoding, which buckets share."""
     groups: dict[tuple[str, str], dict[str, VariableStrategy]] = {}
     for name in contrast.winner.by_name:
         found = part(contrast, name)
@@ -54,7 +57,7 @@ def _grouped(contrast: Contrast, part: Part) -> Iterator[Reversion]:
             alone = name if contrast.is_large(name) and part is not _encoding else ""
             groups.setdefault((words, alone), {})[name] = decision
     for (words, _), decisions in groups.items():
-        yield Reversion(f"{named(list(decisions), contrast)}: {words}", decisions)
+        yield Change(f"{named(list(decisions), contrast)}: {words}", decisions)
 
 
 def _synchronizer(contrast: Contrast, name: str) -> tuple[str, VariableStrategy] | None:
@@ -123,7 +126,7 @@ def _encoding(contrast: Contrast, name: str) -> tuple[str, VariableStrategy] | N
 PARTS: tuple[Part, ...] = (_synchronizer, _cut, _device, _copies, _encoding)
 
 
-def _staleness(contrast: Contrast) -> Reversion:
+def _staleness(contrast: Contrast) -> Change:
     """Reverts the staleness of all shards, which share one, so that it is one decision."""
     here, there = contrast.winner.staleness, contrast.baseline.staleness
     decisions = {
@@ -136,7 +139,7 @@ def _staleness(contrast: Contrast) -> Reversion:
         )
         for each in contrast.winner.variables
     }
-    return Reversion(f"all variables: staleness {there}, not {here}", decisions)
+    return Change(f"all variables: staleness {there}, not {here}", decisions)
 
 
 def _kinds(each: VariableStrategy) -> set[type[Synchronizer]]:

@@ -1,4 +1,4 @@
-"""Seeds that a searcher keeps for later: a campaign has each of them timed, and in time."""
+"""Baselines that a searcher keeps for later: a campaign has each of them timed, and in time."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def sent(search: Campaign) -> TrialRequest:
     return request
 
 
-def keeping_seeds(limits: Limits) -> Campaign:
-    """A campaign whose searcher keeps some of its `DIFFERENT` seeds for later."""
+def keeping_baselines(limits: Limits) -> Campaign:
+    """A campaign whose searcher keeps some of its `DIFFERENT` baselines for later."""
     space = load_space("default").bind(MODEL, CLUSTER)
     searcher = GuidedSearch(space, list(DIFFERENT.items()), 0, AnalyticSimulator(), FEW)
     return Campaign(searcher, Kept(), PROTOCOL, "run", 0, limits)
@@ -46,8 +46,8 @@ def keeping_seeds(limits: Limits) -> Campaign:
     [Limits(trials=len(DIFFERENT) + 4), Limits(trials=99, patience=Patience(4, training_steps=1))],
     ids=["trials", "patience"],
 )
-def test_every_seed_is_timed_before_trials_or_patience_run_out(limits: Limits) -> None:
-    search = keeping_seeds(limits)
+def test_every_baseline_is_timed_before_trials_or_patience_run_out(limits: Limits) -> None:
+    search = keeping_baselines(limits)
     search.run(PretendBackend().run)
     purposes = [each.purpose for each in search.records]
     assert purposes.count("baseline") == len(DIFFERENT)
@@ -55,24 +55,24 @@ def test_every_seed_is_timed_before_trials_or_patience_run_out(limits: Limits) -
     assert len(purposes) <= limits.trials
 
 
-def test_every_seed_is_timed_before_time_runs_out() -> None:
-    search = keeping_seeds(Limits(trials=99, out_of_time=lambda more: len(search.records) + more > 20))
+def test_every_baseline_is_timed_before_time_runs_out() -> None:
+    search = keeping_baselines(Limits(trials=99, out_of_time=lambda more: len(search.records) + more > 20))
     search.run(PretendBackend().run)
     assert [each.purpose for each in search.records].count("baseline") == len(DIFFERENT)
     assert len(search.records) == 21
     assert search.stopped_because == "The time is used up, but for measuring again."
 
 
-def test_seeds_that_no_trial_was_of_are_named() -> None:
-    search = keeping_seeds(Limits(trials=len(DIFFERENT) - 2))
+def test_baselines_that_no_trial_was_of_are_named() -> None:
+    search = keeping_baselines(Limits(trials=len(DIFFERENT) - 2))
     search.run(PretendBackend().run)
-    seeds = list(DIFFERENT.items())
-    left = [name for name, each in seeds if each.digest not in digests(search)]
+    baselines = list(DIFFERENT.items())
+    left = [name for name, each in baselines if each.digest not in digests(search)]
     assert len(left) == 2
-    assert list(untimed_in_words(seeds, search.records)) == [
+    assert list(untimed_in_words(baselines, search.records)) == [
         f"There was no room for {left[0]}, {left[1]}, so the best baseline may be missed."
     ]
-    assert list(untimed_in_words([each for each in seeds if each[0] not in left], search.records)) == []
+    assert list(untimed_in_words([each for each in baselines if each[0] not in left], search.records)) == []
 
 
 def as_if_timed(seconds: dict[str, float]) -> Callable[[TrialRequest], RuntimeRecord]:
@@ -81,8 +81,8 @@ def as_if_timed(seconds: dict[str, float]) -> Callable[[TrialRequest], RuntimeRe
     return lambda request: replace(backend.run(request), step_seconds=(seconds[request.purpose],) * 3)
 
 
-def test_a_seed_is_held_against_seeds_alone_and_others_against_all() -> None:
-    search, requests = keeping_seeds(Limits(trials=len(DIFFERENT) + 8)), list[TrialRequest]()
+def test_a_baseline_is_held_against_baselines_alone_and_others_against_all() -> None:
+    search, requests = keeping_baselines(Limits(trials=len(DIFFERENT) + 8)), list[TrialRequest]()
     run = as_if_timed({"baseline": 0.3, "search": 0.1, "remeasure": 0.1})
 
     def run_trial(request: TrialRequest) -> RuntimeRecord:
@@ -95,8 +95,8 @@ def test_a_seed_is_held_against_seeds_alone_and_others_against_all() -> None:
     assert compared - {("remeasure", None)} == {("baseline", 0.3), ("search", 0.1)}
 
 
-def test_patience_that_ran_out_does_not_come_back_with_a_seed_that_is_better() -> None:
-    search = keeping_seeds(Limits(trials=99, patience=Patience(4, training_steps=1)))
+def test_patience_that_ran_out_does_not_come_back_with_a_baseline_that_is_better() -> None:
+    search = keeping_baselines(Limits(trials=99, patience=Patience(4, training_steps=1)))
     backend, seen = PretendBackend(), list[str]()
 
     def run_trial(request: TrialRequest) -> RuntimeRecord:
@@ -113,9 +113,9 @@ def test_patience_that_ran_out_does_not_come_back_with_a_seed_that_is_better() -
 @pytest.mark.parametrize("lanes", [2, 4])
 def test_with_several_lanes_the_same_is_proposed_up_to_the_last_trial(lanes: int) -> None:
     trials, backend = len(DIFFERENT) + 9, PretendBackend()
-    one_by_one = keeping_seeds(Limits(trials))
+    one_by_one = keeping_baselines(Limits(trials))
     one_by_one.run(backend.run)
-    search, out, asked = keeping_seeds(Limits(trials)), list[TrialRequest](), list[str]()
+    search, out, asked = keeping_baselines(Limits(trials)), list[TrialRequest](), list[str]()
     while True:
         while len(out) < lanes and (request := search.next_request()):
             out.append(request)
@@ -131,29 +131,29 @@ def test_with_several_lanes_the_same_is_proposed_up_to_the_last_trial(lanes: int
     [(4, ["baseline", "search"] * 2), (0, ["baseline"] * 4)],
     ids=["every other", "no room for others"],
 )
-def test_a_search_taken_up_again_among_its_last_seeds_goes_on_with_them(others: int, last: list[str]) -> None:
+def test_a_search_taken_up_again_among_its_last_baselines_goes_on_with_them(others: int, last: list[str]) -> None:
     trials = len(DIFFERENT) + others
-    whole = keeping_seeds(Limits(trials))
+    whole = keeping_baselines(Limits(trials))
     whole.run(PretendBackend().run)
     assert [each.purpose for each in whole.records[-len(last) :]] == last
-    first = keeping_seeds(Limits(trials))
+    first = keeping_baselines(Limits(trials))
     for _ in range(trials - len(last)):
         first.finish(PretendBackend().run(sent(first)))
-    second = keeping_seeds(Limits(trials))
+    second = keeping_baselines(Limits(trials))
     second.restore(json.loads(json.dumps(first.state())))
     second.take_up(first.records)
     second.run(PretendBackend().run)
     assert digests(second) == digests(whole)
-    foretold = [[each.predicted_seconds for each in one.records] for one in (whole, second)]
-    assert foretold[0] == foretold[1]
+    predicted = [[each.predicted_seconds for each in one.records] for one in (whole, second)]
+    assert predicted[0] == predicted[1]
 
 
-def test_a_search_resumed_by_a_version_with_another_seed_times_it_too() -> None:
-    first = keeping_seeds(Limits(trials=99))
+def test_a_search_resumed_by_a_version_with_another_baseline_times_it_too() -> None:
+    first = keeping_baselines(Limits(trials=99))
     first.finish(PretendBackend().run(sent(first)))
     state = json.loads(json.dumps(first.state()))
     state["foretold"].popitem()
-    second = keeping_seeds(Limits(trials=len(DIFFERENT)))
+    second = keeping_baselines(Limits(trials=len(DIFFERENT)))
     second.restore(state)
     second.take_up(first.records)
     second.run(PretendBackend().run)
