@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from operator import attrgetter
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from autosync.errors import AutosyncError
-from autosync.search.protocol import Searcher
-from autosync.search.searcher import Asked
+
+if TYPE_CHECKING:
+    from autosync.search.protocol import Searcher
+    from autosync.search.searcher import Asked
 
 __all__ = ["SEARCHERS", "check_installed", "make_searcher"]
 

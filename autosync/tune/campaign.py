@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, final
 
 from autosync.errors import SpecError, TrialError
-from autosync.search import Proposal, Searcher, Weighing, ask_within
+from autosync.search.protocol import Proposal, Searcher, Weighing, ask_within
 from autosync.spec import RuntimeRecord, Strategy, TimingProtocol, cut
 from autosync.tune.stopping import Patience, best_now, best_when
 from trials.trial import TrialRequest

@@ -10,7 +10,7 @@ from pathlib import Path
 from autosync.errors import NodesLostError, TrialError
 from autosync.report import write_report
 from autosync.runs import csv_of, read_run
-from autosync.search import Verdict
+from autosync.search.verdict.judging import Verdict
 from autosync.spec import RuntimeRecord
 from autosync.tune.finals import finalists, hold_finals, measure_worths
 from autosync.tune.job import Job

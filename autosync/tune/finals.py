@@ -14,7 +14,8 @@ import numpy as np
 from autosync.baselines.nearest import nearest_baseline
 from autosync.errors import NodesLostError, TrialError
 from autosync.runs import REVERTED
-from autosync.search import Verdict, Worth, counterfactuals, interleaved, judge, worth_of
+from autosync.search.verdict.counterfactuals import Worth, counterfactuals, worth_of
+from autosync.search.verdict.judging import Verdict, interleaved, judge
 from autosync.spec import RuntimeRecord, Strategy, TimingProtocol
 from autosync.stats.accuracy import strategy_medians
 from autosync.tune.job import Job

@@ -11,7 +11,8 @@ from rich.table import Table
 
 import autosync.runs
 from autosync.runs import Contender, contenders, contenders_table
-from autosync.search import Verdict, Worth
+from autosync.search.verdict.counterfactuals import Worth
+from autosync.search.verdict.judging import Verdict
 from autosync.spec import ModelSpec, RuntimeRecord
 from autosync.tune.progress import Standing
 

@@ -13,7 +13,9 @@ from autosync.baselines import BASELINES, different_strategies
 from autosync.cost import Simulator
 from autosync.engine.zoo import default_space
 from autosync.errors import NodesLostError
-from autosync.search import GuidedOptions, Searcher, registry
+from autosync.search import registry
+from autosync.search.guided.searcher import GuidedOptions
+from autosync.search.protocol import Searcher
 from autosync.search.searcher import Asked
 from autosync.space import SearchSpace
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy, TimingProtocol

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
-from autosync.search import Foresight, Searcher
+from autosync.search.protocol import Foresight, Searcher
 from autosync.spec import RuntimeRecord
 from autosync.stats.accuracy import strategy_medians
 from autosync.tune.options import TRAINING_STEPS

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from tests.architecture.source_tree import PACKAGES, ROOT, project
+from tests.architecture.source_tree import PACKAGES, ROOT, modules, project
 
 ROOMS = {
-    *(f"autosync.{path.stem}" for path in (ROOT / "autosync").iterdir() if not path.name.startswith("_")),
+    *(f"autosync.{file.parts[1].removesuffix('.py')}" for file in modules("autosync") if file.parts[1][0] != "_"),
     "search_spaces",
     "trials",
 }

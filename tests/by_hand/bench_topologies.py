@@ -103,7 +103,7 @@ def here(part: Path, models: str, turns: int) -> None:
 def timed(model: str, cluster: ClusterSpec, count: int, probe: bool) -> tuple[ClusterSpec, dict[str, Any]]:
     """The cluster as probed; each baseline's step seconds by turn, and its ideal seconds."""
     from autosync.baselines import BASELINES
-    from autosync.search import interleaved
+    from autosync.search.verdict.judging import interleaved
     from autosync.spec import TimingProtocol
     from trials.fleet.on_ray import Launch, RayBackend
     from trials.opening import model_on, trials_on_ray

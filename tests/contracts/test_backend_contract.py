@@ -19,7 +19,9 @@ from autosync.baselines import BASELINES
 from autosync.engine.capture.capturing import capture
 from autosync.engine.zoo import build_task
 from autosync.errors import ClusterError, ModelError, TrialError
-from autosync.search import EvolutionSearch, GuidedSearch, Proposal, Searcher, run_search
+from autosync.search.evolution import EvolutionSearch
+from autosync.search.guided.searcher import GuidedSearch
+from autosync.search.protocol import Proposal, Searcher, run_search
 from autosync.space import SearchSpace
 from autosync.spec import AllReduce, ClusterSpec, RuntimeRecord, Strategy, TimingProtocol, VariableStrategy
 from search_spaces.default import SPACE

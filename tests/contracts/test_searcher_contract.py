@@ -18,17 +18,11 @@ from hypothesis import strategies as st
 from autosync.baselines import BASELINES
 from autosync.cost import AnalyticSimulator
 from autosync.errors import SpecError
-from autosync.search import (
-    BreedingOptions,
-    EvolutionSearch,
-    GuidedOptions,
-    GuidedSearch,
-    Proposal,
-    RandomSearch,
-    Searcher,
-    Weighing,
-    run_search,
-)
+from autosync.search.evolution import EvolutionSearch
+from autosync.search.guided.breeding import BreedingOptions
+from autosync.search.guided.searcher import GuidedOptions, GuidedSearch
+from autosync.search.protocol import Proposal, Searcher, Weighing, run_search
+from autosync.search.random_search import RandomSearch
 from autosync.search.rivals import Encoding, Knobs, OneByOneSearch, OriginalOptions, OriginalSearch, PerVariable
 from autosync.space import SearchSpace, Space
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy

@@ -17,7 +17,8 @@ from autosync.baselines.nearest import nearest_baseline
 from autosync.cost import AnalyticSimulator
 from autosync.dataset import RecordStore
 from autosync.runs import REVERTED, csv_of
-from autosync.search import counterfactuals, judge, worth_of
+from autosync.search.verdict.counterfactuals import counterfactuals, worth_of
+from autosync.search.verdict.judging import judge
 from autosync.spec import RuntimeRecord, Strategy, TimingProtocol
 from autosync.tune.directory import RunDirectory, asked
 from autosync.tune.options import TuneOptions

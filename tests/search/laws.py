@@ -9,7 +9,7 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
-from autosync.search import Proposal
+from autosync.search.protocol import Proposal
 from autosync.space import SearchSpace
 from autosync.spec import AllReduce, ClusterSpec, ModelSpec, RuntimeRecord, Strategy, TimingProtocol, shard_sizes
 

@@ -11,7 +11,7 @@ import pytest
 
 from autosync.baselines import BASELINES
 from autosync.baselines.nearest import nearest_baseline
-from autosync.search import Counterfactual, counterfactuals, worth_of
+from autosync.search.verdict.counterfactuals import Counterfactual, counterfactuals, worth_of
 from autosync.spec import (
     AllReduce,
     Cast,

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from autosync.baselines import BASELINES
-from autosync.search import EvolutionOptions, EvolutionSearch, Proposal
+from autosync.search.evolution import EvolutionOptions, EvolutionSearch
+from autosync.search.protocol import Proposal
 from autosync.spec import Strategy
 from search_spaces.default import SPACE
 from tests.cases import bert_like_model, star_cluster

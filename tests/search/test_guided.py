@@ -9,7 +9,9 @@ import pytest
 
 from autosync.baselines import BASELINES
 from autosync.cost import AnalyticSimulator
-from autosync.search import BreedingOptions, GuidedOptions, GuidedSearch, Proposal, run_search
+from autosync.search.guided.breeding import BreedingOptions
+from autosync.search.guided.searcher import GuidedOptions, GuidedSearch
+from autosync.search.protocol import Proposal, run_search
 from autosync.spec import RuntimeRecord, Strategy
 from search_spaces.default import SPACE
 from tests.cases import mlp_model, star_cluster

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from autosync.baselines import BASELINES
-from autosync.search import Proposal
 from autosync.search.ledger import Ledger
+from autosync.search.protocol import Proposal
 from autosync.spec import ParameterServer, Strategy, VariableStrategy
 from search_spaces.default import SPACE
 from tests.cases import mlp_model, star_cluster

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from autosync.baselines import BASELINES
-from autosync.search import RandomSearch, run_search
+from autosync.search.protocol import run_search
+from autosync.search.random_search import RandomSearch
 from search_spaces.default import SPACE
 from tests.cases import mlp_model, star_cluster
 from tests.search.laws import timed, truth

@@ -7,7 +7,9 @@ import pytest
 
 from autosync.baselines import BASELINES
 from autosync.cost import AnalyticSimulator, Coefficients
-from autosync.search import GuidedSearch, Proposal, RandomSearch, Searcher, run_search
+from autosync.search.guided.searcher import GuidedSearch
+from autosync.search.protocol import Proposal, Searcher, run_search
+from autosync.search.random_search import RandomSearch
 from autosync.spec import ModelSpec, Strategy
 from autosync.stats.accuracy import best_so_far
 from search_spaces.default import SPACE

@@ -10,8 +10,8 @@ import pytest
 
 from autosync.baselines import BASELINES
 from autosync.errors import TrialError
-from autosync.search import Proposal, interleaved, judge
-from autosync.search.verdict.judging import speedup_interval
+from autosync.search.protocol import Proposal
+from autosync.search.verdict.judging import interleaved, judge, speedup_interval
 from autosync.spec import RuntimeRecord
 from search_spaces.default import SPACE
 from tests.cases import mlp_model, star_cluster

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from autosync.baselines import BASELINES
-from autosync.search import Proposal
+from autosync.search.protocol import Proposal
 from autosync.stats.accuracy import best_so_far, pairwise_accuracy, strategy_medians
 from search_spaces.default import SPACE
 from tests.cases import mlp_model, star_cluster

@@ -14,7 +14,7 @@ from rich.console import Console
 from autosync.baselines import BASELINES
 from autosync.dataset import RecordStore
 from autosync.errors import DatasetError, TrialError
-from autosync.search import Searcher
+from autosync.search.protocol import Searcher
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy, TimingProtocol
 from autosync.tune.campaign import Campaign, Keeper, Limits
 from autosync.tune.directory import RunDirectory

@@ -10,7 +10,7 @@ import pytest
 
 from autosync.cost import AnalyticSimulator
 from autosync.errors import DatasetError, TrialError
-from autosync.search import GuidedSearch
+from autosync.search.guided.searcher import GuidedSearch
 from autosync.spec import RuntimeRecord
 from autosync.tune.campaign import MOST_LOSSES, MOST_LOST, Campaign, Limits
 from autosync.tune.stopping import Patience, trials_since_better

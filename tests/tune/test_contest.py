@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from autosync.errors import NodesLostError
-from autosync.search import Verdict
+from autosync.search.verdict.judging import Verdict
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord
 from autosync.tune.finals import TIMES_MORE, hold_finals
 from tests.tune.pretend import CLUSTER, MODEL, PretendBackend, pretended_job, printed

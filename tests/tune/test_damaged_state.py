@@ -9,7 +9,8 @@ import pytest
 
 from autosync.cost import AnalyticSimulator
 from autosync.errors import SpecError
-from autosync.search import GuidedSearch, Searcher
+from autosync.search.guided.searcher import GuidedSearch
+from autosync.search.protocol import Searcher
 from autosync.tune.campaign import restore
 from search_spaces.tiny import SPACE
 from tests.search.laws import timed, truth

@@ -10,7 +10,8 @@ import pytest
 
 from autosync.baselines import BASELINES, different_strategies
 from autosync.cost import AnalyticSimulator
-from autosync.search import BreedingOptions, GuidedOptions, GuidedSearch
+from autosync.search.guided.breeding import BreedingOptions
+from autosync.search.guided.searcher import GuidedOptions, GuidedSearch
 from autosync.spec import RuntimeRecord
 from autosync.tune.campaign import Campaign, Limits
 from autosync.tune.running import untimed_in_words

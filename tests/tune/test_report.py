@@ -9,7 +9,7 @@ from io import StringIO
 import numpy as np
 from rich.console import Console
 
-from autosync.search import Verdict, judge
+from autosync.search.verdict.judging import Verdict, judge
 from autosync.spec import AllReduce, Cast, RuntimeRecord, Strategy, VariableStrategy
 from autosync.tune.outcome import Outcome, outcome_json, outcome_table, verdict_in_words
 from tests.tune.pretend import MODEL

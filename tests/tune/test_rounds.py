@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from autosync.baselines import BASELINES, different_strategies
-from autosync.search import GuidedOptions
+from autosync.search.guided.searcher import GuidedOptions
 from autosync.tune.running import idle_in_words, make_searcher
 from search_spaces import load_space
 from tests.tune.pretend import CLUSTER, MODEL, options

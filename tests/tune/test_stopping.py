@@ -7,7 +7,7 @@ from typing import final
 
 import pytest
 
-from autosync.search import Proposal
+from autosync.search.protocol import Proposal
 from autosync.spec import RuntimeRecord
 from autosync.tune.stopping import PATIENCE, Patience, trials_since_better
 from tests.tune.records import found, record

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, final
 
-from autosync.search import Proposal
 from autosync.search.ledger import Ledger, Observation, fresh_strategy
+from autosync.search.protocol import Proposal
 from autosync.search.searcher import Asked, LedgerSearch
 from autosync.space import SearchSpace
 from autosync.spec import Strategy

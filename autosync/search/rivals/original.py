@@ -26,8 +26,8 @@ import numpy as np
 import numpy.typing as npt
 
 from autosync.cost import Simulator
-from autosync.search import Proposal
 from autosync.search.ledger import fresh_strategy
+from autosync.search.protocol import Proposal
 from autosync.search.rivals.independent_samples import independent_sample
 from autosync.search.searcher import Asked, LedgerSearch
 from autosync.space import SearchSpace

@@ -13,7 +13,9 @@ import numpy.typing as npt
 
 from autosync.cost import AnalyticSimulator, Replay, Simulator
 from autosync.errors import BenchError
-from autosync.search import GuidedOptions, GuidedSearch, RandomSearch, Searcher
+from autosync.search.guided.searcher import GuidedOptions, GuidedSearch
+from autosync.search.protocol import Searcher
+from autosync.search.random_search import RandomSearch
 from autosync.search.registry import SEARCHERS, make_searcher
 from autosync.search.rivals import OriginalSearch
 from autosync.search.searcher import Asked

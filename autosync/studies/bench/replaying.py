@@ -17,7 +17,7 @@ from typing import Any, cast, final
 
 from autosync.cost import Replay
 from autosync.errors import BenchError
-from autosync.search import run_search
+from autosync.search.protocol import run_search
 from autosync.space import SearchSpace
 from autosync.spec import RuntimeRecord, digest
 from autosync.studies.bench.contenders import CONTENDERS, MEMBERS, NETWORK, TRANSFERRING, Known, Start, untaught

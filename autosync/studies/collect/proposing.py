@@ -8,8 +8,9 @@ from typing import final
 
 from autosync.baselines import BASELINES, different_strategies
 from autosync.cost import AnalyticSimulator
-from autosync.search import GuidedOptions, GuidedSearch, Proposal
+from autosync.search.guided.searcher import GuidedOptions, GuidedSearch
 from autosync.search.ledger import Ledger, fresh_strategy
+from autosync.search.protocol import Proposal
 from autosync.space import SearchSpace
 from autosync.spec import RuntimeRecord, Strategy
 from autosync.studies.collect.plan import Cell, Plan

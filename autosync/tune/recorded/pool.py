@@ -11,8 +11,8 @@ from typing import final
 
 import numpy as np
 
-from autosync.search import Proposal
 from autosync.search.guided.decisions import DecisionCoder, Decisions
+from autosync.search.protocol import Proposal
 from autosync.space import SearchSpace
 from autosync.spec import RuntimeRecord, Strategy
 from autosync.tune.recorded.cells import Cell

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from autosync.baselines import BASELINES
-from autosync.search import Proposal
+from autosync.search.protocol import Proposal
 from autosync.search.rivals import OriginalOptions, OriginalSearch
 from autosync.search.rivals.independent_samples import MOST_BUCKETS, independent_sample
 from autosync.spec import AllReduce, ClusterSpec, ModelSpec, ParameterServer, RuntimeRecord, Strategy

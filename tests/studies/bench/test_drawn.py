@@ -12,7 +12,7 @@ import pytest
 
 from autosync.commands.bench import main
 from autosync.dataset import ResultStore
-from autosync.search import Proposal
+from autosync.search.protocol import Proposal
 from autosync.studies.bench.columns import SEARCHES
 from autosync.studies.bench.contenders import Known
 from autosync.studies.bench.ideal import TRIALS, drawn_cell, drawn_times

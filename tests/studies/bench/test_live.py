@@ -15,7 +15,7 @@ import pytest
 from autosync.cost import step_bound
 from autosync.dataset import RecordStore, ResultStore
 from autosync.errors import BenchError
-from autosync.search import judge
+from autosync.search.verdict.judging import judge
 from autosync.simulator import LearnedSimulator
 from autosync.stats.estimate import Estimate
 from autosync.studies.bench.columns import LIVE

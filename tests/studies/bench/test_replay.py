@@ -162,7 +162,7 @@ def test_knowledge_is_transferred_from_other_cells_by_a_checkpoint_that_is_made_
     [
         (
             ["--searchers", "nosuch"],
-            "bench: --searchers names any of guided, random, original, original-transferred, evolution, tpe, ",
+            "bench: --searchers names any of guided, evolution, random, original, tpe, tpe-knobs, gp, gp-knobs, ",
         ),
         (["--cells", "mlp@nosuch"], "bench: Cells in "),
     ],

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autosync.cost import Simulator
-from autosync.search import Proposal
+from autosync.search.protocol import Proposal
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
 from autosync.studies.evaluation import Builder, Cell, cells_of
 from autosync.studies.evaluation.simulators import ClosedForm

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from autosync.baselines import BASELINES, different_strategies
 from autosync.dataset import RecordStore
-from autosync.search import Proposal
+from autosync.search.protocol import Proposal
 from autosync.spec import ClusterSpec, RuntimeRecord
 from autosync.tune.recorded.cells import Cell, cells_of
 from search_spaces.default import SPACE

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from autosync.search import run_search
+from autosync.search.protocol import run_search
 from autosync.space import SearchSpace
 from autosync.tune.options import SEARCHERS, TuneOptions
 from autosync.tune.recorded.pool import PoolSpace, RecordedTable

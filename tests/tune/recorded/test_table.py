@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autosync.search import Proposal
+from autosync.search.protocol import Proposal
 from autosync.spec import Strategy
 from autosync.tune.recorded.pool import RecordedTable
 from tests.tune.recorded.examples import REPEATED, cell
