@@ -36,7 +36,7 @@ def ray_node(address: str, alive: bool = True, cores: float = 2.0) -> dict[str, 
 def test_machines_are_the_living_nodes_with_their_cores_and_gpus() -> None:
     gpu = {"NodeManagerAddress": "c", "Alive": True, "Resources": {"CPU": 48.0, "GPU": 4.0}}
     found = machines_of([ray_node("a"), ray_node("b", alive=False), gpu])
-    assert {address: each.machine for address, each in found.items()} == {"a": (2.0, 0), "c": (48.0, 4)}
+    assert {address: (each.cores, each.gpus) for address, each in found.items()} == {"a": (2.0, 0), "c": (48.0, 4)}
 
 
 def test_groups_are_disjoint_and_stay_within_a_rack_where_they_can() -> None:
