@@ -35,11 +35,11 @@ def test_a_file_of_version_1_still_opens(tmp_path: Path):
 
 def test_a_column_added_in_a_later_version_is_filled_in_older_files():
     since = SCHEMA.version + 1
-    column = Column("energy_joules", pa.float64(), "J", "energy of a step", since=since, fill=-1.0)
+    column = Column("of_later", pa.float64(), "J", "energy of a step", since=since, fill=-1.0)
     later = Schema(since, (*COLUMNS, column))
     table = read_file(VERSION_1, later)
     assert table.schema == later.arrow
-    assert table.column("energy_joules").to_pylist() == [-1.0] * 3
+    assert table.column("of_later").to_pylist() == [-1.0] * 3
     shared = ["record_id", "step_seconds", "strategy_json"]
     assert table.select(shared).equals(read_file(VERSION_1).select(shared))
 
