@@ -147,8 +147,8 @@ class Resources:
         shared = [node.shared_cores for node in self.cluster.nodes]
         return {
             machine: np.array([float(machine == each) for each in shared])
-            for machine in machines_of(self.cluster)
-            if machine in shared
+            for machine in dict.fromkeys(shared)
+            if machine is not None
         }
 
     @cached_property
