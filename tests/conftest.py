@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.contracts.tables import pytest_terminal_summary
-from trials.cluster.told import RAY_SETTINGS
+from trials.cluster.ray_labels import RAY_SETTINGS
 
 __all__ = ["pytest_terminal_summary"]
 """It is here, since the process that prints reads this file only when others run the tests."""

@@ -27,6 +27,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from autosync.cost.capacity import machines_of, replicas_on_cores
 from autosync.spec import DTYPE_BYTES, ClusterSpec, Link, ModelSpec, Variable
 
 __all__ = ["StepBound", "step_bound"]
@@ -83,14 +84,11 @@ def _by_cores(model: ModelSpec, cluster: ClusterSpec) -> Iterator[StepBound]:
     if model.profile is None:
         return
     passes = model.profile.forward_seconds + model.profile.backward_seconds
-    at_work: Counter[tuple[str, float]] = Counter()
-    for device in cluster.replica_devices:
-        node = cluster.node(device.node)
-        shared = node.shared_cores
-        if device.kind == "cpu":
-            at_work[(shared.machine, shared.count) if shared else (node.name, node.cores)] += 1
-    for (where, cores), count in at_work.items():
-        yield StepBound(count * passes / cores, f"computing on the {cores:g} cores of {where}")
+    at_work = replicas_on_cores(cluster, [str(device) for device in cluster.replica_devices])
+    for machine, nodes in machines_of(cluster).items():
+        if count := float(at_work[nodes].sum()):
+            reason = f"computing on the {machine.count:g} cores of {machine.machine}"
+            yield StepBound(count * passes / machine.count, reason)
 
 
 def _model_bytes(model: ModelSpec, replicas: int) -> float:

@@ -1,8 +1,8 @@
-"""What a replica computes: how much, and when in its backward pass each gradient is ready."""
+"""What machines can, and what a replica asks of them: how much, and when in its backward pass gradients are ready."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,7 +12,7 @@ import numpy.typing as npt
 from autosync.cost.coefficients import ReplayCoefficients
 from autosync.spec import ClusterSpec, ModelSpec, SharedCores
 
-__all__ = ["Passes", "Resources", "core_flops", "fair_cores", "ready_fractions"]
+__all__ = ["Passes", "Resources", "core_flops", "fair_cores", "machines_of", "ready_fractions", "replicas_on_cores"]
 
 SECONDS_PER_FLOP = 1e-10
 """Seconds a flop of the core that a profiled pass is told in flops by; any core will do once records are fitted."""
@@ -50,6 +50,20 @@ def core_flops(model: ModelSpec) -> float:
     return (model.profile.forward_seconds + model.profile.backward_seconds) / 3 / SECONDS_PER_FLOP
 
 
+def machines_of(cluster: ClusterSpec) -> dict[SharedCores, list[int]]:
+    """The machines on whose cores nodes compute, shared or a node's own, with the numbers of the nodes of each."""
+    machines: dict[SharedCores, list[int]] = {}
+    for number, node in enumerate(cluster.nodes):
+        machines.setdefault(node.shared_cores or SharedCores(node.name, node.cores), []).append(number)
+    return machines
+
+
+def replicas_on_cores(cluster: ClusterSpec, replicas: Collection[str]) -> npt.NDArray[np.float64]:
+    """How many of the `replicas` run on the cores of each node, (nodes,)."""
+    held = frozenset(replicas)
+    return np.array([float(sum(str(each) in held for each in node.cpu_devices)) for node in cluster.nodes])
+
+
 def fair_cores(cluster: ClusterSpec) -> npt.NDArray[np.float64]:
     """Cores (nodes,): a node's own, or its max-min fair part of the machine it shares, if that is less.
 
@@ -57,11 +71,7 @@ def fair_cores(cluster: ClusterSpec) -> npt.NDArray[np.float64]:
     section 6.5.2, for one resource).
     """
     cores = np.array([node.cores for node in cluster.nodes])
-    by_machine: dict[SharedCores, list[int]] = {}
-    for number, node in enumerate(cluster.nodes):
-        if node.shared_cores is not None:
-            by_machine.setdefault(node.shared_cores, []).append(number)
-    for machine, numbers in by_machine.items():
+    for machine, numbers in machines_of(cluster).items():
         left = machine.count
         for done, number in enumerate(sorted(numbers, key=lambda each: cores[each])):
             cores[number] = min(cores[number], left / (len(numbers) - done))

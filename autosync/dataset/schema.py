@@ -1,6 +1,6 @@
 """The versioned schema of a record's row: every column with its type, unit and meaning.
 
-To add a column, raise the version in `SCHEMA` and append a `Column` with that version as `since` and the value that
+To add a column, append a `Column` with a `since` one above the highest, which raises the version, and the value that
 rows of older files get as `fill`. Columns are never renamed, retyped or removed, so files of every age stay readable.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, TypeVar, final
 
@@ -171,25 +171,14 @@ COLUMNS = (
     ),
 )
 
-SCHEMA = Schema(version=2, columns=COLUMNS)
+SCHEMA = Schema(version=max(column.since for column in COLUMNS), columns=COLUMNS)
 
-PLAIN = (
-    "outcome",
-    "reason",
-    "purpose",
-    "label",
-    "run",
-    "seed",
-    "started_at",
-    "setup_seconds",
-    "total_seconds",
-    "predicted_seconds",
-    "final_loss",
-    "host",
-    "sequence",
-    "load_average",
+PLAIN = tuple(
+    column.name
+    for column in COLUMNS
+    if column.name in {each.name for each in fields(RuntimeRecord)} - {"step_seconds", "versions"}
 )
-"""Columns that are fields of the record under the same name."""
+"""Columns that are fields of the record under the same name, as they are."""
 
 ILL_FORMED = (SpecError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """Errors that reading a document raises when it is of no noun: it may be any JSON there is."""

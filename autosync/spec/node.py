@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from autosync.errors import SpecError
@@ -97,6 +97,14 @@ class SharedCores:
         return cls(required(document, "machine", str, what), required(document, "count", float, what))
 
 
+LATER: Mapping[str, type[Figure | SharedCores]] = {
+    "copy_gbit_per_s": Figure,
+    "message_us": Figure,
+    "shared_cores": SharedCores,
+}
+"""Fields of a node that its JSON leaves out when they are not known."""
+
+
 @dataclass(frozen=True)
 class Node:
     """A machine: `workers` worker processes (one, or several on a CPU machine that plays a cluster) and its GPUs.
@@ -141,6 +149,15 @@ class Node:
             )
 
     @property
+    def machine(self) -> tuple[float, int]:
+        """What a machine must have to do this node's work in the same time; nodes that are alike have it in common."""
+        return self.cores, self.gpus
+
+    def on(self, machine: Node) -> Node:
+        """This node with all that the machine of another, which was found in its place, has."""
+        return replace(self, cores=machine.cores, gpus=machine.gpus, shared_cores=machine.shared_cores)
+
+    @property
     def cpu_devices(self) -> tuple[Device, ...]:
         return tuple(Device(self.name, "cpu", index) for index in range(self.workers))
 
@@ -156,26 +173,22 @@ class Node:
             "workers": self.workers,
             "gpus": self.gpus,
         }
-        known = {
-            "copy_gbit_per_s": self.copy_gbit_per_s,
-            "message_us": self.message_us,
-            "shared_cores": self.shared_cores,
-        }
-        return document | {field: each.to_json() for field, each in known.items() if each}
+        later = {field: getattr(self, field) for field in LATER}
+        return document | {field: each.to_json() for field, each in later.items() if each}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Node:
         what = "A node"
-        later = ("copy_gbit_per_s", "message_us", "shared_cores")
-        known_fields(document, ("name", "address", "cores", "workers", "gpus", *later), what)
-        copy, message, shared = (optional(document, field, dict, what) for field in later)
+        known_fields(document, ("name", "address", "cores", "workers", "gpus", *LATER), what)
+        read = {field: optional(document, field, dict, what) for field in LATER}
+        later: dict[str, Any] = {
+            field: LATER[field].from_json(each) for field, each in read.items() if each is not None
+        }
         return cls(
             name=required(document, "name", str, what),
             address=required(document, "address", str, what),
             cores=required(document, "cores", float, what),
             workers=required(document, "workers", int, what),
             gpus=required(document, "gpus", int, what),
-            copy_gbit_per_s=None if copy is None else Figure.from_json(copy),
-            message_us=None if message is None else Figure.from_json(message),
-            shared_cores=None if shared is None else SharedCores.from_json(shared),
+            **later,
         )

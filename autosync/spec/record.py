@@ -134,10 +134,9 @@ class RuntimeRecord:
             document[noun] = document[noun].to_json()
         document["step_seconds"] = list(self.step_seconds)
         document["versions"] = dict(self.versions)
-        for name in ("sequence", "load_average"):  # left out when unknown, as they were before there were any
-            if document[name] is None:
-                del document[name]
-        return document
+        # Later fields are left out when unknown, as they were before there were any.
+        written = ("final_loss", "predicted_seconds")
+        return {name: value for name, value in document.items() if value is not None or name in written}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> RuntimeRecord:

@@ -120,7 +120,7 @@ class _Symmetry:
     def _look(self, node: Node) -> tuple[object, ...]:
         """What must be equal for two nodes to be alike, but for their links."""
         colours = Counter(self._colour(device) for device in (*node.cpu_devices, *node.gpu_devices))
-        return node.cores, node.workers, node.gpus, frozenset(colours.items())
+        return node.machine, node.workers, frozenset(colours.items())
 
     def _exchangeable(self, first: Node, second: Node) -> bool:
         if self._look(first) != self._look(second):

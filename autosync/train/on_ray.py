@@ -12,7 +12,8 @@ from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError
 from autosync.engine.training.feeding import Reader, Spec
 from autosync.errors import AutosyncError, ClusterError
 from autosync.spec import Device, Strategy
-from trials.cluster.seats import addresses_of, machines_of
+from trials.cluster.ray_labels import machines_of
+from trials.cluster.seats import addresses_of
 from trials.trial import reason_of
 from trials.workers.worker_set import WorkerDiedError, WorkerSet
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from autosync.spec import ClusterSpec, Figure, Link, Node
 
-__all__ = ["cluster_lines", "route_lines"]
+__all__ = ["cluster_lines", "node_in_words", "route_lines", "unlike_nodes"]
 
 MOST_NAMED = 4
 """The most names, among those not numbered in a row, that are listed before the rest is only counted."""
@@ -18,7 +18,7 @@ Each = TypeVar("Each")
 
 def cluster_lines(cluster: ClusterSpec) -> Iterator[str]:
     """Lines for nodes, then for links with where their figures come from; loopbacks come last."""
-    for nodes in _grouped((_look(node), node) for node in cluster.nodes):
+    for nodes in _grouped(((node.machine, node.workers), node) for node in cluster.nodes):
         yield _node_line(nodes)
     uplinks = _uplinks(cluster)
     by_switch = _grouped(((up.target, _alike(up), _alike(down)), (up, down)) for up, down in uplinks)
@@ -55,8 +55,15 @@ def route_lines(cluster: ClusterSpec) -> Iterator[str]:
         yield f"Routes {ends}{over}: {rates} Gbit/s ({_sources(slowest)}), {_span(latencies)} us"
 
 
-def _look(node: Node) -> tuple[float, int, int]:
-    return node.cores, node.workers, node.gpus
+def node_in_words(node: Node) -> str:
+    """What a node has, such as 1 worker, 4 cores, 2 GPUs."""
+    has = [_count(node.workers, "worker"), _count(node.cores, "core")]
+    return ", ".join([*has, _count(node.gpus, "GPU")] if node.gpus else has)
+
+
+def unlike_nodes(mine: Node, its: Node) -> str:
+    """How the machine of another node differs from one's own, at their addresses."""
+    return f"{its.cores:g} cores and {its.gpus} GPUs at {its.address}, {mine.cores:g} and {mine.gpus} at {mine.address}"
 
 
 def _node_line(nodes: Sequence[Node]) -> str:
@@ -64,9 +71,7 @@ def _node_line(nodes: Sequence[Node]) -> str:
     which = f"{len(nodes)} nodes" if several else "Node"
     addresses = [node.address for node in nodes if node.address]
     at = f" at {_names(addresses)}" if addresses else ""
-    has = [_count(first.workers, "worker"), _count(first.cores, "core")]
-    has += [_count(first.gpus, "GPU")] if first.gpus else []
-    return f"{which} {_names([node.name for node in nodes])}{at}: {', '.join(has)}{' each' * several}"
+    return f"{which} {_names([node.name for node in nodes])}{at}: {node_in_words(first)}{' each' * several}"
 
 
 def _uplinks(cluster: ClusterSpec) -> list[tuple[Link, Link]]:

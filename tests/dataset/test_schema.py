@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from autosync.dataset import COLUMNS, SCHEMA, Column, RecordStore, Schema
 from autosync.dataset.files import read_file
 from autosync.dataset.schema import VERSION_KEY
 from autosync.errors import DatasetError
+from autosync.spec import RuntimeRecord, canonical_json, parse_json
 from autosync.spec.record import OUTCOMES
 from tests.dataset.examples import example_record
 
@@ -33,11 +35,11 @@ def test_a_file_of_version_1_still_opens(tmp_path: Path):
 
 def test_a_column_added_in_a_later_version_is_filled_in_older_files():
     since = SCHEMA.version + 1
-    column = Column("energy_joules", pa.float64(), "J", "energy of a step", since=since, fill=-1.0)
+    column = Column("of_later", pa.float64(), "J", "energy of a step", since=since, fill=-1.0)
     later = Schema(since, (*COLUMNS, column))
     table = read_file(VERSION_1, later)
     assert table.schema == later.arrow
-    assert table.column("energy_joules").to_pylist() == [-1.0] * 3
+    assert table.column("of_later").to_pylist() == [-1.0] * 3
     shared = ["record_id", "step_seconds", "strategy_json"]
     assert table.select(shared).equals(read_file(VERSION_1).select(shared))
 
@@ -62,13 +64,15 @@ def test_a_column_missing_from_a_file_that_should_have_it_is_refused(tmp_path: P
 
 
 def test_a_newer_version_is_refused(tmp_path: Path):
-    store = RecordStore.create(tmp_path)
-    table = read_file(VERSION_1).replace_schema_metadata({VERSION_KEY: str(SCHEMA.version + 1).encode()})
+    store, newer = RecordStore.create(tmp_path), SCHEMA.version + 1
+    table = read_file(VERSION_1).replace_schema_metadata({VERSION_KEY: str(newer).encode()})
     pq.write_table(table, tmp_path / "new.parquet")
     for read in (store.read, store.compact, lambda: RecordStore.create(tmp_path)):
         if read == store.compact:
             store.append(example_record())
-        with pytest.raises(DatasetError, match=r"new.parquet has version 3 .* reads up to 2; upgrade autosync"):
+        with pytest.raises(
+            DatasetError, match=rf"new.parquet has version {newer} .* reads up to {SCHEMA.version}; upgrade"
+        ):
             read()
 
 
@@ -85,6 +89,24 @@ def test_column_names_are_unique_and_described():
     names = [column.name for column in COLUMNS]
     assert len(set(names)) == len(names)
     assert all(column.unit and column.meaning for column in COLUMNS)
+
+
+def test_every_field_of_a_record_has_a_column():
+    documents = {"model", "cluster", "strategy", "protocol"}
+    assert {each.name for each in fields(RuntimeRecord)} - {column.name for column in COLUMNS} == documents
+    assert SCHEMA.version == COLUMNS[-1].since
+
+
+@pytest.mark.parametrize("field", [each.name for each in fields(RuntimeRecord) if each.default is None])
+def test_what_a_record_may_know_goes_to_json_and_to_disk_and_back(field: str, tmp_path: Path):
+    known, unknown = (replace(example_record(0), **{field: value}) for value in (3, None))
+    store = RecordStore.create(tmp_path)
+    for record in (known, unknown):
+        assert RuntimeRecord.from_json(parse_json(canonical_json(record.to_json()), "A record")) == record
+        store.append(record)
+    assert [each in store.read() for each in (known, unknown)] == [True, True]
+    assert store.compact() == 2
+    assert [each in store.read() for each in (known, unknown)] == [True, True]
 
 
 def test_the_column_of_outcomes_names_them_all():

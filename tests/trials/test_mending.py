@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from autosync.spec import ClusterSpec
+from autosync.spec import ClusterSpec, Node
 from tests.cases import star_cluster
 from trials.cluster.seats import addresses_of, seated_like
 from trials.fleet.mending import Seated, mending
 
 PAIR = star_cluster(2)
-LIKE = (PAIR.nodes[0].cores, 0)
+LIKE = PAIR.nodes[0]
 
 
 def at(*addresses: str) -> ClusterSpec:
     return seated_like(PAIR, addresses)
 
 
-def living(*addresses: str) -> dict[str, tuple[float, int]]:
+def living(*addresses: str) -> dict[str, Node]:
     return dict.fromkeys(addresses, LIKE)
 
 
@@ -65,5 +65,5 @@ def test_a_spare_node_mends_a_lane_before_it_makes_a_new_one() -> None:
 
 
 def test_a_machine_that_is_not_like_the_one_that_left_does_not_take_its_place() -> None:
-    machines = living("a") | {"big": (64.0, 8)}
+    machines = living("a") | {"big": Node("big", "big", cores=64.0, gpus=8)}
     assert mending([Seated("one", at("a", "b"))], PAIR, machines, machines).broken == ["one"]

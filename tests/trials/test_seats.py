@@ -9,7 +9,8 @@ import pytest
 from autosync.errors import ClusterError
 from autosync.spec import ClusterSpec, Figure, Link, Node
 from tests.cases import star_cluster
-from trials.cluster.seats import addresses_of, alike, groups_of, machines_of, part_of, reseated, seated_like, seats
+from trials.cluster.ray_labels import machines_of
+from trials.cluster.seats import addresses_of, alike, groups_of, part_of, reseated, seated_like, seats
 
 
 def stated(value: float) -> Figure:
@@ -34,7 +35,8 @@ def ray_node(address: str, alive: bool = True, cores: float = 2.0) -> dict[str, 
 
 def test_machines_are_the_living_nodes_with_their_cores_and_gpus() -> None:
     gpu = {"NodeManagerAddress": "c", "Alive": True, "Resources": {"CPU": 48.0, "GPU": 4.0}}
-    assert machines_of([ray_node("a"), ray_node("b", alive=False), gpu]) == {"a": (2.0, 0), "c": (48.0, 4)}
+    found = machines_of([ray_node("a"), ray_node("b", alive=False), gpu])
+    assert {address: (each.cores, each.gpus) for address, each in found.items()} == {"a": (2.0, 0), "c": (48.0, 4)}
 
 
 def test_groups_are_disjoint_and_stay_within_a_rack_where_they_can() -> None:
@@ -78,16 +80,16 @@ def test_rates_a_probe_apart_are_alike_and_other_machines_are_not() -> None:
 
 def test_a_node_that_left_is_replaced_by_a_spare_machine_like_it() -> None:
     cluster = seated_like(star_cluster(3), ["a", "b", "c"])
-    like = (cluster.nodes[0].cores, 0)
-    moved = reseated(cluster, {"a": like, "c": like, "d": (1.0, 8), "e": like}, ["d", "e"])
+    like = cluster.nodes[0]
+    moved = reseated(cluster, {"a": like, "c": like, "d": Node("d", "d", cores=1.0, gpus=8), "e": like}, ["d", "e"])
     assert moved is not None
     assert addresses_of(moved) == ("a", "e", "c")
     assert moved.digest == cluster.digest
-    assert reseated(cluster, {"a": like, "c": like, "d": (1.0, 8)}, ["d"]) is None
+    assert reseated(cluster, {"a": like, "c": like, "d": Node("d", "d", cores=1.0, gpus=8)}, ["d"]) is None
 
 
 def test_a_new_group_needs_as_many_spare_machines_as_the_cluster_has_nodes() -> None:
     cluster = star_cluster(2)
-    like = (cluster.nodes[0].cores, 0)
+    like = cluster.nodes[0]
     assert seats(cluster, {"x": like, "y": like, "z": like}, ["x", "y", "z"]) == ["x", "y"]
     assert seats(cluster, {"x": like}, ["x"]) is None

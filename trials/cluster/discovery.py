@@ -11,8 +11,8 @@ from typing import Any
 from autosync.errors import ClusterError
 from autosync.spec import ClusterSpec, Node
 from trials.cluster.racks import ASSUMED_UPLINK, CORE, Attached, joined
-from trials.cluster.seats import machines_of, part_of, shared_cores_of
-from trials.cluster.told import RACK_LABEL
+from trials.cluster.ray_labels import machines_of, rack_of
+from trials.cluster.seats import part_of
 
 __all__ = ["check_room_here", "cluster_from_ray_nodes", "local_cluster", "matched"]
 
@@ -32,12 +32,11 @@ def cluster_from_ray_nodes(ray_nodes: Sequence[Mapping[str, Any]], workers: int 
     that rack's switch. Raises `ClusterError`.
     """
     alive = _alive(ray_nodes)
-    machines = [machines_of([node])[_address(node)] for node in alive]
-    gpus = [each for _, each in machines]
+    machines = [machine for node in alive for machine in machines_of([node]).values()]
     if workers is None:
-        workers = WORKERS_OF_A_SINGLE_NODE if len(alive) == 1 and not gpus[0] else len(alive)
+        workers = WORKERS_OF_A_SINGLE_NODE if len(alive) == 1 and not machines[0].gpus else len(alive)
     _check_workers(workers)
-    if any(gpus) and workers > len(alive):
+    if any(each.gpus for each in machines) and workers > len(alive):
         raise ClusterError(
             f"One worker process drives all GPUs of a node, so {len(alive)} node(s) take at most {len(alive)} "
             f"workers, not {workers}."
@@ -46,19 +45,8 @@ def cluster_from_ray_nodes(ray_nodes: Sequence[Mapping[str, Any]], workers: int 
     each, more = divmod(workers, len(alive))
     return _with_assumed_links(
         [
-            Attached(
-                Node(
-                    f"node{index}",
-                    _address(node),
-                    cores,
-                    each + (index < more),
-                    gpus,
-                    shared_cores=shared_cores_of(node),
-                ),
-                ASSUMED_UPLINK,
-                _rack(node),
-            )
-            for index, (node, (cores, gpus)) in enumerate(zip(alive, machines, strict=False))
+            Attached(replace(machine, name=f"node{index}", workers=each + (index < more)), ASSUMED_UPLINK, _rack(node))
+            for index, (node, machine) in enumerate(zip(alive, machines, strict=False))
         ]
     )
 
@@ -83,9 +71,7 @@ def matched(stated: ClusterSpec, ray_nodes: Sequence[Mapping[str, Any]], missing
     if not there:
         raise ClusterError(f"None of the stated nodes is alive; start Ray on them. {living}")
     part = stated if len(there) == len(stated.nodes) else part_of(stated, there)
-    shared = {_address(node): shared_cores_of(node) for node in _alive(ray_nodes)}
-    found = [_as_found(node, *machines[node.address]) for node in part.nodes]
-    return replace(part, nodes=tuple(replace(node, shared_cores=shared[node.address]) for node in found))
+    return replace(part, nodes=tuple(_as_found(node, machines[node.address]) for node in part.nodes))
 
 
 def local_cluster(workers: int = WORKERS_OF_A_SINGLE_NODE) -> ClusterSpec:
@@ -132,17 +118,17 @@ def _address(node: Mapping[str, Any]) -> str:
 
 def _rack(node: Mapping[str, Any]) -> str | None:
     """The name of the node's rack; None for a node outside of racks, which hangs on the core switch itself."""
-    label = node.get("Labels", {}).get(RACK_LABEL)
-    return str(label) if label and label != CORE else None
+    rack = rack_of(node)
+    return None if rack == CORE else rack
 
 
-def _as_found(node: Node, cores: float, gpus: int) -> Node:
-    if gpus and node.workers > 1:
+def _as_found(node: Node, machine: Node) -> Node:
+    if machine.gpus and node.workers > 1:
         raise ClusterError(
             f"One worker process drives all GPUs of a node, but the cluster file states {node.workers} workers for "
-            f"{node.name!r}, which has {gpus}; leave `workers` out."
+            f"{node.name!r}, which has {machine.gpus}; leave `workers` out."
         )
-    return replace(node, cores=cores, gpus=gpus)
+    return node.on(machine)
 
 
 def _with_assumed_links(attached: Sequence[Attached]) -> ClusterSpec:

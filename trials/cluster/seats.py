@@ -4,59 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from autosync.errors import ClusterError
-from autosync.spec import ClusterSpec, Node, SharedCores
-from trials.cluster.told import CORES_LABEL, CORES_RESOURCE, MACHINE_CORES_LABEL, MACHINE_LABEL
+from autosync.spec import ClusterSpec, Node
+from autosync.words.cluster import unlike_nodes
 
 __all__ = [
-    "Machine",
     "addresses_of",
     "alike",
-    "cores_of",
     "groups_of",
-    "machines_of",
     "part_of",
     "reseated",
     "seated_like",
     "seats",
-    "shared_cores_of",
     "unlike_machines",
 ]
 
 SAME_RATE_FACTOR = 1.5
 """Rates of links that differ by a smaller factor count as equal: two probes of one link come this close."""
-
-Machine = tuple[float, int]
-"""The cores and GPUs of a machine."""
-
-
-def machines_of(ray_nodes: Sequence[Mapping[str, Any]]) -> dict[str, Machine]:
-    """The living nodes that `ray.nodes()` lists: machines by address, in its order."""
-    return {
-        str(node["NodeManagerAddress"]): (
-            cores_of(node),
-            int(node["Resources"].get("GPU", 0)),
-        )
-        for node in ray_nodes
-        if node.get("Alive")
-    }
-
-
-def cores_of(ray_node: Mapping[str, Any]) -> float:
-    """The number of cores that a node really has."""
-    resources = ray_node["Resources"]
-    stated = ray_node.get("Labels", {}).get(CORES_LABEL) or resources.get(CORES_RESOURCE)
-    return float(stated or resources.get("CPU", 1.0))
-
-
-def shared_cores_of(ray_node: Mapping[str, Any]) -> SharedCores | None:
-    """The processors that a node shares with others, if its labels say that it does."""
-    labels = ray_node.get("Labels", {})
-    if MACHINE_LABEL not in labels or MACHINE_CORES_LABEL not in labels:
-        return None
-    return SharedCores(labels[MACHINE_LABEL], float(labels[MACHINE_CORES_LABEL]))
 
 
 def addresses_of(cluster: ClusterSpec) -> tuple[str, ...]:
@@ -108,11 +73,8 @@ def part_of(cluster: ClusterSpec, addresses: Sequence[str]) -> ClusterSpec:
 def unlike_machines(one: ClusterSpec, other: ClusterSpec) -> str:
     """What differs between the machines of two clusters, node by node, in words; empty when nothing does."""
     for mine, its in zip(one.nodes, other.nodes, strict=True):
-        if (mine.workers, mine.gpus, mine.cores) != (its.workers, its.gpus, its.cores):
-            return (
-                f"{its.cores:g} cores and {its.gpus} GPUs at {its.address}, "
-                f"{mine.cores:g} and {mine.gpus} at {mine.address}"
-            )
+        if (mine.machine, mine.workers) != (its.machine, its.workers):
+            return unlike_nodes(mine, its)
     return ""
 
 
@@ -145,25 +107,25 @@ def seated_like(cluster: ClusterSpec, addresses: Sequence[str]) -> ClusterSpec:
     return replace(cluster, nodes=nodes)
 
 
-def seats(cluster: ClusterSpec, machines: Mapping[str, Machine], spare: Sequence[str]) -> list[str] | None:
+def seats(cluster: ClusterSpec, machines: Mapping[str, Node], spare: Sequence[str]) -> list[str] | None:
     """Spare addresses for all nodes of `cluster`, a machine like it for each; None when they do not suffice."""
     return _filled(cluster.nodes, machines, spare, lambda _: None)
 
 
-def reseated(cluster: ClusterSpec, machines: Mapping[str, Machine], spare: Sequence[str]) -> ClusterSpec | None:
+def reseated(cluster: ClusterSpec, machines: Mapping[str, Node], spare: Sequence[str]) -> ClusterSpec | None:
     """`cluster` with each node that left seated at a spare machine like it; None when there are not enough."""
     addresses = _filled(cluster.nodes, machines, spare, lambda node: node.address if node.address in machines else None)
     return None if addresses is None else seated_like(cluster, addresses)
 
 
 def _filled(
-    nodes: Iterable[Node], machines: Mapping[str, Machine], spare: Sequence[str], keep: Callable[[Node], str | None]
+    nodes: Iterable[Node], machines: Mapping[str, Node], spare: Sequence[str], keep: Callable[[Node], str | None]
 ) -> list[str] | None:
     free, addresses = list(spare), []
     for node in nodes:
         address = keep(node)
         if address is None:
-            address = next((each for each in free if machines[each] == (node.cores, node.gpus)), None)
+            address = next((each for each in free if machines[each].machine == node.machine), None)
             if address is None:
                 return None
             free.remove(address)

@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import trials
 from autosync.errors import ClusterError
-from autosync.spec import Node
-from trials.cluster.told import (
-    CORES_LABEL,
-    CORES_RESOURCE,
-    MACHINE_CORES_LABEL,
-    MACHINE_LABEL,
-    RACK_LABEL,
-    RAY_SETTINGS,
-)
+from autosync.spec import Node, SharedCores
+from trials.cluster.ray_labels import RAY_SETTINGS, start_options
 from trials.emulate.hosts import HEAD_PORT, Host, start_inside
 
-__all__ = ["CORES_LABEL", "DASHBOARD_PORT", "join_rays", "ray_nodes_of", "start_arguments", "start_head"]
+__all__ = ["DASHBOARD_PORT", "join_rays", "ray_nodes_of", "start_arguments", "start_head"]
 
 DASHBOARD_PORT = 8265
 OBJECT_STORE_BYTES = 80 * 1024 * 1024
@@ -34,23 +27,14 @@ START_SECONDS, ALIVE_SECONDS, ASK_SECONDS = 120.0, 60.0, 15.0
 
 
 def start_arguments(host: Host, node: Node, rack: str | None) -> list[str]:
-    """The command that makes `host` a Ray node.
-
-    Worker processes share the cores, so Ray is told of a slot for each, and of the true count as the resource
-    `autosync_cores`. Ray wants that whole; a part of a core is rounded up there and exact in a label.
-    """
-    slots = max(4, math.ceil(node.cores), node.workers + 2)
+    """The command that makes `host` a Ray node, which shares this machine's processors with the others."""
+    node = replace(node, shared_cores=SharedCores("emulating", float(os.cpu_count() or 1)))
     options = [
         f"--node-ip-address={host.address}",
-        f"--num-cpus={slots}",
-        f"--num-gpus={node.gpus}",
         f"--object-store-memory={OBJECT_STORE_BYTES}",
-        f"--resources={json.dumps({CORES_RESOURCE: math.ceil(node.cores)})}",
         "--disable-usage-stats",
+        *start_options(node, rack),
     ]
-    labels = {CORES_LABEL: f"{node.cores:g}", **({RACK_LABEL: rack} if rack else {})}
-    labels |= {MACHINE_LABEL: "emulating", MACHINE_CORES_LABEL: str(os.cpu_count() or 1)}
-    options.append(f"--labels={','.join(f'{key}={value}' for key, value in labels.items())}")
     if host.index == 0:
         options += ["--head", f"--port={HEAD_PORT}", f"--temp-dir={host.folder / 'ray'}"]
         options += ["--include-dashboard=true", "--dashboard-host=0.0.0.0", f"--dashboard-port={DASHBOARD_PORT}"]

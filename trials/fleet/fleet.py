@@ -11,8 +11,9 @@ import ray
 from ray.exceptions import RayTaskError
 
 from autosync.errors import AutosyncError, ClusterError, NodesLostError, TrialError
-from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord
-from trials.cluster.seats import Machine, addresses_of, alike, machines_of, seated_like
+from autosync.spec import ClusterSpec, ModelSpec, Node, RuntimeRecord
+from trials.cluster.ray_labels import machines_of
+from trials.cluster.seats import addresses_of, alike, seated_like
 from trials.fleet.lanes import RunOnLane
 from trials.fleet.mending import Seated, mending
 from trials.fleet.on_ray import Launch, RayBackend, RaySettings, RunByName
@@ -173,7 +174,7 @@ class Fleet:
         self._mend(machines)
         self._check_for_lanes()
 
-    def _mend(self, machines: Mapping[str, Machine]) -> None:
+    def _mend(self, machines: Mapping[str, Node]) -> None:
         """Move lanes whose nodes have left, and begin new ones, once the trials under way are over."""
         starting = [self._starting[0]] if self._starting else []
         seated = [Seated(name, lane.goal, not lane.busy and lane.moving is None) for name, lane in self._lanes.items()]
@@ -213,7 +214,7 @@ class Fleet:
         self._tell(" ".join(f"Node {new} will take the place of {old}." for old, new in pairs))
         lane.whole, lane.goal, lane.moving = False, goal, lane.backend.begin_move(there)
 
-    def _settle(self, lane: _Lane, machines: Mapping[str, Machine]) -> None:
+    def _settle(self, lane: _Lane, machines: Mapping[str, Node]) -> None:
         """Take up a lane whose move is over."""
         if lane.moving is None or not ray.wait([lane.moving], timeout=0)[0]:
             return

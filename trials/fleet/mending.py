@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from autosync.spec import ClusterSpec
-from trials.cluster.seats import Machine, addresses_of, reseated, seats
+from autosync.spec import ClusterSpec, Node
+from trials.cluster.seats import addresses_of, reseated, seats
 
 __all__ = ["Mending", "Seated", "mending"]
 
@@ -32,7 +32,7 @@ class Mending:
 
 
 def mending(
-    lanes: Sequence[Seated], alike: ClusterSpec, machines: Mapping[str, Machine], usable: Collection[str]
+    lanes: Sequence[Seated], alike: ClusterSpec, machines: Mapping[str, Node], usable: Collection[str]
 ) -> Mending:
     """What to do so that as many lanes as possible are whole. New lanes are seated like `alike`.
 
@@ -63,5 +63,5 @@ def mending(
     return plan
 
 
-def _complete(lane: Seated, machines: Mapping[str, Machine]) -> bool:
+def _complete(lane: Seated, machines: Mapping[str, Node]) -> bool:
     return all(address in machines for address in addresses_of(lane.cluster))

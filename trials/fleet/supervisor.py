@@ -11,7 +11,8 @@ from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError
 from autosync.errors import AutosyncError, ClusterError, TrialError
 from autosync.spec import ClusterSpec, ModelSpec
 from trials.clock import Clock, Environment, WallClock
-from trials.cluster.seats import alike, machines_of, seated_like
+from trials.cluster.ray_labels import machines_of
+from trials.cluster.seats import alike, seated_like
 from trials.trial import Stage, TrialRequest, reason_of
 from trials.workers.worker_set import ProcessDiedError, SetSettings, WorkerDiedError, WorkerSet
 

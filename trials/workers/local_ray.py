@@ -17,7 +17,7 @@ import ray
 from autosync.errors import ClusterError
 from autosync.spec import ClusterSpec
 from trials.cluster.discovery import WORKERS_OF_A_SINGLE_NODE, check_room_here
-from trials.cluster.told import CORES_RESOURCE, RAY_SETTINGS
+from trials.cluster.ray_labels import CORES_RESOURCE, RAY_SETTINGS
 from trials.guard import guard_of_this_process
 from trials.signals import ctrl_c_is_ignored
 from trials.trial import reason_of

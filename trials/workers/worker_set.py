@@ -16,7 +16,8 @@ from autosync.engine.capture_apart import CAPTURE_SECONDS, too_slow
 from autosync.errors import AutosyncError, ClusterError, ModelError
 from autosync.spec import ClusterSpec
 from trials.clock import Clock
-from trials.cluster.seats import addresses_of, machines_of
+from trials.cluster.ray_labels import machines_of
+from trials.cluster.seats import addresses_of
 from trials.probe import Probing
 from trials.trial import reason_of
 from trials.workers.processes import ClientProcess, WorkerProcess

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 import numpy.typing as npt
 
-from autosync.cost.capacity import core_flops, fair_cores, ready_fractions
+from autosync.cost.capacity import core_flops, fair_cores, ready_fractions, replicas_on_cores
 from autosync.cost.closed_form.projection import Columns, Projected, Projection
 from autosync.layout.channels import Channel, Exchanges
 from autosync.layout.exchange import Processes
@@ -118,7 +118,6 @@ def _made(model: ModelSpec, cluster: ClusterSpec, replicas: tuple[str, ...]) -> 
     projection = Projection(cluster)
     fractions = ready_fractions(model)
     cores = fair_cores(cluster)
-    on_cpu = [sum(str(device) in replicas for device in node.cpu_devices) for node in cluster.nodes]
     return CostTables(
         cluster=cluster,
         replicas=replicas,
@@ -128,8 +127,8 @@ def _made(model: ModelSpec, cluster: ClusterSpec, replicas: tuple[str, ...]) -> 
             for variable in model.variables
         },
         node_cores=cores,
-        node_compute=core_flops(model) * np.array(on_cpu, dtype=np.float64) / cores,
-        gpu_flops=model.flops if sum(on_cpu) < len(replicas) else 0.0,
+        node_compute=core_flops(model) * replicas_on_cores(cluster, replicas) / cores,
+        gpu_flops=model.flops if any("/gpu:" in name for name in replicas) else 0.0,
         gradient_bytes=model.gradient_bytes,
         _exchanges=Exchanges(replicas, Processes.of_cluster(cluster), model.slots),
         _projection=projection,

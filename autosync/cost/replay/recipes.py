@@ -11,7 +11,7 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
-from autosync.cost.capacity import Resources
+from autosync.cost.capacity import Resources, replicas_on_cores
 from autosync.cost.coefficients import ReplayCoefficients
 from autosync.cost.replay.parts import Costed, Flow, Part, PartMaker
 from autosync.layout.channels import Channel, Exchanges
@@ -79,13 +79,9 @@ class Catalogue:
         return any("/gpu:" in name for name in self.replicas)
 
     @cached_property
-    def replicas_on_cores(self) -> npt.NDArray[np.float64]:
-        """How many replicas run on the cores of each node, (nodes,)."""
-        resources, counts = self.resources, np.zeros(len(self.resources.cores))
-        for name in self.replicas:
-            if "/gpu:" not in name:
-                counts[resources.node_column[resources.node_of[name]] - resources.nodes.start] += 1
-        return counts
+    def replicas_a_core(self) -> npt.NDArray[np.float64]:
+        """Replicas on each node's cores, per core, (nodes,)."""
+        return replicas_on_cores(self.resources.cluster, self.replicas) / self.resources.cores
 
     @cached_property
     def _maker(self) -> PartMaker:

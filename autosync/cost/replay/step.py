@@ -47,7 +47,7 @@ class Step:
             busy[first + rows] = graph.quantities[rows] @ costed[part].busy
             chain[first + rows] = graph.chained[rows] @ costed[part].chain + self.catalogue.parts[part].latency_seconds
         of_shard = np.zeros(self.resources.count)
-        of_shard[self.resources.nodes] = self._replicas_a_core() * coefficients.core_seconds_per_shard
+        of_shard[self.resources.nodes] = self.catalogue.replicas_a_core * coefficients.core_seconds_per_shard
         self.resources.add_shared(of_shard)
         busy[first:] += np.outer(graph.shards, of_shard)
         # What is ready goes first; the passes go on beside it.
@@ -72,7 +72,7 @@ class Step:
         core_seconds = backward * shares
         core_seconds[0] = forward
         busy = np.zeros((len(shares), resources.count))
-        busy[:, resources.nodes] = np.outer(core_seconds, self._replicas_a_core())
+        busy[:, resources.nodes] = np.outer(core_seconds, self.catalogue.replicas_a_core)
         resources.add_shared(busy)
         if not self.catalogue.has_gpus:
             return busy, np.zeros(len(shares))
@@ -80,10 +80,6 @@ class Step:
         on_gpu = backward * shares
         on_gpu[0] = forward
         return busy, on_gpu
-
-    def _replicas_a_core(self) -> FloatArray:
-        """Replicas on each node's cores, per core, (nodes,)."""
-        return self.catalogue.replicas_on_cores / self.resources.cores
 
 
 def timeline_of(tasks: Tasks, observe: Observer | None = None) -> Timeline:

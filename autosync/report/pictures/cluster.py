@@ -16,7 +16,7 @@ from autosync.report.numbers import rate
 from autosync.report.pictures.axes import figure_of, legend_below
 from autosync.report.style import FAINT, INK, MUTED, PAPER, Width
 from autosync.spec import ClusterSpec, Figure, Link, Node
-from autosync.words.quantities import counted
+from autosync.words.cluster import node_in_words
 
 __all__ = ["MOST_NODES", "draw_cluster"]
 
@@ -111,12 +111,12 @@ def _draw_node(axes: Axes, cluster: ClusterSpec, node: Node, span: tuple[float, 
     )
     shape.set(facecolor=PAPER.light, edgecolor=FAINT.light)
     axes.add_patch(shape)
-    has = [counted(node.workers, "worker"), f"{node.cores:g} core{'s' * (node.cores != 1)}"]
-    has += [counted(node.gpus, "GPU")] if node.gpus else []
     loops = [link for link in cluster.links if link.source == link.target == node.name]
     inside = [f"within {rate(link.gbit_per_s.value)} Gbit/s" for link in loops] if not cluster.switches else []
     axes.text(x + 0.014, row - 0.13, node.name, fontsize=8.5, fontweight="bold", va="center")
-    axes.text(x + 0.014, row + 0.15, ", ".join([*has, *inside]), fontsize=8.0, color=MUTED.light, va="center")
+    axes.text(
+        x + 0.014, row + 0.15, ", ".join([node_in_words(node), *inside]), fontsize=8.0, color=MUTED.light, va="center"
+    )
 
 
 def _draw_links(axes: Axes, cluster: ClusterSpec, ends: tuple[str, str], span: tuple[float, float], row: float) -> None:

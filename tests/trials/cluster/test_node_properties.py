@@ -1,0 +1,115 @@
+"""A property of a node goes everywhere: to JSON and back, from a cluster file, through Ray, into words.
+
+Whoever gives `Node` a new field finds here what it has not reached yet.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autosync.spec import (
+    ClusterSpec,
+    Figure,
+    Node,
+    ParameterServer,
+    SharedCores,
+    Strategy,
+    VariableStrategy,
+    canonical_json,
+    canonical_strategy,
+    parse_json,
+)
+from autosync.words.cluster import cluster_lines, unlike_nodes
+from tests import cases
+from trials.cluster.file import read_cluster_file
+from trials.cluster.ray_labels import machines_of, start_options
+from trials.cluster.seats import unlike_machines
+
+PLAIN = Node("a", "10.0.0.1", cores=2.0)
+
+STATED: dict[str, Any] = {"cores": 0.5, "gpus": 3}
+"""Properties of machines that a cluster file states, and nodes are alike by; of each, a value that `PLAIN` has not."""
+
+OTHERS: dict[str, Any] = {
+    "name": "b",
+    "address": "10.0.0.2",
+    "workers": 3,
+    "copy_gbit_per_s": Figure(9.0, "measured"),
+    "message_us": Figure(7.0, "measured"),
+    "shared_cores": SharedCores("one", 2.0),
+}
+"""What is not of the machine, or is found there and never stated."""
+
+OF_MACHINES = STATED | {"shared_cores": OTHERS["shared_cores"]}
+
+
+def with_one(field: str) -> Node:
+    return replace(PLAIN, **{field: (STATED | OTHERS)[field]})
+
+
+def said_to_ray(node: Node) -> dict[str, Any]:
+    """What `ray.nodes()` says of a node that was started with the options for `node`."""
+    options = dict(option.removeprefix("--").split("=", 1) for option in start_options(node, "left"))
+    resources = {"CPU": float(options["num-cpus"]), "GPU": float(options["num-gpus"])}
+    resources |= parse_json(options["resources"], "Resources")
+    labels = dict(label.split("=") for label in options["labels"].split(","))
+    return {"Alive": True, "NodeManagerAddress": node.address, "Resources": resources, "Labels": labels}
+
+
+def test_every_field_of_a_node_is_in_one_of_the_tables_here() -> None:
+    assert {each.name for each in fields(Node)} == STATED.keys() | OTHERS.keys()
+
+
+@pytest.mark.parametrize("field", STATED | OTHERS)
+def test_it_goes_through_json(field: str) -> None:
+    node = with_one(field)
+    assert node != PLAIN
+    assert Node.from_json(parse_json(canonical_json(node.to_json()), "A node")) == node
+
+
+@pytest.mark.parametrize("field", STATED)
+def test_a_cluster_file_states_it(field: str, tmp_path: Path) -> None:
+    file = tmp_path / "cluster.yaml"
+    stated = {"name": "a", "address": PLAIN.address, "cores": PLAIN.cores} | {field: STATED[field]}
+    file.write_text(f"nodes: [{{{', '.join(f'{key}: {value}' for key, value in stated.items())}}}]", encoding="utf-8")
+    assert read_cluster_file(file).nodes == (with_one(field),)
+
+
+@pytest.mark.parametrize("field", OF_MACHINES)
+def test_ray_is_told_of_it_and_tells_of_it_again(field: str) -> None:
+    node = with_one(field)
+    (found,) = machines_of([said_to_ray(node)]).values()
+    assert found == replace(node, name=node.address)
+
+
+@pytest.mark.parametrize("field", OF_MACHINES)
+def test_a_node_that_was_stated_takes_it_over_from_the_one_found_there(field: str) -> None:
+    assert PLAIN.on(replace(with_one(field), name="found", workers=1)) == with_one(field)
+
+
+@pytest.mark.parametrize("field", STATED)
+def test_nodes_that_differ_in_it_are_not_alike(field: str) -> None:
+    assert with_one(field).machine != PLAIN.machine
+    cluster = cases.star_cluster(2)
+    first, second = cluster.nodes
+    second = replace(second, **{field: STATED[field]})
+    unlike = replace(cluster, nodes=(first, second))
+    assert unlike.digest != cluster.digest
+    assert unlike_machines(cluster, unlike) == unlike_nodes(cluster.nodes[1], second)
+    assert f"{STATED[field]:g}" in unlike_nodes(cluster.nodes[1], second)
+    first_device, second_device = map(str, cluster.server_devices)
+    shards = (ParameterServer(second_device),)
+    served = Strategy((first_device, second_device), (VariableStrategy("v", shards),))
+    assert canonical_strategy(served, cluster) != served
+    assert canonical_strategy(served, unlike) == served
+    assert len(_node_lines(cluster)) == 1
+    assert len(_node_lines(unlike)) == 2
+    assert any(f"{STATED[field]:g}" in line for line in _node_lines(unlike))
+
+
+def _node_lines(cluster: ClusterSpec) -> list[str]:
+    return [line for line in cluster_lines(cluster) if line.startswith(("Node ", f"{len(cluster.nodes)} nodes "))]

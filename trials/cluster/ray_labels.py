@@ -1,0 +1,74 @@
+"""What a node tells Ray of itself when it starts, and a node as Ray tells of it: labels and resources, both ways."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from autosync.spec import Node, SharedCores
+
+__all__ = ["CORES_RESOURCE", "RAY_SETTINGS", "machines_of", "rack_of", "start_options"]
+
+CORES_LABEL = "autosync-cores"
+"""The label with the cores that a node really has, perhaps parts of one; its CPUs are slots for Ray and may be more."""
+
+CORES_RESOURCE = "autosync_cores"
+"""The resource with the same number in whole cores, which Ray itself can read."""
+
+RACK_LABEL = "rack"
+"""The label with the rack that a node is in: `ray start --labels=rack=left`."""
+
+MACHINE_LABEL, MACHINE_CORES_LABEL = "autosync-machine", "autosync-machine-cores"
+"""Labels by which nodes that only play machines name the real one that they share, and say how many cores it has."""
+
+RAY_SETTINGS = {
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    # Ray has its workers give way to every other process: beside a busy one they get a thirtieth of its share.
+    "RAY_worker_niceness": "0",
+    # Ray would begin with an idle Python process for each slot.
+    "RAY_enable_worker_prestart": "0",
+    "RAY_prestart_worker_first_driver": "0",
+}
+
+
+def start_options(node: Node, rack: str | None) -> list[str]:
+    """What `ray start` is told of `node`.
+
+    Worker processes share the cores, so Ray is told of a slot for each, and of the true count as the resource
+    `autosync_cores`. Ray wants that whole; a part of a core is rounded up there and exact in a label.
+    """
+    labels = {CORES_LABEL: f"{node.cores:g}", **({RACK_LABEL: rack} if rack else {})}
+    if node.shared_cores is not None:
+        labels |= {MACHINE_LABEL: node.shared_cores.machine, MACHINE_CORES_LABEL: f"{node.shared_cores.count:g}"}
+    return [
+        f"--num-cpus={max(4, math.ceil(node.cores), node.workers + 2)}",
+        f"--num-gpus={node.gpus}",
+        f"--resources={json.dumps({CORES_RESOURCE: math.ceil(node.cores)})}",
+        f"--labels={','.join(f'{key}={value}' for key, value in labels.items())}",
+    ]
+
+
+def machines_of(ray_nodes: Sequence[Mapping[str, Any]]) -> dict[str, Node]:
+    """The living nodes that `ray.nodes()` lists, by address, in its order; each is named by its address."""
+    return {str(each["NodeManagerAddress"]): _node_of(each) for each in ray_nodes if each.get("Alive")}
+
+
+def _node_of(ray_node: Mapping[str, Any]) -> Node:
+    address, resources, labels = str(ray_node["NodeManagerAddress"]), ray_node["Resources"], _labels_of(ray_node)
+    cores = labels.get(CORES_LABEL) or resources.get(CORES_RESOURCE) or resources.get("CPU", 1.0)
+    shared = None
+    if MACHINE_LABEL in labels and MACHINE_CORES_LABEL in labels:
+        shared = SharedCores(labels[MACHINE_LABEL], float(labels[MACHINE_CORES_LABEL]))
+    return Node(address, address, float(cores), gpus=int(resources.get("GPU", 0)), shared_cores=shared)
+
+
+def rack_of(ray_node: Mapping[str, Any]) -> str | None:
+    """The rack that a node says it is in."""
+    return _labels_of(ray_node).get(RACK_LABEL) or None
+
+
+def _labels_of(ray_node: Mapping[str, Any]) -> Mapping[str, str]:
+    labels: Mapping[str, str] = ray_node.get("Labels", {})
+    return labels
