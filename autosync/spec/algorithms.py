@@ -1,4 +1,4 @@
-"""All-reduce algorithms by name, a row each; what each sends is in `layout/all_reduce`, how in `engine/sync/all_reduce`."""
+"""All-reduce algorithms, a row each. Files of their names are in `layout/all_reduce` and `engine/sync/all_reduce`."""
 
 from __future__ import annotations
 

@@ -7,12 +7,12 @@ import json
 import pytest
 
 from autosync.layout.all_reduce import laid_out
-from autosync.simulator.pretrained import PRETRAINED
 from autosync.spec.algorithms import ALGORITHM_ROWS, ALGORITHMS, PLACED_ALGORITHMS, SEEN_AS
 from tests.architecture.source_tree import ROOT
 from tests.architecture.test_source_files import bound, parsed
 
 TABLE = "autosync/spec/algorithms.py"
+SHIPPED = "autosync/simulator/pretrained/simulator.json"
 OFFERED_BY = {"autosync/layout/all_reduce": "LAID_OUT", "autosync/engine/sync/all_reduce": "{name}_mean"}
 """What an algorithm's file offers in each folder; files without it are no algorithm's, but help those that are."""
 
@@ -49,7 +49,7 @@ def test_what_is_missing_is_said() -> None:
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_the_shipped_simulator_is_told_of_each(name: str) -> None:
-    known = json.loads((PRETRAINED / "simulator.json").read_text(encoding="utf-8"))["inputs"]["buckets"]
+    known = json.loads((ROOT / SHIPPED).read_text(encoding="utf-8"))["inputs"]["buckets"]
     assert SEEN_AS.get(name, name) in known, (
         f"The shipped simulator was fitted without inputs of {name!r}. Say in {TABLE} which of the others it is "
         f"`seen_as`, or fit the simulator anew: its inputs are {known}."

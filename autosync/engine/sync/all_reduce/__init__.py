@@ -1,8 +1,8 @@
 """All-reduce algorithms, one a file named as it is: the mean of one flat gradient a replica, on every replica.
 
-Each is a function `NAME_mean(members, gradients, wire) -> pieces`: `gradients[r]` is flat and lives on `members[r]`, and
-`pieces[r]`, to be concatenated, are the mean there. Every element of the result is computed once and copied from there,
-so that all replicas get the same bits. Whatever crosses between replicas goes over the `Wire`.
+Each is a function `NAME_mean(members, gradients, wire) -> pieces`: `gradients[r]` is flat and lives on `members[r]`,
+and `pieces[r]`, to be concatenated, are the mean there. Every element of the result is computed once and copied from
+there, so that all replicas get the same bits. Whatever crosses between replicas goes over the `Wire`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
