@@ -1,7 +1,7 @@
 """Traffic of Rabenseifner's all-reduce: halved at doubling distances (Thakur, Rabenseifner and Gropp 2005).
 
 P is the largest power of two of at most N replicas. Of the first 2(N-P), those at odd places send their bucket to the
-one before them, and get the result at the end. The P that are left halve their sums (`halving_doubling`) at distances 1, 2, ...,
+one before them, and get the result at the end. The P that are left halve their sums at distances 1, 2, ...,
 P/2, and double the mean the other way: 2(P-1)/P of the bucket leaves each of them in 2 log2 P messages, and one bucket
 more the first of a pair.
 """
