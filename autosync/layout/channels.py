@@ -6,10 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from autosync.layout.all_reduce.halving import halving_doubling_exchange, rabenseifner_exchange
-from autosync.layout.all_reduce.hierarchical import hierarchical_exchange
-from autosync.layout.all_reduce.ring import ring_exchange
-from autosync.layout.all_reduce.tree import tree_exchange
+from autosync.layout.all_reduce import laid_out
 from autosync.layout.exchange import Exchange, Processes, Stage, Transfer, Work
 from autosync.layout.server import (
     dense_server_exchange,
@@ -19,6 +16,7 @@ from autosync.layout.server import (
     send_back_exchange,
     sparse_server_exchange,
 )
+from autosync.spec import ALGORITHMS
 
 __all__ = ["Channel", "Exchanges", "all_gather_exchange", "gathered_rows_exchange"]
 
@@ -56,16 +54,7 @@ Channel: TypeAlias = tuple[str, str, bool]
 `dense_server` or `sparse_server`; of a compressed server `pull`, `push`, `own_push` or `send_back`; `coding`, which is
 work on every replica, or `server_coding`."""
 
-_AMONG_REPLICAS = {
-    "ring": ring_exchange,
-    "tree": tree_exchange,
-    "halving_doubling": halving_doubling_exchange,
-    "rabenseifner": rabenseifner_exchange,
-    "hierarchical": hierarchical_exchange,
-    "collective": ring_exchange,  # TensorFlow's, and NCCL's where messages are large
-    "all_gather": all_gather_exchange,
-    "gathered_rows": gathered_rows_exchange,
-}
+_GATHERED = {"all_gather": all_gather_exchange, "gathered_rows": gathered_rows_exchange}
 _OF_SERVER = {"push": push_exchange, "own_push": own_push_exchange, "send_back": send_back_exchange}
 
 
@@ -80,8 +69,10 @@ class Exchanges:
     def of(self, channel: Channel) -> Exchange:
         """The exchange of `channel`. Raises `KeyError` for an unknown one, or a server that the cluster lacks."""
         what, server, local_copy = channel
-        if what in _AMONG_REPLICAS:
-            return _AMONG_REPLICAS[what](self.replicas, self.processes, self.slots)
+        if what in ALGORITHMS:
+            return laid_out(what).exchange(self.replicas, self.processes, self.slots)
+        if what in _GATHERED:
+            return _GATHERED[what](self.replicas, self.processes, self.slots)
         if what == "dense_server":
             return dense_server_exchange(server, local_copy, self.replicas, self.processes, self.slots)
         if what == "sparse_server":

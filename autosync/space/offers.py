@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 
+from autosync.layout.all_reduce import laid_out
+from autosync.layout.all_reduce.hierarchical import nodes_share_replicas
 from autosync.space.domain import all_reduce
 from autosync.space.rules import Rule
 from autosync.spec import (
@@ -27,7 +28,7 @@ def offered_servers(rule: Rule, variable: Variable, cluster: ClusterSpec) -> tup
     """Every device with each local copy and compressor that can make a difference; empty without servers."""
     if rule.servers is None:
         return ()
-    useful = not variable.sparse and _nodes_share_replicas(cluster)
+    useful = not variable.sparse and nodes_share_replicas(cluster)
     copies = tuple(dict.fromkeys(rule.servers.local_copy)) if useful else (False,)
     compressors = [each for each in _fitting(rule, variable) if _worth_pushing(each, variable)] or [None]
     return tuple(
@@ -46,36 +47,17 @@ def offered_reductions(rule: Rule, variable: Variable, cluster: ClusterSpec) -> 
     found: dict[AllReduce, None] = {}
     for compressor in compressors:
         for algorithm in _differing(rule.algorithms, cluster):
-            wanted = AllReduce(0, compressor=compressor)
-            gathers = variable.sparse or wanted.gathers
-            if algorithm == "collective" and wanted.is_scaled:
+            wanted = all_reduce(0, algorithm, compressor)
+            if wanted.is_collective and wanted.is_scaled:
                 continue
-            found[all_reduce(0, "ring" if gathers else algorithm, compressor)] = None
+            gathers = variable.sparse or wanted.gathers
+            found[all_reduce(0, "ring", compressor) if gathers else wanted] = None
     return tuple(found)
 
 
 def _differing(algorithms: tuple[str, ...], cluster: ClusterSpec) -> list[str]:
     """The algorithms that are not another one by a different name on this cluster."""
-    replicas = len(cluster.replica_devices)
-    able = {"ring": True, "tree": replicas > 2, "halving_doubling": replicas > 2}
-    able["rabenseifner"] = replicas > 2 and _some_are_nearer(cluster)
-    able["hierarchical"] = _nodes_share_replicas(cluster)
-    able["collective"] = replicas > 1 and len({device.kind for device in cluster.replica_devices}) == 1
-    return [each for each in dict.fromkeys(algorithms) if able[each]] or ["ring"]
-
-
-def _nodes_share_replicas(cluster: ClusterSpec) -> bool:
-    """Whether there are several nodes, and some node has several replicas to do something together first."""
-    by_node = Counter(device.node for device in cluster.replica_devices)
-    return len(cluster.nodes) > 1 and max(by_node.values()) > 1
-
-
-def _some_are_nearer(cluster: ClusterSpec) -> bool:
-    """Whether some replicas share a node, or a switch that not all have, and so are nearer to each other."""
-    nodes = {node.name for node in cluster.nodes}
-    on_switch = Counter(link.target for link in cluster.links if link.source in nodes and link.target not in nodes)
-    shares_one = len(on_switch) > 1 and max(on_switch.values()) > 1
-    return shares_one or _nodes_share_replicas(cluster)
+    return [each for each in dict.fromkeys(algorithms) if laid_out(each).differs(cluster)] or ["ring"]
 
 
 def _fitting(rule: Rule, variable: Variable) -> list[Compressor | None]:

@@ -145,9 +145,7 @@ class Rule:
     With `mixed_shards`, shards of one variable may differ in kind (one on a server, another all-reduced); without,
     they are all on servers or all all-reduced. Servers, local copies and buckets are chosen per shard either way.
 
-    `algorithms` are those of all-reduces, offered where they can make a difference: `"tree"` and `"halving_doubling"`
-    from three replicas on, `"rabenseifner"` where some of these share a node or one of several racks, `"hierarchical"`
-    on several nodes of which one has several replicas, `"collective"` where replicas are devices of one kind.
+    `algorithms` are those of all-reduces, offered where they can make a difference (`autosync/layout/all_reduce`).
     `compressors` say how gradients may be sent, on servers and all-reduced alike; None is as they are. Those that
     cannot hold for a variable or an algorithm, or save it no bytes, are left out, and a variable that none of them fits
     is sent as it is.

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import random
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import final
 
 from autosync.errors import SpaceError
+from autosync.layout.all_reduce import laid_out
 from autosync.space.adoption import adopted
 from autosync.space.buckets import within_limits
 from autosync.space.crossover import crossed
@@ -23,7 +23,7 @@ from autosync.space.relief_moves import relieved
 from autosync.space.sampling import sampled
 from autosync.space.size import count_strategies, log_choices
 from autosync.space.staleness import can_be_stale, settled
-from autosync.spec import AllReduce, ClusterSpec, ModelSpec, ParameterServer, Strategy, canonical_strategy
+from autosync.spec import ALGORITHMS, AllReduce, ClusterSpec, ModelSpec, ParameterServer, Strategy, canonical_strategy
 
 __all__ = ["SMALL", "SearchSpace"]
 
@@ -167,22 +167,14 @@ class SearchSpace:
         return tuple(found.values())
 
     def _loads_nodes_unlike(self, strategy: Strategy) -> bool:
-        """Whether some all-reduce is a tree, or halves buckets among replicas that are not in alike powers of two."""
-        uneven = {"tree"} if self._in_alike_powers_of_two else {"tree", "halving_doubling", "rabenseifner"}
         return any(
-            isinstance(shard, AllReduce) and shard.algorithm in uneven
-            for each in strategy.variables
-            for shard in each.shards
+            isinstance(shard, AllReduce) and shard.algorithm in self._uneven for _, _, shard in strategy.shards()
         )
 
     @cached_property
-    def _in_alike_powers_of_two(self) -> bool:
-        """Whether replicas are a power of two, as many on each node, and nodes as many on each switch that has some."""
-        nodes = Counter(device.node for device in self.cluster.replica_devices)
-        links = self.cluster.links
-        switches = Counter(link.target for link in links if link.source in nodes and link.target not in nodes)
-        replicas = nodes.total()
-        return replicas & (replicas - 1) == 0 and all(len(set(each.values())) <= 1 for each in (nodes, switches))
+    def _uneven(self) -> frozenset[str]:
+        """The algorithms that load the links of some nodes more than those of others."""
+        return frozenset(each for each in ALGORITHMS if laid_out(each).uneven(self.cluster))
 
     @cached_property
     def _apart(self) -> tuple[frozenset[str], ...]:

@@ -1,5 +1,6 @@
 """The nouns of autosync: frozen, validated, standard library only."""
 
+from autosync.spec.algorithms import ALGORITHMS, PLACED_ALGORITHMS
 from autosync.spec.cluster import ClusterSpec, Link
 from autosync.spec.codec import canonical_json, digest
 from autosync.spec.compressor import Cast, Compressor, PowerSGD, SufficientFactors, TopK
@@ -11,7 +12,7 @@ from autosync.spec.reading import STATE, Limits, parse_json, read_bytes, read_js
 from autosync.spec.record import RuntimeRecord, TimingProtocol
 from autosync.spec.strategy import Partition, Strategy, VariableStrategy, shard_sizes
 from autosync.spec.symmetry import canonical_strategy
-from autosync.spec.synchronizer import ALGORITHMS, PLACED_ALGORITHMS, AllReduce, ParameterServer, Synchronizer
+from autosync.spec.synchronizer import AllReduce, ParameterServer, Synchronizer
 from autosync.spec.validate import check_strategy, strategy_faults
 
 __all__ = [

@@ -128,7 +128,7 @@ class Strategy:
     @cached_property
     def has_collectives(self) -> bool:
         """Whether anything is all-reduced by TensorFlow's own collectives."""
-        return any(isinstance(each, AllReduce) and each.algorithm == "collective" for _, _, each in self.shards())
+        return any(isinstance(each, AllReduce) and each.is_collective for _, _, each in self.shards())
 
     @cached_property
     def changes_statistics(self) -> bool:

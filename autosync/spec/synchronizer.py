@@ -7,23 +7,12 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from autosync.errors import SpecError
+from autosync.spec.algorithms import ALGORITHM_ROWS, ALGORITHMS
 from autosync.spec.codec import known_fields, optional, required
 from autosync.spec.compressor import Cast, Compressor, SufficientFactors, TopK, compressor_from_json
 from autosync.spec.quoting import quoted
 
-__all__ = [
-    "ALGORITHMS",
-    "PLACED_ALGORITHMS",
-    "AllReduce",
-    "ParameterServer",
-    "Synchronizer",
-    "synchronizer_from_json",
-]
-
-PLACED_ALGORITHMS = ("ring", "tree", "halving_doubling", "rabenseifner", "hierarchical")
-"""All-reduces laid out from ordinary ops, each on the device that does its part."""
-
-ALGORITHMS = (*PLACED_ALGORITHMS, "collective")
+__all__ = ["AllReduce", "ParameterServer", "Synchronizer", "synchronizer_from_json"]
 
 
 @dataclass(frozen=True)
@@ -57,13 +46,7 @@ class ParameterServer:
 
 @dataclass(frozen=True)
 class AllReduce:
-    """Every replica holds the shard; shards with the same `group` are reduced as one flat bucket.
-
-    `algorithm`: "ring" (reduce-scatter, then all-gather), "tree" (binomial reduce, then broadcast),
-    "halving_doubling" (recursive halving, then doubling, the largest halves between replicas far apart in order),
-    "rabenseifner" (the same between neighbours in order), "hierarchical" (inside each node, then across nodes) or
-    "collective" (TensorFlow's own: NCCL among GPUs, a ring among CPUs; replicas must be all of one kind).
-    """
+    """Every replica holds the shard; shards with the same `group` are reduced as one flat bucket by an `algorithm`."""
 
     group: int
     algorithm: str = "ring"
@@ -82,6 +65,11 @@ class AllReduce:
         return isinstance(compressor, SufficientFactors) or (
             isinstance(compressor, TopK) and compressor.indices == "own"
         )
+
+    @property
+    def is_collective(self) -> bool:
+        """Whether it is TensorFlow's own, not laid out op by op."""
+        return not ALGORITHM_ROWS[self.algorithm].placed
 
     @property
     def is_scaled(self) -> bool:

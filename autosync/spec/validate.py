@@ -89,7 +89,7 @@ def _exchange_faults(shard: Synchronizer, each: VariableStrategy, variable: Vari
             f"{_called(name)} is gathered from all replicas, not summed on the way, so algorithm "
             f"{quoted(shard.algorithm)} says nothing; leave it 'ring'."
         )
-    if isinstance(shard, AllReduce) and shard.algorithm == "collective" and shard.is_scaled:
+    if isinstance(shard, AllReduce) and shard.is_collective and shard.is_scaled:
         yield (
             f"{_called(name)} is sent in fp16 by a collective, whose sums have no place for fp16's scales; "
             f"use bf16 or another algorithm."
@@ -144,7 +144,7 @@ def _collective_faults(strategy: Strategy, cluster: ClusterSpec) -> Iterator[str
     if len(kinds) < 2:
         return
     for each, _, shard in strategy.shards():
-        if isinstance(shard, AllReduce) and shard.algorithm == "collective":
+        if isinstance(shard, AllReduce) and shard.is_collective:
             yield (
                 f"{_called(each.variable)} is reduced by a collective, whose replicas are devices of one kind, but "
                 f"there are {' and '.join(kinds)}; use another algorithm."

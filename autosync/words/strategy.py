@@ -20,6 +20,7 @@ from autosync.spec import (
     Variable,
     VariableStrategy,
 )
+from autosync.spec.algorithms import ALGORITHM_ROWS
 from autosync.words.quantities import counted, megabytes
 
 __all__ = [
@@ -37,14 +38,6 @@ __all__ = [
 NAMED = 3
 """Variables named one by one before the rest are only counted."""
 
-ALGORITHMS = {
-    "ring": "ring",
-    "tree": "binomial-tree",
-    "halving_doubling": "halving-and-doubling",
-    "rabenseifner": "Rabenseifner",
-    "hierarchical": "hierarchical",
-    "collective": "TensorFlow's collective",
-}
 GATHERED = ("Touched rows", "Sufficient factors")
 """Beginnings of lines about parts that all replicas send to all others, in no bucket."""
 
@@ -149,7 +142,7 @@ def _service(server: ParameterServer) -> str:
 
 def algorithm_in_words(algorithm: str) -> str:
     """An all-reduce's algorithm, such as 'binomial-tree'."""
-    return ALGORITHMS[algorithm]
+    return ALGORITHM_ROWS[algorithm].in_words
 
 
 def compressor_in_words(compressor: Compressor) -> str:

@@ -14,6 +14,7 @@ from scipy.stats import kendalltau
 
 from autosync.cost import AnalyticSimulator, Coefficients, Drafted, Replay, Simulator
 from autosync.errors import SpecError
+from autosync.layout.all_reduce import laid_out
 from autosync.simulator import NETWORKS, LearnedSimulator, TrainingSettings
 from autosync.simulator.encoding.pooled import FEATURES, feature_table
 from autosync.spec import (
@@ -214,9 +215,9 @@ def with_synchronizers(strategy: Strategy, change: Callable[[Synchronizer], Sync
 
 
 def on_a_tree(strategy: Strategy) -> bool:
-    """Whether replicas are not alike, since some are in the middle of a tree and others are leaves."""
-    uneven = ("tree", "halving_doubling", "rabenseifner")
-    return any(isinstance(shard, AllReduce) and shard.algorithm in uneven for _, _, shard in strategy.shards())
+    """Whether replicas may not be alike, as where some are in the middle of a tree and others are leaves."""
+    reduced = (shard for _, _, shard in strategy.shards() if isinstance(shard, AllReduce))
+    return any(laid_out(shard.algorithm).uneven(cases.star_cluster(3)) for shard in reduced)
 
 
 def with_replicas_exchanged(strategy: Strategy, exchanged: dict[str, str]) -> Strategy:

@@ -13,6 +13,7 @@ import pytest
 
 from autosync.cost import traffic
 from autosync.spec import (
+    ALGORITHMS,
     AllReduce,
     Cast,
     ClusterSpec,
@@ -115,13 +116,8 @@ def _strategy(counted: Counted, dense: Synchronizer, sparse: Synchronizer = SPAR
 
 
 WAYS: dict[str, tuple[Synchronizer, ...]] = {
-    "ring": (AllReduce(0),),
+    **{each: (AllReduce(0, each),) for each in ALGORITHMS},
     "ring, rows gathered": (AllReduce(0), AllReduce(1)),
-    "tree": (AllReduce(0, "tree"),),
-    "halving and doubling": (AllReduce(0, "halving_doubling"),),
-    "Rabenseifner": (AllReduce(0, "rabenseifner"),),
-    "hierarchical": (AllReduce(0, "hierarchical"),),
-    "collective": (AllReduce(0, "collective"),),
     "server on node2": (ParameterServer("node2/cpu:0"), ParameterServer("node2/cpu:0")),
     "server on node1, local copies": (ParameterServer("node1/cpu:0", local_copy=True),),
     "bf16 ring": (AllReduce(0, "ring", Cast("bf16")), AllReduce(1, "ring", Cast("bf16"))),

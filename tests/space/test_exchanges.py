@@ -29,6 +29,7 @@ from tests.space.wide import WIDE, factored_model
 
 MATRIX = Variable("v", (300, 200), "float32", 0)
 CAST, FACTORS = Cast("bf16"), SufficientFactors()
+KNOWN = ["ring", "tree", "halving_doubling", "rabenseifner", "hierarchical", "collective"]
 
 
 def offered(variable: Variable, cluster: ClusterSpec, **rule: Any) -> tuple[list[str], list[Compressor | None]]:
@@ -47,13 +48,13 @@ def offered(variable: Variable, cluster: ClusterSpec, **rule: Any) -> tuple[list
         (cases.star_cluster(4), ["ring", "tree", "halving_doubling", "collective"]),
         (cases.rack_cluster(), ["ring", "tree", "halving_doubling", "rabenseifner", "collective"]),
         (cases.racks(1, 1, 1, 1), ["ring", "tree", "halving_doubling", "collective"]),
-        (cases.star_cluster(2, workers=2), list(ALGORITHMS)),
-        (cases.gpu_cluster(), list(ALGORITHMS)),
+        (cases.star_cluster(2, workers=2), KNOWN),
+        (cases.gpu_cluster(), KNOWN),
     ],
     ids=["two workers", "one machine", "a worker a node", "two racks", "a rack a node", "two by two", "GPUs"],
 )
 def test_algorithms_are_offered_where_they_make_a_difference(cluster: ClusterSpec, algorithms: list[str]):
-    assert offered(MATRIX, cluster, algorithms=ALGORITHMS)[0] == algorithms
+    assert offered(MATRIX, cluster, algorithms=tuple(KNOWN))[0] == algorithms
 
 
 def test_an_algorithm_that_makes_no_difference_gives_way_to_the_ring():
@@ -134,7 +135,7 @@ def test_the_declared_spaces_lose_nothing_but_the_one_that_says_so():
     [
         (
             {"algorithms": ("butterfly",)},
-            "Rule(algorithms) is some of ring, tree, halving_doubling, rabenseifner, hierarchical, collective, not",
+            "Rule(algorithms) is some of ring, tree, halving_doubling, rabenseifner, hierarchical, collective",
         ),
         ({"compressors": ()}, "Rule(compressors) needs one or more that fit any matrix, or None"),
         ({"compressors": (FACTORS,)}, "sufficient factors alone do not."),

@@ -65,7 +65,7 @@ def test_a_busy_bucket_is_reduced_by_another_algorithm_or_some_of_it_is_carried_
         kinds.add(type(shard))
         if isinstance(shard, AllReduce):
             algorithms.add(shard.algorithm)
-    assert algorithms == {"ring", "tree", "halving_doubling"}
+    assert algorithms >= {"ring", "tree", "halving_doubling"}
     assert kinds == {AllReduce, ParameterServer}
 
 

@@ -15,11 +15,9 @@ from autosync.layout.exchange import Quantities
 from autosync.layout.together import is_summed_as_it_is, parcels, piece_sizes
 from autosync.layout.weights import VariableTable
 from autosync.spec import AllReduce, ParameterServer, VariableStrategy
+from autosync.spec.algorithms import CHUNKED
 
 __all__ = ["Entries", "entries_of"]
-
-CHUNKED = ("ring", "halving_doubling", "rabenseifner", "collective")
-"""Algorithms that send a replica's share of a bucket, of which a bucket with few elements has few."""
 
 
 @dataclass

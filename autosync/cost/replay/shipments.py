@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from autosync.cost.closed_form.entries import CHUNKED
 from autosync.cost.sending import Use, bucket_uses, cast_rows_uses, server_uses
 from autosync.layout.channels import Channel
 from autosync.layout.coding import CompressedShard
@@ -15,6 +14,7 @@ from autosync.layout.exchange import Quantities
 from autosync.layout.together import is_summed_as_it_is, parcels, piece_sizes
 from autosync.layout.weights import VariableTable
 from autosync.spec import AllReduce, ParameterServer, Strategy, SufficientFactors, Synchronizer
+from autosync.spec.algorithms import CHUNKED
 
 __all__ = ["Shipment", "shipments"]
 

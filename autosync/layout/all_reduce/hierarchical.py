@@ -6,12 +6,15 @@ their nodes appear among the replicas, and each hands the mean to the other repl
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
+from autosync.layout.all_reduce import LaidOut
 from autosync.layout.all_reduce.ring import ring_stage
 from autosync.layout.exchange import Exchange, Processes, Stage, Transfer, Work
+from autosync.spec import ClusterSpec
 
-__all__ = ["hierarchical_exchange"]
+__all__ = ["LAID_OUT", "hierarchical_exchange", "nodes_share_replicas"]
 
 
 def hierarchical_exchange(replicas: Sequence[str], processes: Processes, slots: int) -> Exchange:
@@ -27,3 +30,12 @@ def hierarchical_exchange(replicas: Sequence[str], processes: Processes, slots: 
     added = {leader: len(others) + (len(leaders) - 1) / len(leaders) for leader, others in led.items()}
     work = tuple(Work(each, added.get(each, 0.0), updated_held=1.0 + slots) for each in replicas)
     return Exchange(push=(up, ring_stage(leaders, processes), down), work=work)
+
+
+def nodes_share_replicas(cluster: ClusterSpec) -> bool:
+    """Whether there are several nodes, and some node has several replicas to do something together first."""
+    by_node = Counter(device.node for device in cluster.replica_devices)
+    return len(cluster.nodes) > 1 and max(by_node.values()) > 1
+
+
+LAID_OUT = LaidOut(hierarchical_exchange, nodes_share_replicas)

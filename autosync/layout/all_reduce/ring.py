@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from autosync.layout.all_reduce import LaidOut
 from autosync.layout.exchange import Exchange, Processes, Stage, Transfer, Work
 
-__all__ = ["ring_exchange", "ring_stage"]
+__all__ = ["LAID_OUT", "ring_exchange", "ring_stage"]
 
 
 def ring_exchange(replicas: Sequence[str], processes: Processes, slots: int) -> Exchange:
@@ -31,3 +32,6 @@ def ring_stage(members: Sequence[str], processes: Processes) -> Stage:
         if processes.apart(source, target)
     )
     return Stage(transfers, hops)
+
+
+LAID_OUT = LaidOut(ring_exchange)

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from autosync.layout.all_reduce import LaidOut
 from autosync.layout.exchange import Exchange, Processes, Stage, Transfer, Work
 
-__all__ = ["tree_exchange"]
+__all__ = ["LAID_OUT", "tree_exchange"]
 
 
 def tree_exchange(replicas: Sequence[str], processes: Processes, slots: int) -> Exchange:
@@ -39,3 +40,6 @@ def _stage(pairs: Sequence[tuple[str, str]], processes: Processes) -> Stage:
             if processes.apart(source, target)
         )
     )
+
+
+LAID_OUT = LaidOut(tree_exchange, lambda cluster: len(cluster.replica_devices) > 2, uneven=lambda _: True)

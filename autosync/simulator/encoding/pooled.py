@@ -20,10 +20,10 @@ from autosync.cost.closed_form.step_time import StepTerms, step_seconds, step_te
 from autosync.cost.closed_form.tables import PHASES
 from autosync.cost.coefficients import Coefficients, ReplayCoefficients
 from autosync.cost.replay.figures import StepFigures
-from autosync.layout.all_reduce.halving import SEEN_AS
 from autosync.layout.exchange import Quantities
 from autosync.simulator.encoding.places import Places
 from autosync.spec import ALGORITHMS, ClusterSpec, ModelSpec, Strategy
+from autosync.spec.algorithms import SEEN_AS
 
 __all__ = [
     "FEATURES",
@@ -86,8 +86,8 @@ from has collectives.
 
 REDUCED_KINDS = (*(each for each in ALGORITHMS if each not in SEEN_AS), "all_gather")
 SERVED_KINDS = ("dense_server", "local_copy", "sparse_server")
-KINDS = (*(each for each in REDUCED_KINDS if each != "collective"), "gathered_rows", *SERVED_KINDS)
-"""The kinds of channel whose share is a feature."""
+KINDS = (*REDUCED_KINDS, "gathered_rows", *SERVED_KINDS)
+"""The kinds of channel whose share may be a feature."""
 
 GRADIENT, TOUCHED = Quantities._fields.index("gradient_bytes"), Quantities._fields.index("touched_bytes")
 

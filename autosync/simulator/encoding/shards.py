@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from autosync.layout.all_reduce.halving import SEEN_AS
 from autosync.layout.weights import VariableTable
 from autosync.spec import (
     ALGORITHMS,
@@ -23,6 +22,7 @@ from autosync.spec import (
     Synchronizer,
     TopK,
 )
+from autosync.spec.algorithms import SEEN_AS
 
 __all__ = ["WAYS", "ShardColumns", "shard_columns"]
 

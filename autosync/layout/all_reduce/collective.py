@@ -1,0 +1,17 @@
+"""Traffic of TensorFlow's collective, and of NCCL's where messages are large: a ring's."""
+
+from __future__ import annotations
+
+from autosync.layout.all_reduce import LaidOut
+from autosync.layout.all_reduce.ring import ring_exchange
+from autosync.spec import ClusterSpec
+
+__all__ = ["LAID_OUT"]
+
+
+def _of_one_kind(cluster: ClusterSpec) -> bool:
+    """Whether there are several replicas, all of them devices of one kind."""
+    return len(cluster.replica_devices) > 1 and len({device.kind for device in cluster.replica_devices}) == 1
+
+
+LAID_OUT = LaidOut(ring_exchange, _of_one_kind)

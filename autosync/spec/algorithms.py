@@ -1,0 +1,51 @@
+"""All-reduce algorithms, a row each. Files of their names are in `layout/all_reduce` and `engine/sync/all_reduce`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+__all__ = ["ALGORITHMS", "ALGORITHM_ROWS", "CHUNKED", "PLACED_ALGORITHMS", "SEEN_AS", "AlgorithmRow"]
+
+
+@dataclass(frozen=True)
+class AlgorithmRow:
+    """What is said of an algorithm wherever it is named.
+
+    `placed`: laid out from ordinary ops, each on the device that does its part; others are TensorFlow's collectives,
+    among replicas of one kind and without scales. `chunked`: it sends a replica's share of a bucket, of which a bucket
+    with few elements has few. `seen_as`: the algorithm that learned simulators are told of in its place, which sends as
+    much in as many messages, or comes nearest; that its links are others is in the figures of links, and in what the
+    base simulator predicts. Without, it has inputs of its own, and simulators must be fitted anew.
+    """
+
+    name: str
+    in_words: str
+    placed: bool = True
+    chunked: bool = False
+    seen_as: str | None = None
+
+
+ALGORITHM_ROWS: Mapping[str, AlgorithmRow] = MappingProxyType(
+    {
+        row.name: row
+        for row in (
+            AlgorithmRow("ring", "ring", chunked=True),  # reduce-scatter, then all-gather
+            AlgorithmRow("tree", "binomial-tree"),  # binomial reduce, then broadcast
+            # Recursive halving, then doubling, the largest halves between replicas far apart in order.
+            AlgorithmRow("halving_doubling", "halving-and-doubling", chunked=True),
+            # The same between neighbours in order.
+            AlgorithmRow("rabenseifner", "Rabenseifner", chunked=True, seen_as="halving_doubling"),
+            AlgorithmRow("hierarchical", "hierarchical"),  # inside each node, then across nodes
+            # NCCL among GPUs, a ring among CPUs.
+            AlgorithmRow("collective", "TensorFlow's collective", placed=False, chunked=True),
+        )
+    }
+)
+"""A new algorithm joins at the end: random draws follow this order."""
+
+ALGORITHMS = tuple(ALGORITHM_ROWS)
+PLACED_ALGORITHMS = tuple(row.name for row in ALGORITHM_ROWS.values() if row.placed)
+CHUNKED = tuple(row.name for row in ALGORITHM_ROWS.values() if row.chunked)
+SEEN_AS = {row.name: row.seen_as for row in ALGORITHM_ROWS.values() if row.seen_as}
