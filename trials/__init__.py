@@ -1,1 +1,1 @@
-"""One strategy in, one record out: requests, timing, clocks, back ends, placement and probing."""
+"""One request in, one record out: trials, their back ends and workers, clusters stated, probed and emulated."""

@@ -1,4 +1,4 @@
-"""Time as an object one is given: the wall's, or one made up for a test."""
+"""Time as an object one is given: the wall's, or one made up for a test; and facts on the process that reads it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ctrl-C, put off to a better moment."""
+"""Signals put off to a better moment: Ctrl-C, requests to end, a closed terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The request for one trial: which strategy to time, how, and what is known beforehand."""
+"""One trial: the request for it, the stage it runs on, and its run to a record, stopped early if surely slow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What arithmetic alone can say about a strategy: its traffic, its step time, its features."""
+"""What arithmetic alone can say about a strategy: what loads which link, bounds, and step times by two simulators."""
 
 from autosync.cost.bound import StepBound, step_bound
 from autosync.cost.closed_form.analytic import AnalyticSimulator, drifts_in_cell

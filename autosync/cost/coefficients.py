@@ -1,4 +1,4 @@
-"""The few physical coefficients that the closed form of a step needs beside the cluster's figures."""
+"""The few physical coefficients that the closed form and the replay need beside the cluster's figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Learning from other runs beside one's own: how much their records count, and a simulator that does it.
+"""Simulators made of others: one that also learns from other runs, and one that drafts and then verifies.
 
 Notation: a record's error, in log seconds, is its own, of variance e^2, and one for each thing that is not the same as
 in the search: r^2 for another run, on a machine in another mood, m^2 for another model, c^2 for another cluster. With

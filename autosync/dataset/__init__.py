@@ -1,4 +1,4 @@
-"""The Arrow room: records on disk, as Parquet files that pandas and Ray Data open too."""
+"""The Arrow room: records as Parquet files that pandas and Ray Data open too, and the AutoSync dataset's import."""
 
 from autosync.dataset.ray_reader import ray_dataset, read_rows, records_with_ids
 from autosync.dataset.results import ResultColumn, ResultStore

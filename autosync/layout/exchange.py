@@ -1,7 +1,7 @@
 """What one shard's synchronization moves and computes, in proportion to its bytes.
 
-A synchronizer (one a file: `ring`, `tree`, `parameter_server`, ...) is described once for a set of devices; its figures
-for a shard or a bucket follow by multiplying with that one's quantities (`Quantities`).
+A synchronizer (one a file: `all_reduce/ring`, `all_reduce/tree`, `server`, ...) is described once for a set of devices;
+its figures for a shard or a bucket follow by multiplying with that one's quantities (`Quantities`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A run with what follows from it: numbered trials, yardstick and noise, and the baseline that its winner is near."""
+"""A run with what follows from it: numbered trials, yardstick, noise, nearest baseline, and when it has paid off."""
 
 from __future__ import annotations
 

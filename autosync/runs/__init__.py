@@ -1,4 +1,4 @@
-"""Runs on disk: reading one, listing them, its contenders and its verdict in words, and its trials for programs."""
+"""Runs on disk: read, listed and exported; contenders, the verdict in words, and what is to be explained."""
 
 from autosync.runs.contenders import Contender, contender_of, contenders, contenders_of, strategy_name, verdict_in_words
 from autosync.runs.documents import result_of, result_schema, run_document

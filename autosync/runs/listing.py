@@ -1,4 +1,4 @@
-"""The runs in a folder, each in a line, read from its small files alone."""
+"""The runs in a folder, found and read from their small files alone; the tables of runs and of contenders."""
 
 from __future__ import annotations
 

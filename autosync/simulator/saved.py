@@ -1,4 +1,4 @@
-"""A learned simulator's parts as a checkpoint's tensors and document, and back."""
+"""Checkpoints of learned simulators: written, read, restored; and the one that comes with the program."""
 
 from __future__ import annotations
 

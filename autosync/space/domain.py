@@ -1,4 +1,4 @@
-"""The domain of one variable, and of all of them: every decision that a bound space offers."""
+"""The domain of one variable: every decision that a bound space offers it."""
 
 from __future__ import annotations
 

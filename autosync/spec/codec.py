@@ -1,4 +1,4 @@
-"""Canonical JSON: the one text of a value, whose digest is its identity."""
+"""Canonical JSON, whose digest is a value's identity; and fields of JSON objects, checked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Training one's own model under a strategy: an edge like `autosync.tune`, that may know all rooms."""
+"""Training one's own model under a strategy: `distribute`, `Trainer`, checkpoints, in this process or on Ray."""
 
 from autosync.engine.servers import use_logical_devices
 from autosync.errors import TrainingError

@@ -1,1 +1,1 @@
-"""The Ray Tune edge and the command: the only room that knows all others."""
+"""A search under Ray Tune, from its options to its finals: where a model, a cluster, trials and a searcher meet."""

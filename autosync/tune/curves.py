@@ -1,4 +1,4 @@
-"""The search as scalars for TensorBoard: one curve over all trials, beside what Tune writes of each."""
+"""The search as curves: scalars for TensorBoard, and metrics that Ray's head exports for Prometheus."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The directory of one run: what was asked, where the search stands, what came out. JSON only."""
+"""The directory of one run: what was asked, where the search stands, what came out. JSON, and trials as CSV."""
 
 from __future__ import annotations
 

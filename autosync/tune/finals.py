@@ -1,7 +1,4 @@
-"""The finals: the best few and the best baselines, timed again in turns.
-
-Holding the finals: all finalists in turns; where these promise a gain and do not prove it, the best two again.
-"""
+"""The finals: the best candidates and baselines timed again in turns, a second look, and what decisions are worth."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The end of a run: the table of baselines and winners, and the result in JSON."""
+"""What a run has found: the tables of baselines, winners and worths, the verdict in words, and the result in JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Composing a search: the one file that knows every room."""
+"""Composing a search: space, baselines, simulator, searcher and campaign are made, run and ended here."""
 
 from __future__ import annotations
 

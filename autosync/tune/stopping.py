@@ -1,4 +1,4 @@
-"""Ending a search that has trials left, when another one costs more than it is expected to save."""
+"""Ending a whole search that has trials left, when another costs more than it is expected to save."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Clusters put together from what is stated: racks, checked files, and clusters in words."""
+"""Clusters from files, from what Ray says, or from a text: checked, joined to racks, and given seats on Ray nodes."""

@@ -1,4 +1,4 @@
-"""Nodes joined to a cluster, all on one switch or in racks.
+"""Nodes joined to a cluster, on one switch or in racks; stars by a text such as `4x200mbit`; implied clusters.
 
 Each rack is a switch, and one more switch, the core, joins the racks: what a rack's nodes send to others all goes over
 the rack's one uplink. Nodes outside of racks hang on the core.

@@ -1,4 +1,4 @@
-"""CPU quotas of hosts, by control groups of either version."""
+"""What isolates a host: namespaces made and entered, mounts of its own, and a CPU quota by a control group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a probe is: data that flows along several routes at once."""
+"""Probes: data along several routes at once; and the rates (Gbit/s) and latencies of links that they tell."""
 
 from __future__ import annotations
 

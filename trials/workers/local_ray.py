@@ -1,4 +1,4 @@
-"""Ray for trials: join the cluster that is named, or start a small one on this machine."""
+"""Ray for trials: join the cluster that is named, or start a small one here, and watch its head."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The closed-form simulator: arithmetic on the specs and a handful of calibrated coefficients.
-
-Fitting the coefficients of the closed form to measured step times.
+"""The closed-form simulator: arithmetic on the specs with a few coefficients, and fitting these to step times.
 
 Least squares over the logarithms of step seconds, so that errors are relative. Positive coefficients are sought as
 logarithms and held near the prior by a ridge; records far off count by Cauchy's loss, so that outliers weigh little.

@@ -1,7 +1,4 @@
-"""Decisions on a model's variables as rows of numbers, each worked out once: thousands of strategies share most.
-
-Numbers of objects that were met before, looked up by identity, thousands at once.
-"""
+"""Decisions on variables as rows of numbers, each worked out once, and found again by their objects' identity."""
 
 from __future__ import annotations
 

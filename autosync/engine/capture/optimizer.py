@@ -1,4 +1,4 @@
-"""A Keras optimizer as a function on flat arrays, so that any shard of any variable can be updated by itself."""
+"""A Keras optimizer as a function on flat arrays of any length, and its rule on all gradients together."""
 
 from __future__ import annotations
 

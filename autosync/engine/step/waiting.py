@@ -1,4 +1,4 @@
-"""Gradients that wait for those of other replicas."""
+"""Gradients that wait for those of other replicas, and the clock that says who may begin which stale step."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Training in the engine: what feeds a step, what a checkpoint holds of Keras, and metrics."""
+"""Training in the engine: steps of one strategy, what feeds them, and what a checkpoint holds of Keras."""

@@ -1,4 +1,4 @@
-"""What crosses each link in a step: the winner's bytes beside those of the best baseline."""
+"""What a strategy sends over each link, beside the best baseline, and what each server and bucket of it holds."""
 
 from __future__ import annotations
 

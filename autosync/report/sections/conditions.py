@@ -1,4 +1,4 @@
-"""The conditions: noise within and between trials, hosts, versions, and when all this was measured."""
+"""The conditions: noise, hosts, versions, and when all this was measured; and the trials that failed, with reasons."""
 
 from __future__ import annotations
 

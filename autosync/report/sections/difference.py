@@ -1,4 +1,4 @@
-"""How the winner differs from the baseline that is nearest to it."""
+"""How the winner differs from the baseline nearest to it, and what its decisions are worth."""
 
 from __future__ import annotations
 

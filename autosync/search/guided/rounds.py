@@ -1,4 +1,4 @@
-"""What another trial is worth: the gain that a guided search expects, less for having expected too much so far."""
+"""What another round is worth: the gain that guided search expects, less for having expected too much so far."""
 
 from __future__ import annotations
 

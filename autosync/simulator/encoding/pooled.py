@@ -1,10 +1,8 @@
-"""Inputs of a whole strategy: the closed form's features, the cluster's shape, what the replay says of the step.
-
-Dimensionless features of strategies, pooled over variables and devices, for simulators that learn.
+"""Inputs of a whole strategy, pooled: the closed form's features, the cluster's shape, the replay's figures.
 
 Every column is a share, a logarithm of a ratio or of a count, so that a table made on one model and cluster speaks
-about others; none depends on names or on how devices and groups are numbered. Times are the closed form's
-(`step_terms`), with the coefficients given.
+about others; none depends on names or on how devices and groups are numbered. Times of
+the features are the closed form's (`step_terms`), with the coefficients given.
 """
 
 from __future__ import annotations

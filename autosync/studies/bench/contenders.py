@@ -1,4 +1,4 @@
-"""The contenders of a replay: every searcher that `autosync.tune` has, and guided search with something changed."""
+"""The contenders of a replay: every searcher of the registry, and guided search with something changed."""
 
 from __future__ import annotations
 

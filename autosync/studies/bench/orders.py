@@ -1,4 +1,4 @@
-"""What the commands do, once their options are right."""
+"""What `autosync bench` does once its options are right: replays, live searches, merging."""
 
 from __future__ import annotations
 

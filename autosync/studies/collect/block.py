@@ -1,4 +1,4 @@
-"""A block of trials in one cell: each is proposed, run, and on disk before the next."""
+"""A block of trials in one cell, each on disk before the next; and how busy the machine is, waited for and noted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a visit tells the collection that sent it: lines of JSON on its standard output."""
+"""What a collection asks of a visit, and what the visit tells it: lines of JSON on its standard output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results on disk: a line of JSON each, written before the next job begins, so that none is computed twice."""
+"""An evaluation's jobs carried out: each result is a line of JSON on disk before the next begins, so none is twice."""
 
 from __future__ import annotations
 

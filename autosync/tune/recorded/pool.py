@@ -1,4 +1,4 @@
-"""A search space cut down to the strategies that were timed, for searchers that know nothing of it."""
+"""Recorded strategies: a space cut down to them, and the table that answers proposals with their records."""
 
 from __future__ import annotations
 

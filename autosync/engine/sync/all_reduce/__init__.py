@@ -1,4 +1,4 @@
-"""All-reduce algorithms, one a file named as it is: the mean of one flat gradient a replica, on every replica.
+"""All-reduce algorithms, one a file of its name (`halves` serves two): the mean of one flat gradient a replica.
 
 Each is a function `NAME_mean(members, gradients, wire) -> pieces`: `gradients[r]` is flat and lives on `members[r]`,
 and `pieces[r]`, to be concatenated, are the mean there. Every element of the result is computed once and copied from
