@@ -1,7 +1,7 @@
 """How many strategies a bound space holds, counted without listing them.
 
 Notation: b is the most buckets of a kind; P(x) is the number of ways to decide variables were there x buckets to tell
-apart, the product over variables of `_choices`. Buckets have no names, so decisions that differ by renaming
+apart, the product over variables of `_Choices.choices`. Buckets have no names, so decisions that differ by renaming
 buckets of a kind are one. By Burnside's lemma their number is the mean, over the b! renamings, of the decisions each
 leaves as they are; one that fixes i names leaves P(i). There are C(b, i) !(b - i) of those, where !n counts the
 renamings of n buckets that fix none (subfactorial):
