@@ -234,6 +234,7 @@ def test_a_cluster_file_that_is_not_there_is_refused_before_the_model_is_capture
     assert done.stdout == "\n", "no framework was loaded"
 
 
+@pytest.mark.thorough
 def test_a_model_that_is_named_is_captured(tmp_path: Path) -> None:
     names = [f"{layer}/{part}" for layer in ("dense_0", "dense_1", "logits") for part in ("kernel", "bias")]
     replicas = ("node0/cpu:0", "node0/cpu:1")

@@ -86,6 +86,7 @@ def test_an_append_killed_at_any_file_operation_leaves_the_others_readable(tmp_p
     assert fatal_call > 3
 
 
+@pytest.mark.thorough
 def test_a_compaction_killed_at_any_file_operation_neither_loses_nor_doubles_a_record(tmp_path: Path):
     records = [example_record(index) for index in range(3)]
     fatal_call = 0

@@ -28,6 +28,7 @@ def flip_a_seed(directory: Path) -> Path:
     return path
 
 
+@pytest.mark.thorough
 def test_ray_data_reads_merged_and_single_files_beside_temporary_ones(tmp_path: Path):
     import ray
 

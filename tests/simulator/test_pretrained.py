@@ -13,13 +13,12 @@ from autosync.cost import AnalyticSimulator, Replay
 from autosync.simulator import NETWORKS, LearnedSimulator
 from autosync.spec import RuntimeRecord, Strategy
 from tests import cases
-from tests.cover import thorough
 from tests.simulator.cases import CLUSTER, MODEL, QUICK, law, records
 from tests.space.samples import sampled
 
+pytestmark = pytest.mark.thorough
+
 SLOWER = 1.6
-SHIPPED = "linear"
-"""The network of the checkpoint that comes with the program."""
 
 
 def slower(given: list[RuntimeRecord]) -> list[RuntimeRecord]:
@@ -27,7 +26,7 @@ def slower(given: list[RuntimeRecord]) -> list[RuntimeRecord]:
     return [replace(each, step_seconds=tuple(SLOWER * one for one in each.step_seconds)) for each in given]
 
 
-@pytest.fixture(scope="module", params=[each if each == SHIPPED else thorough(each) for each in NETWORKS])
+@pytest.fixture(scope="module", params=NETWORKS)
 def saved(request: pytest.FixtureRequest) -> LearnedSimulator:
     made = LearnedSimulator(Replay(), request.param, settings=QUICK)
     made.fit(records(40) + records(40, cluster=cases.rack_cluster()))
@@ -59,7 +58,6 @@ def test_it_predicts_as_the_saved_one_did_and_knows_its_base(saved: LearnedSimul
     np.testing.assert_array_equal(loaded.predict_with_spread(MODEL, CLUSTER, others), expected)
 
 
-@pytest.mark.thorough
 def test_a_few_records_of_a_run_do_not_make_it_forget(checkpoint: Path) -> None:
     before, after, anew = error(LearnedSimulator.load(checkpoint)), [], []
     for seed in range(3, 23):  # four records may mislead; of twenty fours, most do not

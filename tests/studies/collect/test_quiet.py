@@ -17,6 +17,7 @@ def _spin(seconds: float) -> None:
         pass
 
 
+@pytest.mark.thorough
 def test_a_process_that_computes_is_seen() -> None:
     spinning = get_context("spawn").Process(target=_spin, args=(3.0,))
     spinning.start()

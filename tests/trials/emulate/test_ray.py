@@ -79,6 +79,7 @@ def test_the_dashboard_answers_outside_and_asks_for_the_token(cluster: Emulated)
         assert json.load(answer)["result"] is True
 
 
+@pytest.mark.thorough
 def test_a_node_dies_comes_back_and_one_more_joins(cluster: Emulated) -> None:
     kill_node(cluster, "b")
     assert find(cluster.name) == cluster
@@ -89,6 +90,7 @@ def test_a_node_dies_comes_back_and_one_more_joins(cluster: Emulated) -> None:
     assert alive == {"10.77.0.1", "10.77.0.2", "10.77.0.3"}
 
 
+@pytest.mark.thorough
 def test_a_ray_that_cannot_start_is_told_with_its_last_words_and_nothing_stays(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
