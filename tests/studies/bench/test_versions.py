@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from autosync.dataset import ResultStore
-from autosync.studies.bench import versions
+from autosync.studies.bench import live, replaying, versions
 from autosync.studies.bench.columns import CELLS, LIVE, SEARCHES
 from autosync.studies.bench.report import Material, write_report
 from autosync.studies.bench.versions import latest, of_replay, versions_in_words
@@ -59,3 +59,8 @@ def test_the_results_that_come_with_the_program_have_no_version_and_are_all_show
     assert len(material.live) == len(ResultStore(SHIPPED / "live", LIVE).read()) > 50
     assert len(material.facts) == len(ResultStore(SHIPPED / "cells", CELLS).read())
     assert {row["version"] for row in [*material.searches, *material.drawn, *material.live]} == {None}
+
+
+def test_what_keys_of_kept_results_call_them_outlives_moved_modules() -> None:
+    assert replaying.FORMAT.startswith("autosync.bench.search/")
+    assert live.FORMAT.startswith("autosync.bench.live/")
