@@ -42,10 +42,11 @@ TOGETHER = {
         "trials",
         "tune/test_emulated",
     ),
+    "families of models": ("engine/test_model_families",),
 }
 """Folders and files by what they start, and then look for on the whole machine: each kind runs in one process.
 
-Both take about as long as all other tests together, so they are begun first.
+Both take about as long as all other tests together, so they are begun first, and with them the longest file.
 """
 
 

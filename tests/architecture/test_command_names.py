@@ -14,7 +14,7 @@ from tests.architecture.source_tree import ROOT, project
 
 ALIASES = {
     "autosync": "autosync",
-    "autosync.studies.bench": "bench",
+    "autosync.bench": "bench",
     "autosync.dataset.import_autosync": "import",
     "autosync.explain": "explain",
     "autosync.report": "report",
@@ -25,7 +25,7 @@ ALIASES = {
     "autosync.tune": "tune",
     "trials": "trial",
     "trials.cluster": "cluster",
-    "autosync.studies.collect": "collect",
+    "trials.collect": "collect",
     "trials.emulate": "emulate",
 }
 """What runs by `python -m`, and the command that it is."""

@@ -21,7 +21,7 @@ from tests.engine.worker_processes import REPOSITORY, quiet
 
 DIGESTS = """
 import hashlib, sys
-from autosync.engine.capture import capture
+from autosync.engine.capture.capturing import capture
 from autosync.engine.zoo import build_task
 from tests.contracts.tasks import OPTIMIZERS, build
 tasks = [build("recurrent", OPTIMIZERS["Adam"]()), build_task("mlp")]

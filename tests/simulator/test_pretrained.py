@@ -58,6 +58,7 @@ def test_it_predicts_as_the_saved_one_did_and_knows_its_base(saved: LearnedSimul
     np.testing.assert_array_equal(loaded.predict_with_spread(MODEL, CLUSTER, others), expected)
 
 
+@pytest.mark.parametrize("saved", ["linear", "rnn"], indirect=True)  # others take minutes, and say no more
 def test_a_few_records_of_a_run_do_not_make_it_forget(checkpoint: Path) -> None:
     before, after, anew = error(LearnedSimulator.load(checkpoint)), [], []
     for seed in range(3, 23):  # four records may mislead; of twenty fours, most do not
