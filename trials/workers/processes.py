@@ -148,7 +148,7 @@ class ClientProcess:
         wanted = TrialRequest.from_json(request)
         record: RuntimeRecord = run_trial(self._session, wanted, self._stage)
         if record.outcome == "failed" and wanted.strategy.has_collectives:
-            self._trials_left = 0  # a step that fails in the middle leaves no collective usable on this connection
+            self._trials_left = 0  # after a step that fails in the middle collectives are mostly refused
         gc.collect()  # a step is a cycle of functions and variables; the next trial needs the workers' memory
         return record.to_json()
 

@@ -10,7 +10,7 @@ replicas of it would wait for each other's end, and never meet.
 
 A worker sets up collectives anew for a client that finds it without another client (`servers.connect`), so a function
 traced on one connection is of no use on the next; and where one op of a step fails while others wait in a collective,
-TensorFlow refuses all collectives from then on until a client connects anew.
+TensorFlow mostly refuses all collectives from then on, until a client connects anew.
 
 In 16 bits, which is bf16 alone, each replica's gradient is rounded once and each partial sum once, N-1 of them in all:
 the error is at most about N times that of one message (`wire`) of the largest partial sum. fp16 is not for it: its
