@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autosync.baselines.decisions import strategy_of, variables_in_ready_order
-from autosync.baselines.reduced import bucketed, over_fusion_threshold
+from autosync.baselines.reduced import FUSION_THRESHOLD_BYTES, bucketed, buckets_of
 from autosync.baselines.served import balanced_by_bytes
 from autosync.spec import (
     AllReduce,
@@ -28,7 +28,7 @@ def parallax(model: ModelSpec, cluster: ClusterSpec) -> Strategy:
     """
     sparse = [variable for variable in model.variables if variable.sparse]
     dense = [variable for variable in variables_in_ready_order(model) if not variable.sparse]
-    shards = balanced_by_bytes(sparse, cluster, {}) | bucketed(dense, over_fusion_threshold)
+    shards = balanced_by_bytes(sparse, cluster, {}) | bucketed(dense, buckets_of(FUSION_THRESHOLD_BYTES))
     return strategy_of(model, cluster, shards)
 
 

@@ -10,13 +10,14 @@ from autosync.baselines.decisions import Cuts, cuts_by_servers, shard_bytes, str
 from autosync.spec import AllReduce, ClusterSpec, ModelSpec, Strategy, Synchronizer, Variable
 
 __all__ = [
+    "FUSION_THRESHOLD_BYTES",
     "MEGABYTE",
     "Full",
     "all_reduce_25mb",
     "all_reduce_64mb",
     "all_reduce_per_variable",
     "bucketed",
-    "over_fusion_threshold",
+    "buckets_of",
     "partitioned_all_reduce",
 ]
 
@@ -27,10 +28,13 @@ Full: TypeAlias = Callable[[int, list[int], int], bool]
 """(index of the bucket among those of its dtype, bytes of its shards, bytes of the next shard) -> start a new one?"""
 
 
-def bucketed(variables: Iterable[Variable], full: Full, cuts: Cuts | None = None) -> dict[str, list[Synchronizer]]:
+def bucketed(
+    variables: Iterable[Variable], full: Full, cuts: Cuts | None = None, algorithm: str = "ring"
+) -> dict[str, list[Synchronizer]]:
     """An all-reduce group for every shard of `variables`, which are given in ready order.
 
-    Each dtype fills buckets of its own, and a sparse variable has a group to itself: its rows are gathered, not added.
+    Each dtype fills buckets of its own, and a sparse variable has a group to itself: its rows are gathered, not added,
+    whatever the algorithm.
     """
     groups = count()
     opened: dict[str, list[tuple[int, list[int]]]] = {}
@@ -47,7 +51,7 @@ def bucketed(variables: Iterable[Variable], full: Full, cuts: Cuts | None = None
             if not buckets or full(len(buckets) - 1, buckets[-1][1], size):
                 buckets.append((next(groups), []))
             buckets[-1][1].append(size)
-            reduced[variable.name].append(AllReduce(buckets[-1][0]))
+            reduced[variable.name].append(AllReduce(buckets[-1][0], algorithm))
     return reduced
 
 
@@ -77,13 +81,12 @@ def all_reduce_64mb(model: ModelSpec, cluster: ClusterSpec) -> Strategy:
     a single gradient that does so alone. Horovod also closes a bucket when its cycle time is up; time is no part of a
     strategy.
     """
-    return strategy_of(model, cluster, bucketed(variables_in_ready_order(model), over_fusion_threshold))
+    return strategy_of(model, cluster, bucketed(variables_in_ready_order(model), buckets_of(FUSION_THRESHOLD_BYTES)))
 
 
-def over_fusion_threshold(index: int, held_bytes: list[int], next_bytes: int) -> bool:
-    """Whether a bucket that holds these shards has no room for one more of `next_bytes`."""
-    del index
-    return sum(held_bytes) + next_bytes > FUSION_THRESHOLD_BYTES
+def buckets_of(most_bytes: int) -> Full:
+    """Buckets that hold at most so many bytes, or one shard; with 0, each shard has its own."""
+    return lambda _index, held_bytes, next_bytes: sum(held_bytes) + next_bytes > most_bytes
 
 
 def all_reduce_per_variable(model: ModelSpec, cluster: ClusterSpec) -> Strategy:
@@ -92,7 +95,7 @@ def all_reduce_per_variable(model: ModelSpec, cluster: ClusterSpec) -> Strategy:
     Data-parallel training does this before fusion is added (Horovod with a fusion threshold of 0): it has the most
     overlap with the backward pass, and the most messages.
     """
-    return strategy_of(model, cluster, bucketed(variables_in_ready_order(model), lambda *_: True))
+    return strategy_of(model, cluster, bucketed(variables_in_ready_order(model), buckets_of(0)))
 
 
 CHUNK_SHARDS = 128

@@ -1,0 +1,35 @@
+"""The all-reduce that an engineer tunes by hand: each of a small grid of bucket sizes and algorithms is timed."""
+
+from __future__ import annotations
+
+from autosync.baselines.decisions import strategy_of, variables_in_ready_order
+from autosync.baselines.reduced import bucketed, buckets_of
+from autosync.layout.all_reduce import laid_out
+from autosync.spec import PLACED_ALGORITHMS, ClusterSpec, ModelSpec, Strategy
+from autosync.words.quantities import megabytes
+
+__all__ = ["BUCKET_SHARES", "all_reduce_grid"]
+
+BUCKET_SHARES = (1, 4, 16)
+"""A bucket holds at most the bytes of all dense variables over one of these. People halve megabytes; a share is as
+coarse, and finds different buckets for a small model too."""
+
+
+def all_reduce_grid(model: ModelSpec, cluster: ClusterSpec) -> dict[str, Strategy]:
+    """Every variable all-reduced, in ready order: each bucket size by each algorithm that is another one here.
+
+    The sizes are those of `BUCKET_SHARES`, and a bucket a variable. Horovod's autotuner and whoever times some values
+    of `bucket_cap_mb` search as much. By name, such as "buckets of 4.19 MB by tree"; of several that make the same
+    decisions there is the first.
+    """
+    variables = variables_in_ready_order(model)
+    dense_bytes = sum(variable.bytes for variable in variables if not variable.sparse)
+    algorithms = [each for each in PLACED_ALGORITHMS if laid_out(each).differs(cluster)] or ["ring"]
+    first: dict[str, tuple[str, Strategy]] = {}
+    for most_bytes in (*(dense_bytes // share for share in BUCKET_SHARES), 0):
+        size = f"buckets of {megabytes(most_bytes)}" if most_bytes else "a bucket a variable"
+        for algorithm in algorithms:
+            reduced = bucketed(variables, buckets_of(most_bytes), algorithm=algorithm)
+            strategy = strategy_of(model, cluster, reduced)
+            first.setdefault(strategy.digest, (f"{size} by {algorithm}", strategy))
+    return dict(first.values())
