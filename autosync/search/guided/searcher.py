@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from autosync.cost import Simulator, with_spread
-from autosync.search.guided.acquisition import Pool, best_batch
+from autosync.search.guided.acquisition import Evidence, Pool, best_batch
 from autosync.search.guided.breeding import BreedingOptions, Relief, breed
 from autosync.search.guided.decisions import DecisionCoder
-from autosync.search.guided.rounds import Evidence, Outlook
+from autosync.search.guided.outlook import Outlook
 from autosync.search.ledger import STATE
 from autosync.search.protocol import Proposal
 from autosync.search.searcher import Asked, RoundSearch
