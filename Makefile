@@ -1,6 +1,5 @@
-# `make tune` and `make test` are all one needs; both create the virtual environment when it is missing. `make test` takes
-# some minutes on two cores; `make test-all` adds the tests marked `thorough`: every combination of what is crossed,
-# and what takes minutes.
+# `make tune` and `make test` are all one needs; both create the virtual environment when it is missing.
+# CONTRIBUTING.md says what `make test` and `make test-all` check.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO, final
 
-from autosync.dataset.compact import I32, I64, LIST, STRUCT, CompactError, Struct, read_struct
+from autosync.dataset.thrift import I32, I64, LIST, STRUCT, CompactError, Struct, read_struct
 
 __all__ = ["Chunk", "Footer", "Held", "PageError", "held_by", "read_footer"]
 

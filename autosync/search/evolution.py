@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
-from autosync.search.ledger import Observation, fresh_strategy
+from autosync.search.ledger import Observation
 from autosync.search.protocol import Proposal
 from autosync.search.searcher import Asked, LedgerSearch
 from autosync.space import SearchSpace
@@ -79,14 +79,11 @@ class EvolutionSearch(LedgerSearch):
                 return space.crossover(parent, self._winner(population, rng), rng)
             return space.mutate(parent, rng)
 
-        strategy = fresh_strategy(self._ledger, draw, rng)
+        strategy = self._ledger.fresh(draw, rng)
         if strategy is None:
             # The neighbourhood is used up; the space need not be.
-            strategy, label = fresh_strategy(self._ledger, lambda: space.sample(rng), rng), "random"
-        if strategy is None:
-            return None
-        self._ledger.drawn += 1
-        return self._ledger.claim(Proposal(strategy, label))
+            strategy, label = self._ledger.sampled(rng), "random"
+        return self._ledger.claim_drawn(strategy, label)
 
     def _winner(self, population: Sequence[Observation], rng: random.Random) -> Strategy:
         drawn = rng.sample(population, min(self._options.tournament, len(population)))

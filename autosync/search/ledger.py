@@ -16,9 +16,14 @@ from autosync.space import SearchSpace
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy, quoted
 from autosync.spec.codec import required
 
-__all__ = ["Ledger", "Observation", "fresh_strategy"]
+__all__ = ["STATE", "Ledger", "Observation"]
 
 FORMAT = "autosync.searcher/5"
+STATE = "A searcher's state"
+"""What refusals call the document that a searcher is restored from."""
+
+TRIES = 200
+"""Draws in a row that must all have been seen for a big space to be taken as used up."""
 
 
 @final
@@ -90,6 +95,28 @@ class Ledger:
         self._pending[proposal.strategy.digest] = len(self._answers), proposal
         self._answers.append(None)
         return proposal
+
+    def claim_drawn(self, strategy: Strategy | None, label: str) -> Proposal | None:
+        """The strategy that a searcher has drawn, claimed; None when it has found none."""
+        if strategy is None:
+            return None
+        self.drawn += 1
+        return self.claim(Proposal(strategy, label))
+
+    def sampled(self, rng: random.Random) -> Strategy | None:
+        """A new strategy, sampled from the space; None when there is none."""
+        return self.fresh(lambda: self.space.sample(rng), rng)
+
+    def fresh(self, draw: Callable[[], Strategy], rng: random.Random) -> Strategy | None:
+        """The first new strategy that `draw` gives; else, in a small space, one of those left; None with none left."""
+        left = self.left()
+        if left is not None and not left:
+            return None
+        for _ in range(TRIES):
+            strategy = draw()
+            if self.is_new(strategy):
+                return strategy
+        return rng.choice(left) if left else None
 
     def pending(self) -> list[Proposal]:
         return [proposal for _, proposal in self._pending.values()]
@@ -163,29 +190,28 @@ class Ledger:
     @classmethod
     def restored(cls, fresh: Ledger, state: Mapping[str, Any], searcher: str, seed: int) -> Ledger:
         """The book that gave `state`, with space and baselines of `fresh`. Raises `SpecError` if it was another's."""
-        what = "A searcher's state"
         mine = {"format": FORMAT, "searcher": searcher, "seed": seed, "space": fresh._space_name()}
         for name, value in mine.items():
             if state.get(name) != value:
                 raise SpecError(
-                    f"{what} is restored by the searcher that saved it: its {name} is {quoted(state.get(name))}, "
+                    f"{STATE} is restored by the searcher that saved it: its {name} is {quoted(state.get(name))}, "
                     f"this one's is {value!r}. Give the same arguments, or start anew."
                 )
         book = cls(fresh.space, fresh._baselines)
-        clusters = [ClusterSpec.from_json(each) for each in required(state, "clusters", list, what)]
-        for document in required(state, "records", list, what):
+        clusters = [ClusterSpec.from_json(each) for each in required(state, "clusters", list, STATE)]
+        for document in required(state, "records", list, STATE):
             book._keep(_record(document, fresh.space.model, clusters))
         told = range(len(book._told))
-        book._answers = list(required(state, "answers", list, what))
+        book._answers = list(required(state, "answers", list, STATE))
         if not all(each is None or (type(each) is int and each in told) for each in book._answers):
-            raise SpecError(f"{what} answers with the numbers of its {len(told)} records or null.")
+            raise SpecError(f"{STATE} answers with the numbers of its {len(told)} records or null.")
         asked = set(book._answers)
         book._unasked = [each for each in told if each not in asked]
-        for number, document in required(state, "pending", list, what):
+        for number, document in required(state, "pending", list, STATE):
             proposal = Proposal.from_json(document)
             book._seen.add(book._standard(proposal.strategy))
             book._pending[proposal.strategy.digest] = number, proposal
-        book.drawn = required(state, "drawn", int, what)
+        book.drawn = required(state, "drawn", int, STATE)
         return book
 
     def _keep(self, record: RuntimeRecord) -> None:
@@ -245,19 +271,3 @@ def _record(document: Mapping[str, Any], model: ModelSpec, clusters: Sequence[Cl
     cluster = clusters[required(document, "cluster", int, "A record in a searcher's state")]
     record = RuntimeRecord.from_json({**document, "model": model.to_json(), "cluster": cluster.to_json()})
     return replace(record, model=model, cluster=cluster)  # shared, so that digests are computed once
-
-
-TRIES = 200
-"""Draws in a row that must all have been seen for a big space to be taken as used up."""
-
-
-def fresh_strategy(ledger: Ledger, draw: Callable[[], Strategy], rng: random.Random) -> Strategy | None:
-    """The first new strategy that `draw` gives; else, in a small space, one of those left; None when there is none."""
-    left = ledger.left()
-    if left is not None and not left:
-        return None
-    for _ in range(TRIES):
-        strategy = draw()
-        if ledger.is_new(strategy):
-            return strategy
-    return rng.choice(left) if left else None

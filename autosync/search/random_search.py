@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from typing import final
 
-from autosync.search.ledger import fresh_strategy
 from autosync.search.protocol import Proposal
 from autosync.search.searcher import Asked, LedgerSearch
 
@@ -24,8 +23,4 @@ class RandomSearch(LedgerSearch):
 
     def _next(self) -> Proposal | None:
         rng = random.Random(f"{self._seed}/{self.name}/{self._ledger.drawn}")
-        strategy = fresh_strategy(self._ledger, lambda: self._ledger.space.sample(rng), rng)
-        if strategy is None:
-            return None
-        self._ledger.drawn += 1
-        return self._ledger.claim(Proposal(strategy, "random"))
+        return self._ledger.claim_drawn(self._ledger.sampled(rng), "random")

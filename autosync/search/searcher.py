@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
 from autosync.cost import Simulator
-from autosync.search.ledger import Ledger
+from autosync.search.ledger import STATE, Ledger
 from autosync.search.protocol import Proposal
 from autosync.space import SearchSpace
 from autosync.spec import RuntimeRecord, Strategy
+from autosync.spec.codec import required
 
-__all__ = ["Asked", "LedgerSearch"]
+__all__ = ["Asked", "LedgerSearch", "RoundSearch"]
 
 
 @final
@@ -77,3 +79,35 @@ class LedgerSearch(ABC):
         while len(proposals) < count and (proposal := following()):
             proposals.append(proposal)
         return proposals
+
+
+class RoundSearch(LedgerSearch):
+    """A searcher that proposes in rounds of what `_picked` gives. A round begins when all before it is answered."""
+
+    def __init__(self, space: SearchSpace, baselines: Sequence[tuple[str, Strategy]], seed: int) -> None:
+        super().__init__(space, baselines, seed)
+        self._queue: deque[Proposal] = deque()
+
+    @abstractmethod
+    def _picked(self) -> list[Proposal]:
+        """The proposals of a new round; none when the space is used up."""
+
+    def _next(self) -> Proposal | None:
+        """The next proposal of this round, or of a new one; None while one is under way, or with the space used up."""
+        while True:
+            while self._queue:
+                proposal = self._queue.popleft()
+                if proposal.purpose == "remeasure" or self._ledger.is_new(proposal.strategy):
+                    self._ledger.drawn += proposal.purpose != "baseline"
+                    return self._ledger.claim(proposal)
+            if self._ledger.pending():
+                return None
+            self._queue.extend(self._picked())
+            if not self._queue:
+                return None
+
+    def _own_state(self) -> dict[str, Any]:
+        return {"queue": [each.to_json() for each in self._queue]}
+
+    def _restore_own(self, state: Mapping[str, Any]) -> None:
+        self._queue = deque(Proposal.from_json(each) for each in required(state, "queue", list, STATE))

@@ -2,7 +2,7 @@
 
 from autosync.engine.servers import use_logical_devices
 from autosync.errors import TrainingError
-from autosync.train.checkpoints import Checkpoints
+from autosync.train.checkpoint_folder import Checkpoints
 from autosync.train.data import RayBatches, Sharded
 from autosync.train.distribution import distribute
 from autosync.train.history import History

@@ -19,10 +19,10 @@ from autosync.engine.loading import load_tensorflow
 from autosync.engine.zoo import build_task
 from autosync.errors import TrainingError
 from autosync.spec import ClusterSpec, Strategy, cut, read_json
-from autosync.train.checkpoints import Checkpoints
+from autosync.train.checkpoint_folder import Checkpoints
 from autosync.train.data import Synthetic
 from autosync.train.distribution import distribute_task
-from autosync.train.fit_strategy import read_strategy
+from autosync.train.given_strategy import read_strategy
 from autosync.train.place import Where
 from autosync.train.trainer import Trainer
 from autosync.words.quantities import model_in_words

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import ray
 from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError
 
-from autosync.engine.training.feeding import Reader, Spec
+from autosync.engine.training.reading_ahead import Reader, Spec
 from autosync.errors import AutosyncError, ClusterError
 from autosync.spec import Device, Strategy
 from trials.cluster.ray_labels import machines_of

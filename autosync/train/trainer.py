@@ -12,8 +12,8 @@ from autosync.errors import TrainingError
 from autosync.spec import ModelSpec, Strategy, check_strategy
 from autosync.train.checkpoint import Extras, read_extras, write_checkpoint
 from autosync.train.data import BatchForm
-from autosync.train.fit_strategy import check_factors, renamed_for
 from autosync.train.fitting import Fitting, Hooks, first_batch
+from autosync.train.given_strategy import check_factors, renamed_for
 from autosync.train.history import History
 from autosync.train.measures import Measures, Objective
 from autosync.train.place import Place

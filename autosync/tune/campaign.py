@@ -10,7 +10,8 @@ from typing import Any, Protocol, final
 from autosync.errors import SpecError, TrialError
 from autosync.search.protocol import Proposal, Searcher, Weighing, ask_within
 from autosync.spec import RuntimeRecord, Strategy, TimingProtocol, cut
-from autosync.tune.stopping import Patience, best_now, best_when
+from autosync.tune.patience import Patience
+from autosync.tune.yardstick import best_now, best_when
 from trials.trial import TrialRequest
 
 __all__ = ["Campaign", "Keeper", "Limits", "restore"]

@@ -11,12 +11,12 @@ from rich.console import Console
 
 from autosync.dataset import RecordStore
 from autosync.errors import DatasetError, NodesLostError
+from autosync.tune.composing import search
 from autosync.tune.directory import RunDirectory
-from autosync.tune.ending import command_to_go_on
+from autosync.tune.finishing import command_to_go_on
 from autosync.tune.job import Job, open_fleet
 from autosync.tune.options import TuneOptions
 from autosync.tune.refusals import check_cheap_things
-from autosync.tune.running import search
 from trials.signals import ctrl_c_waits
 from trials.workers.local_ray import RayStart, start_ray, watch_head
 

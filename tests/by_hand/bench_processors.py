@@ -20,7 +20,7 @@ import click
 
 from autosync.baselines import BASELINES
 from autosync.spec import median_interval
-from autosync.train.fit_strategy import read_strategy
+from autosync.train.given_strategy import read_strategy
 from tests.by_hand.peers.engine import Engine, engine_on
 from tests.by_hand.peers.links import cluster_of
 from tests.by_hand.peers.processors import jiffies

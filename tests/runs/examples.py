@@ -22,7 +22,7 @@ from autosync.search.verdict.judging import judge
 from autosync.spec import RuntimeRecord, Strategy, TimingProtocol
 from autosync.tune.directory import RunDirectory, asked
 from autosync.tune.options import TuneOptions
-from autosync.tune.outcome import Outcome, outcome_json
+from autosync.tune.result import Result, result_json
 from search_spaces.default import SPACE
 from tests import cases
 
@@ -164,7 +164,7 @@ def write_finished_run(directory: Path, label: str = "guided") -> RunDirectory:
     worths = [worth_of(each, verdict.winner, turns, np.random.default_rng(0)) for each in reverted]
     run = write_run(directory, Story(trials, rounds, tuple(each for turn in turns for each in turn)))
     run.write_strategy(verdict.winner, ["for people"])
-    run.write_result(outcome_json(Outcome(MODEL, trials, rounds, verdict, STOPPED, worths), 321.0))
+    run.write_result(result_json(Result(MODEL, trials, rounds, verdict, STOPPED, worths), 321.0))
     (directory / "search.json").write_text(json.dumps({"searcher": {}, "seconds_gone": 300.0}))
     run.write_trials(csv_of(trials))
     return run

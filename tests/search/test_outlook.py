@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from autosync.search.guided.rounds import GOOD_FAITH, ROUNDS, Outlook
+from autosync.search.guided.outlook import GOOD_FAITH, ROUNDS, Outlook
 
 
 def test_before_any_round_nothing_is_expected() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from autosync.errors import TrainingError
 from autosync.train.checkpoint import Extras, read_extras, write_checkpoint
-from autosync.train.checkpoints import Checkpoints
+from autosync.train.checkpoint_folder import Checkpoints
 
 EXTRAS = Extras(
     steps=7,

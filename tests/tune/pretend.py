@@ -17,10 +17,10 @@ from autosync.errors import DatasetError, TrialError
 from autosync.search.protocol import Searcher
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy, TimingProtocol
 from autosync.tune.campaign import Campaign, Keeper, Limits
+from autosync.tune.composing import make_searcher
 from autosync.tune.directory import RunDirectory
 from autosync.tune.job import Job
 from autosync.tune.options import TuneOptions
-from autosync.tune.running import make_searcher
 from search_spaces import load_space
 from tests.cases import mlp_model, star_cluster
 from tests.trials.scripted import ScriptedStep

@@ -13,7 +13,7 @@ from autosync.errors import DatasetError, TrialError
 from autosync.search.guided.searcher import GuidedSearch
 from autosync.spec import RuntimeRecord
 from autosync.tune.campaign import MOST_LOSSES, MOST_LOST, Campaign, Limits
-from autosync.tune.stopping import Patience, trials_since_better
+from autosync.tune.patience import Patience, trials_since_better
 from search_spaces import load_space
 from tests.tune.pretend import CLUSTER, GIVEN, MODEL, PROTOCOL, Kept, PretendBackend, campaign
 from trials.trial import TrialRequest

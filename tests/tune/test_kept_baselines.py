@@ -14,8 +14,8 @@ from autosync.search.guided.breeding import BreedingOptions
 from autosync.search.guided.searcher import GuidedOptions, GuidedSearch
 from autosync.spec import RuntimeRecord
 from autosync.tune.campaign import Campaign, Limits
-from autosync.tune.running import untimed_in_words
-from autosync.tune.stopping import Patience
+from autosync.tune.composing import untimed_in_words
+from autosync.tune.patience import Patience
 from search_spaces import load_space
 from tests.tune.pretend import CLUSTER, MODEL, PROTOCOL, Kept, PretendBackend
 from trials.trial import TrialRequest

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from autosync.search.verdict.judging import Verdict, judge
 from autosync.spec import AllReduce, Cast, RuntimeRecord, Strategy, VariableStrategy
-from autosync.tune.outcome import Outcome, outcome_json, outcome_table, verdict_in_words
+from autosync.tune.result import Result, result_json, result_table, verdict_in_words
 from tests.tune.pretend import MODEL
 from tests.tune.records import baseline, found, record
 
@@ -32,7 +32,7 @@ def turns(*steps: dict[str, list[float]]) -> list[list[RuntimeRecord]]:
     return rounds
 
 
-def outcome(rounds: list[list[RuntimeRecord]]) -> Outcome:
+def outcome(rounds: list[list[RuntimeRecord]]) -> Result:
     trials = [
         record("parameter_server", [0.4, 0.5, 0.6]),
         record("all_reduce_25mb", [0.19, 0.21]),
@@ -41,7 +41,7 @@ def outcome(rounds: list[list[RuntimeRecord]]) -> Outcome:
         record(FOUND, [0.1], predicted_seconds=0.1),
         record(OTHER, [0.15], predicted_seconds=0.3),
     ]
-    return Outcome(MODEL, trials, rounds, judge(rounds, BASELINES, np.random.default_rng(0)))
+    return Result(MODEL, trials, rounds, judge(rounds, BASELINES, np.random.default_rng(0)))
 
 
 FASTER = outcome(turns(*({"baseline": [0.2, 0.201, 0.199], "found": [0.1, 0.101, 0.099]} for _ in range(4))))
@@ -55,10 +55,10 @@ NOISY = outcome(
 ALONE = outcome(turns({"baseline": [0.2]}, {"baseline": [0.2]}))
 
 
-def text(outcome: Outcome) -> list[list[str]]:
+def text(outcome: Result) -> list[list[str]]:
     """The table as a person sees it, a list of cells a line."""
     buffer = StringIO()
-    Console(file=buffer, width=120, markup=False).print(outcome_table(outcome))
+    Console(file=buffer, width=120, markup=False).print(result_table(outcome))
     lines = [line.rstrip() for line in buffer.getvalue().splitlines()]
     return [[cell.strip() for cell in line.split("  ") if cell.strip()] for line in lines]
 
@@ -94,7 +94,7 @@ def test_what_was_timed_again_in_the_search_has_one_line() -> None:
 
 
 def test_the_result_says_why_the_search_stopped() -> None:
-    said = outcome_json(replace(FASTER, stopped_because="All 6 trials have run."), 1.0)
+    said = result_json(replace(FASTER, stopped_because="All 6 trials have run."), 1.0)
     assert said["stopped_because"] == "All 6 trials have run."
 
 
@@ -144,9 +144,9 @@ def test_a_reservation_of_the_verdict_is_said_with_it() -> None:
 
 def test_the_result_is_json_without_infinities_and_says_what_the_table_says() -> None:
     for each in (FASTER, NOISY, ALONE, replace(FASTER, rounds=[], verdict=None, trials=FASTER.trials[3:4])):
-        document = outcome_json(each, 12.5)
+        document = result_json(each, 12.5)
         assert json.loads(json.dumps(document, allow_nan=False)) == document
-    document = outcome_json(FASTER, 12.5)
+    document = result_json(FASTER, 12.5)
     assert (document["trials"], document["failed_trials"], document["wall_seconds"]) == (6, 1, 12.5)
     assert document["simulator_pairwise_accuracy"] == 1.0
     assert [each["label"] for each in document["strategies"]] == [
@@ -172,9 +172,9 @@ def test_a_winner_that_changes_the_statistics_is_marked_everywhere() -> None:
     shards = tuple(VariableStrategy(each.name, (AllReduce(0, compressor=Cast("bf16")),)) for each in MODEL.variables)
     lossy = Strategy(FOUND.replicas, shards)
     rounds = [[replace(record("all_reduce_25mb", [0.2, 0.21]), purpose="remeasure"), record(lossy, [0.1, 0.11])]] * 4
-    won = Outcome(MODEL, [record(lossy, [0.1])], rounds, judge(rounds, BASELINES, np.random.default_rng(0)))
+    won = Result(MODEL, [record(lossy, [0.1])], rounds, judge(rounds, BASELINES, np.random.default_rng(0)))
     assert text(won)[1][0] == "> guided (lossy)"
-    assert outcome_json(won, 1.0)["strategies"][0]["changes_statistics"] is True
+    assert result_json(won, 1.0)["strategies"][0]["changes_statistics"] is True
     assert won.verdict is not None
     assert verdict_in_words(won.verdict).endswith(
         "It changes the statistics of training: what counts is the time to a loss, not the step."

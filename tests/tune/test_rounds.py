@@ -6,7 +6,7 @@ import pytest
 
 from autosync.baselines import BASELINES, different_strategies
 from autosync.search.guided.searcher import GuidedOptions
-from autosync.tune.running import idle_in_words, make_searcher
+from autosync.tune.composing import idle_in_words, make_searcher
 from search_spaces import load_space
 from tests.tune.pretend import CLUSTER, MODEL, options
 from tests.tune.records import record

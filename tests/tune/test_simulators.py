@@ -12,8 +12,8 @@ import pytest
 from autosync.baselines import BASELINES, different_strategies
 from autosync.cost import AnalyticSimulator, Drafted, Replay
 from autosync.simulator import LearnedSimulator, TrainingSettings
+from autosync.tune.composing import make_searcher
 from autosync.tune.options import SIMULATORS, OptionsError
-from autosync.tune.running import make_searcher
 from autosync.tune.simulators import check_warm_start, leaves_room, make_simulator, simulator_in_words
 from search_spaces import load_space
 from tests import cases

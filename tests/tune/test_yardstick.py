@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from autosync.spec import RuntimeRecord
-from autosync.tune.stopping import best_now, best_when
+from autosync.tune.yardstick import best_now, best_when
 from tests.tune.records import found, record
 
 FAST, SLOW, OTHER = found(3)

@@ -9,7 +9,7 @@ import threading
 from typing import Any, final
 
 from autosync.engine.loading import load_tensorflow
-from autosync.engine.training.feeding import Offer, Reader
+from autosync.engine.training.reading_ahead import Offer, Reader
 from autosync.engine.training.training import Training
 from autosync.spec import ClusterSpec, RuntimeRecord, Strategy
 from trials.clock import Clock, Environment

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, final
 
 import numpy.typing as npt
 
-from autosync.engine.training.feeding import Offer, Reader, Spec
+from autosync.engine.training.reading_ahead import Offer, Reader, Spec
 from autosync.spec import Strategy
 
 if TYPE_CHECKING:

@@ -28,8 +28,10 @@ from scipy.linalg import cholesky, solve_triangular
 from scipy.special import ndtr
 
 from autosync.search.guided.decisions import DecisionCoder, Decisions
+from autosync.search.ledger import Observation
+from autosync.spec import Strategy
 
-__all__ = ["Pick", "Pool", "Residuals", "Uncertainty", "best_batch", "expected_improvement"]
+__all__ = ["Evidence", "Pick", "Pool", "Residuals", "Uncertainty", "best_batch", "expected_improvement"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -181,6 +183,34 @@ class Uncertainty:
         row = covariances / math.sqrt(self.variances[index] + self._noise)
         self._explained = np.vstack([self._explained, row])
         self.variances = np.maximum(self.variances - row**2, LEAST_VARIANCE)
+
+
+@final
+@dataclass(frozen=True)
+class Evidence:
+    """Timed strategies, and the log step seconds, float64 (n,), that they are expected to take without noise."""
+
+    observations: Sequence[Observation]
+    residuals: Residuals
+    expected: Floats
+
+    @classmethod
+    def of(
+        cls, observations: Sequence[Observation], coder: DecisionCoder, pool_of: Callable[[list[Strategy]], Pool]
+    ) -> Evidence:
+        pool = pool_of([each.strategy for each in observations])
+        log_seconds = np.log(np.array([each.median_seconds for each in observations]))
+        residuals = Residuals(coder, pool, log_seconds, [each.timings for each in observations])
+        return cls(observations, residuals, residuals.expected(pool))
+
+    @property
+    def best(self) -> float | None:
+        """Log step seconds of the leader."""
+        return float(self.expected.min()) if len(self.expected) else None
+
+    def leaders(self, count: int) -> list[Observation]:
+        """The strategies expected to be fastest, fastest first. A lucky timing alone makes no strategy a leader."""
+        return [self.observations[place] for place in np.argsort(self.expected, kind="stable")[:count]]
 
 
 def best_batch(residuals: Residuals, pool: Pool, best: float | None, count: int, diverse: bool = True) -> list[Pick]:

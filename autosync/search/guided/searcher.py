@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, final
@@ -13,13 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from autosync.cost import Simulator, with_spread
-from autosync.search.guided.acquisition import Pool, best_batch
+from autosync.search.guided.acquisition import Evidence, Pool, best_batch
 from autosync.search.guided.breeding import BreedingOptions, Relief, breed
 from autosync.search.guided.decisions import DecisionCoder
-from autosync.search.guided.rounds import Evidence, Outlook
-from autosync.search.ledger import fresh_strategy
+from autosync.search.guided.outlook import Outlook
+from autosync.search.ledger import STATE
 from autosync.search.protocol import Proposal
-from autosync.search.searcher import Asked, LedgerSearch
+from autosync.search.searcher import Asked, RoundSearch
 from autosync.space import SearchSpace
 from autosync.spec import Strategy
 from autosync.spec.codec import required
@@ -51,8 +50,8 @@ class GuidedOptions:
 
 
 @final
-class GuidedSearch(LedgerSearch):
-    """Proposes baselines, then in rounds; a round begins when all before it is answered, and depends on that alone.
+class GuidedSearch(RoundSearch):
+    """Proposes baselines, then in rounds; a round depends on what was answered before it began, and on that alone.
 
     Only a few baselines come first. The others are candidates of every round, so one that promises little is proposed
     late, and by itself perhaps never: whoever wants all of them timed calls `ask_baselines` in time.
@@ -78,7 +77,6 @@ class GuidedSearch(LedgerSearch):
         self._options = options
         self._coder = DecisionCoder(space.model)
         self._relief = Relief(space, simulator)
-        self._queue: deque[Proposal] = deque()
         self._outlook = Outlook()
         self._predicted: dict[str, float] = {}
         """Predicted log step seconds of the baselines that were left when the round began, by digest."""
@@ -108,16 +106,15 @@ class GuidedSearch(LedgerSearch):
         return self._outlook.expected_gain()
 
     def _own_state(self) -> dict[str, Any]:
-        queue, rounds = [each.to_json() for each in self._queue], self._outlook.rounds()
-        return {"queue": queue, "rounds": rounds, "foretold": dict(self._predicted), "fitted": self._fitted}
+        rounds, predicted = self._outlook.rounds(), dict(self._predicted)
+        return super()._own_state() | {"rounds": rounds, "foretold": predicted, "fitted": self._fitted}
 
     def _restore_own(self, state: Mapping[str, Any]) -> None:
-        what = "A searcher's state"
-        self._queue = deque(Proposal.from_json(each) for each in required(state, "queue", list, what))
-        self._outlook = Outlook.restored(required(state, "rounds", list, what))
-        predicted = required(state, "foretold", dict, what)
-        self._predicted = {name: required(predicted, name, float, what) for name in predicted}
-        self._fitted = required(state, "fitted", int, what)
+        super()._restore_own(state)
+        self._outlook = Outlook.restored(required(state, "rounds", list, STATE))
+        predicted = required(state, "foretold", dict, STATE)
+        self._predicted = {name: required(predicted, name, float, STATE) for name in predicted}
+        self._fitted = required(state, "fitted", int, STATE)
         if self._fitted:
             self._fit()
 
@@ -136,25 +133,12 @@ class GuidedSearch(LedgerSearch):
         return self._predicted.get(baseline.strategy.digest, math.inf)
 
     def _next(self) -> Proposal | None:
-        """The next of the first baselines, of this round, or of a new one; None while a proposal is under way, or with
-        the space used up.
-        """
+        """The next of the first baselines, then of the rounds."""
         if self._ledger.proposals < self._options.first_baselines and (baseline := self._baseline_proposal()):
             return baseline
-        while True:
-            while self._queue:
-                proposal = self._queue.popleft()
-                if proposal.purpose == "remeasure" or self._ledger.is_new(proposal.strategy):
-                    self._ledger.drawn += proposal.purpose != "baseline"
-                    return self._ledger.claim(proposal)
-            if self._ledger.pending():
-                return None
-            self._queue.extend(self._picked())
-            if not self._queue:
-                return None
+        return super()._next()
 
     def _picked(self) -> list[Proposal]:
-        """A round's proposals; none when the space is used up."""
         self._refit()
         evidence = Evidence.of(self._ledger.observations(), self._coder, self._pool)
         rng = random.Random(f"{self._seed}/{self.name}/{self._outlook.round}")
@@ -240,5 +224,5 @@ class GuidedSearch(LedgerSearch):
 
     def _explored(self, rng: random.Random) -> list[Proposal]:
         """A new strategy that is sampled, if there is one."""
-        strategy = fresh_strategy(self._ledger, lambda: self._ledger.space.sample(rng), rng)
+        strategy = self._ledger.sampled(rng)
         return [self._proposal(strategy, "explore", self._pool([strategy]).predicted[0])] if strategy else []

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, final
 
-from autosync.search.ledger import Ledger, Observation, fresh_strategy
+from autosync.search.ledger import Ledger, Observation
 from autosync.search.protocol import Proposal
 from autosync.search.searcher import Asked, LedgerSearch
 from autosync.space import SearchSpace
@@ -68,11 +68,8 @@ class OneByOneSearch(LedgerSearch):
         rng = random.Random(f"{self._seed}/{self._chooser.name}/{self._ledger.drawn}")
         strategy, label = self._suggestion(known, rng), self._chooser.name
         if strategy is None:
-            strategy, label = fresh_strategy(self._ledger, lambda: self._ledger.space.sample(rng), rng), "random"
-        if strategy is None:
-            return None
-        self._ledger.drawn += 1
-        return self._ledger.claim(Proposal(strategy, label))
+            strategy, label = self._ledger.sampled(rng), "random"
+        return self._ledger.claim_drawn(strategy, label)
 
     def _suggestion(self, known: Known, rng: random.Random) -> Strategy | None:
         """The strategy that the chooser wants, if it is new."""

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import math
 import random
-from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
@@ -26,10 +25,10 @@ import numpy as np
 import numpy.typing as npt
 
 from autosync.cost import Simulator
-from autosync.search.ledger import fresh_strategy
+from autosync.search.ledger import STATE
 from autosync.search.protocol import Proposal
 from autosync.search.rivals.independent_samples import independent_sample
-from autosync.search.searcher import Asked, LedgerSearch
+from autosync.search.searcher import Asked, RoundSearch
 from autosync.space import SearchSpace
 from autosync.spec import AllReduce, Strategy
 from autosync.spec.codec import required
@@ -56,8 +55,8 @@ class OriginalOptions:
 
 
 @final
-class OriginalSearch(LedgerSearch):
-    """Rounds of independent samples, each begun when all before it is answered.
+class OriginalSearch(RoundSearch):
+    """Rounds of independent samples.
 
     The searcher owns `simulator` and fits it to all records at the start of a round, so no state of it is kept.
     """
@@ -75,7 +74,6 @@ class OriginalSearch(LedgerSearch):
         super().__init__(space, baselines, seed)
         self._simulator = simulator
         self._options = options
-        self._queue: deque[Proposal] = deque()
         self._round = 0
 
     @classmethod
@@ -83,29 +81,13 @@ class OriginalSearch(LedgerSearch):
         return cls(asked.space, asked.baselines, asked.seed, asked.simulator())
 
     def _own_state(self) -> dict[str, Any]:
-        return {"queue": [each.to_json() for each in self._queue], "round": self._round}
+        return super()._own_state() | {"round": self._round}
 
     def _restore_own(self, state: Mapping[str, Any]) -> None:
-        what = "A searcher's state"
-        self._queue = deque(Proposal.from_json(each) for each in required(state, "queue", list, what))
-        self._round = required(state, "round", int, what)
-
-    def _next(self) -> Proposal | None:
-        """The next proposal of this round, or of a new one; None while one is under way, or with the space used up."""
-        while True:
-            while self._queue:
-                proposal = self._queue.popleft()
-                if self._ledger.is_new(proposal.strategy):
-                    self._ledger.drawn += 1
-                    return self._ledger.claim(proposal)
-            if self._ledger.pending():
-                return None
-            self._queue.extend(self._picked())
-            if not self._queue:
-                return None
+        super()._restore_own(state)
+        self._round = required(state, "round", int, STATE)
 
     def _picked(self) -> list[Proposal]:
-        """A round's proposals, all of them new; none when the space is used up."""
         records = self._ledger.records()
         if any(record.timed for record in records):
             self._simulator.fit(records)
@@ -113,7 +95,7 @@ class OriginalSearch(LedgerSearch):
         self._round += 1
         candidates, scores = self._survivors(rng)
         if not candidates:
-            stray = fresh_strategy(self._ledger, lambda: self._ledger.space.sample(rng), rng)
+            stray = self._ledger.sampled(rng)
             return [Proposal(stray, "random")] if stray else []
         picks = _diverse(candidates, scores, self._options)
         return [Proposal(candidates[pick], self.name, math.exp(scores[pick])) for pick in picks]

@@ -9,7 +9,7 @@ from typing import final
 from autosync.baselines import BASELINES, different_strategies
 from autosync.cost import AnalyticSimulator
 from autosync.search.guided.searcher import GuidedOptions, GuidedSearch
-from autosync.search.ledger import Ledger, fresh_strategy
+from autosync.search.ledger import Ledger
 from autosync.search.protocol import Proposal
 from autosync.space import SearchSpace
 from autosync.spec import RuntimeRecord, Strategy
@@ -74,7 +74,7 @@ class Proposer:
         label = "random"
         if parents:
             label = "crossover" if len(parents) > 1 and rng.random() < CROSSOVER_SHARE else "mutation"
-        strategy = fresh_strategy(self._ledger, lambda: self._drawn(label, parents, rng), rng)
+        strategy = self._ledger.fresh(lambda: self._drawn(label, parents, rng), rng)
         return None if strategy is None else Proposal(strategy, label)
 
     def _guided(self, rng: random.Random) -> Proposal | None:

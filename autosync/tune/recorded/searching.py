@@ -9,12 +9,12 @@ from typing import Any, cast
 from autosync.space import SearchSpace
 from autosync.spec import RuntimeRecord, TimingProtocol
 from autosync.tune.campaign import Campaign, Limits
+from autosync.tune.composing import make_searcher
 from autosync.tune.finals import seconds_for
 from autosync.tune.options import OptionsError, TuneOptions
+from autosync.tune.patience import Patience
 from autosync.tune.recorded.cells import Cell, read_cells
 from autosync.tune.recorded.pool import RUN, PoolSpace, RecordedTable
-from autosync.tune.running import make_searcher
-from autosync.tune.stopping import Patience
 from autosync.words.quantities import counted, duration
 
 __all__ = ["search_recorded"]

@@ -24,8 +24,8 @@ from autosync.studies.bench.live import LiveJob, command_of, parse_cell, row_of
 from autosync.studies.bench.live_tables import controls_table, kinds_of, live_table, live_targets_table, rules_table
 from autosync.studies.bench.orders import ALL_MEMBERS, live
 from autosync.studies.bench.report import write_report
-from autosync.tune.outcome import Outcome, outcome_json
 from autosync.tune.recorded.cells import read_cells
+from autosync.tune.result import Result, result_json
 from tests.tune.pretend import CLUSTER, MODEL
 from tests.tune.recorded.examples import write_dataset
 from tests.tune.records import baseline, found, record
@@ -57,7 +57,7 @@ class PlayedTune:
             store.append(replace(each, run=directory.name, started_at=float(number)))
         rounds = [[replace(each, purpose="remeasure") for each in trials] for _ in range(4)]
         verdict = judge(rounds, {baseline("all_reduce_25mb").digest}, np.random.default_rng(0))
-        result = outcome_json(Outcome(MODEL, trials, rounds, verdict), 600.0)
+        result = result_json(Result(MODEL, trials, rounds, verdict), 600.0)
         (directory / "result.json").write_text(json.dumps(result))
         return 0
 

@@ -10,9 +10,9 @@ import pytest
 
 from autosync.search.protocol import run_search
 from autosync.space import SearchSpace
+from autosync.tune.composing import make_searcher
 from autosync.tune.options import SEARCHERS, TuneOptions
 from autosync.tune.recorded.pool import PoolSpace, RecordedTable
-from autosync.tune.running import make_searcher
 from tests.cover import crossed
 from tests.tune.recorded.examples import cell
 

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any, TypeAlias, final
 
-import numpy as np
-import numpy.typing as npt
-
 from autosync.errors import SpecError
-from autosync.search.guided.acquisition import Pool, Residuals
-from autosync.search.guided.decisions import DecisionCoder
-from autosync.search.ledger import Observation
-from autosync.spec import Strategy, quoted
+from autosync.spec import quoted
 
-__all__ = ["Evidence", "Outlook"]
+__all__ = ["Outlook"]
 
 ROUNDS = 10
 """Number of past rounds in which expected gains are compared with what came of them."""
@@ -69,31 +62,3 @@ class Outlook:
         promised = sum(promise for _, promise in past)
         gained = max(0.0, past[0][0] - leader) if past else 0.0
         return -math.expm1(-gain * (gained + GOOD_FAITH) / (promised + GOOD_FAITH))
-
-
-@final
-@dataclass(frozen=True)
-class Evidence:
-    """Timed strategies, and the log step seconds, float64 (n,), that they are expected to take without noise."""
-
-    observations: Sequence[Observation]
-    residuals: Residuals
-    expected: npt.NDArray[np.float64]
-
-    @classmethod
-    def of(
-        cls, observations: Sequence[Observation], coder: DecisionCoder, pool_of: Callable[[list[Strategy]], Pool]
-    ) -> Evidence:
-        pool = pool_of([each.strategy for each in observations])
-        log_seconds = np.log(np.array([each.median_seconds for each in observations]))
-        residuals = Residuals(coder, pool, log_seconds, [each.timings for each in observations])
-        return cls(observations, residuals, residuals.expected(pool))
-
-    @property
-    def best(self) -> float | None:
-        """Log step seconds of the leader."""
-        return float(self.expected.min()) if len(self.expected) else None
-
-    def leaders(self, count: int) -> list[Observation]:
-        """The strategies expected to be fastest, fastest first. A lucky timing alone makes no strategy a leader."""
-        return [self.observations[place] for place in np.argsort(self.expected, kind="stable")[:count]]

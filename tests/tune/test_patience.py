@@ -9,7 +9,7 @@ import pytest
 
 from autosync.search.protocol import Proposal
 from autosync.spec import RuntimeRecord
-from autosync.tune.stopping import PATIENCE, Patience, trials_since_better
+from autosync.tune.patience import PATIENCE, Patience, trials_since_better
 from tests.tune.records import found, record
 
 STRATEGIES = found(12)

@@ -9,7 +9,7 @@ import pytest
 
 from autosync.errors import SpecError, TrainingError
 from autosync.spec import AllReduce, ParameterServer, Strategy, VariableStrategy
-from autosync.train.fit_strategy import check_devices, read_strategy, renamed_for, workers_named
+from autosync.train.given_strategy import check_devices, read_strategy, renamed_for, workers_named
 from tests.cases import gpu_cluster, local_cluster
 
 

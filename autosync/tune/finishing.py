@@ -14,8 +14,8 @@ from autosync.search.verdict.judging import Verdict
 from autosync.spec import RuntimeRecord
 from autosync.tune.finals import finalists, hold_finals, measure_worths
 from autosync.tune.job import Job
-from autosync.tune.outcome import Outcome, outcome_json, outcome_table, verdict_in_words, worths_table
 from autosync.tune.progress import Standing
+from autosync.tune.result import Result, result_json, result_table, verdict_in_words, worths_table
 from autosync.words.quantities import counted, duration, milliseconds
 from autosync.words.strategy import strategy_in_words
 
@@ -64,21 +64,21 @@ def finish(job: Job, records: Sequence[RuntimeRecord], stopped_because: str) -> 
         job.console.print(f"{error} The best of the search is in {job.directory.strategy_file}, unproven.")
         report_run(job)
         return 1
-    outcome = Outcome(job.backend.model, records, rounds, verdict, stopped_because)
-    _write_and_print(job, outcome, verdict)
+    result = Result(job.backend.model, records, rounds, verdict, stopped_because)
+    _write_and_print(job, result, verdict)
     if job.options.counterfactuals:
-        _time_counterfactuals(job, outcome, verdict)
-    _print_files(job, outcome)
+        _time_counterfactuals(job, result, verdict)
+    _print_files(job, result)
     return 0
 
 
-def _write_and_print(job: Job, outcome: Outcome, verdict: Verdict) -> None:
+def _write_and_print(job: Job, result: Result, verdict: Verdict) -> None:
     summary = strategy_in_words(verdict.winner, job.backend.model)
     job.directory.write_strategy(verdict.winner, summary)
-    job.directory.write_result(outcome_json(outcome, job.seconds_gone))
+    job.directory.write_result(result_json(result, job.seconds_gone))
     console = job.console
     console.print()
-    console.print(outcome_table(outcome))
+    console.print(result_table(result))
     console.print()
     console.print(verdict_in_words(verdict), style="bold", soft_wrap=True)
     for line in summary:
@@ -86,15 +86,15 @@ def _write_and_print(job: Job, outcome: Outcome, verdict: Verdict) -> None:
     console.print()
 
 
-def _time_counterfactuals(job: Job, outcome: Outcome, verdict: Verdict) -> None:
+def _time_counterfactuals(job: Job, result: Result, verdict: Verdict) -> None:
     """Find out what the winner's decisions are worth, and add that to the result; the verdict stands without it."""
-    winner = next(each for each in outcome.trials if each.strategy.digest == verdict.winner.digest)
+    winner = next(each for each in result.trials if each.strategy.digest == verdict.winner.digest)
     try:
         worths = measure_worths(job, winner)
     except TrialError as error:
         job.console.print(f"What the winner's decisions are worth was not found out: {error}", soft_wrap=True)
         return
-    job.directory.write_result(outcome_json(replace(outcome, worths=worths), job.seconds_gone))
+    job.directory.write_result(result_json(replace(result, worths=worths), job.seconds_gone))
     if not worths:
         job.console.print(f"{verdict.winner_label} is a baseline itself: no decision of it can be reverted.\n")
         return
@@ -102,11 +102,11 @@ def _time_counterfactuals(job: Job, outcome: Outcome, verdict: Verdict) -> None:
     job.console.print()
 
 
-def _print_files(job: Job, outcome: Outcome) -> None:
+def _print_files(job: Job, result: Result) -> None:
     console = job.console
-    right = Standing.of(list(outcome.trials)).ranked_right()
+    right = Standing.of(list(result.trials)).ranked_right()
     ranked = f" The simulator ranked {right} of the searched pairs right." if right else ""
-    console.print(f"{counted(len(outcome.trials), 'trial')} in {duration(job.seconds_gone)}.{ranked}", soft_wrap=True)
+    console.print(f"{counted(len(result.trials), 'trial')} in {duration(job.seconds_gone)}.{ranked}", soft_wrap=True)
     strategy = job.directory.strategy_file
     console.print(f"Strategy: {strategy}", soft_wrap=True)
     console.print(f"Result:   {job.directory.result_file}", soft_wrap=True)

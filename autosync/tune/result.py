@@ -16,11 +16,11 @@ from autosync.search.verdict.judging import Verdict
 from autosync.spec import ModelSpec, RuntimeRecord
 from autosync.tune.progress import Standing
 
-__all__ = ["Outcome", "outcome_json", "outcome_table", "verdict_in_words", "worths_table"]
+__all__ = ["Result", "result_json", "result_table", "verdict_in_words", "worths_table"]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Result:
     """All that a run has found: its trials, the re-measured rounds of the finalists, and the verdict on them.
 
     `stopped_because` says in a sentence why no more trials were run; `worths` are what the winner's decisions are
@@ -39,11 +39,11 @@ class Outcome:
         return contenders(self.trials, turns)
 
 
-def outcome_table(outcome: Outcome) -> Table:
+def result_table(result: Result) -> Table:
     """Median step, its 95 % interval and the speed-up over the best baseline; finalists, re-measured, come first."""
-    verdict = outcome.verdict
+    verdict = result.verdict
     return contenders_table(
-        outcome.contenders(), verdict.winner.digest if verdict else None, verdict.baseline.digest if verdict else None
+        result.contenders(), verdict.winner.digest if verdict else None, verdict.baseline.digest if verdict else None
     )
 
 
@@ -68,17 +68,17 @@ def verdict_in_words(verdict: Verdict) -> str:
     return autosync.runs.verdict_in_words(_verdict_json(verdict))
 
 
-def outcome_json(outcome: Outcome, seconds: float) -> dict[str, Any]:
+def result_json(result: Result, seconds: float) -> dict[str, Any]:
     """The result for scripts, as `autosync.runs.documents` describes it."""
-    standing = Standing.of(list(outcome.trials))
+    standing = Standing.of(list(result.trials))
     document: dict[str, Any] = {
         "format": "autosync.result/1",
-        "model": outcome.model.name,
-        "model_digest": outcome.model.digest,
-        "trials": len(outcome.trials),
+        "model": result.model.name,
+        "model_digest": result.model.digest,
+        "trials": len(result.trials),
         "failed_trials": standing.failed,
         "wall_seconds": seconds,
-        "stopped_because": outcome.stopped_because,
+        "stopped_because": result.stopped_because,
         "simulator_pairwise_accuracy": None if math.isnan(standing.rank_agreement) else standing.rank_agreement,
         "strategies": [
             {
@@ -92,13 +92,13 @@ def outcome_json(outcome: Outcome, seconds: float) -> dict[str, Any]:
                 "median_interval_seconds": list(row.interval) if row.interval else None,
                 "steps": row.steps,
             }
-            for row in outcome.contenders()
+            for row in result.contenders()
         ],
     }
-    if outcome.verdict:
-        document["verdict"] = _verdict_json(outcome.verdict)
-    if outcome.worths is not None:
-        document["counterfactuals"] = [_worth_json(each) for each in outcome.worths]
+    if result.verdict:
+        document["verdict"] = _verdict_json(result.verdict)
+    if result.worths is not None:
+        document["counterfactuals"] = [_worth_json(each) for each in result.worths]
     return document
 
 

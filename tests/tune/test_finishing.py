@@ -14,9 +14,9 @@ import pytest
 
 from autosync.runs import REVERTED, read_run, result_schema
 from autosync.spec import RuntimeRecord
-from autosync.tune import ending as reporting
+from autosync.tune import finishing
 from autosync.tune.campaign import Limits
-from autosync.tune.ending import finish, print_interrupted
+from autosync.tune.finishing import finish, print_interrupted
 from autosync.tune.job import Job
 from tests.tune.pretend import Kept, PretendBackend, campaign, pretended_job, printed
 
@@ -53,7 +53,7 @@ def test_a_finished_search_leaves_its_result_its_rows_and_its_report(tmp_path: P
 def test_decisions_of_the_winner_are_reverted_when_that_is_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("autosync.tune.ending.report_run", lambda _job: None)
+    monkeypatch.setattr("autosync.tune.finishing.report_run", lambda _job: None)
     one = job(tmp_path, counterfactuals=2)
     assert finish(one, searched(one), STOPPED) == 0
     result = json.loads((tmp_path / "run" / "result.json").read_text())
@@ -75,7 +75,7 @@ def test_decisions_of_the_winner_are_reverted_when_that_is_asked_for(
 
 
 def test_a_spent_time_budget_reverts_nothing_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("autosync.tune.ending.report_run", lambda _job: None)
+    monkeypatch.setattr("autosync.tune.finishing.report_run", lambda _job: None)
     one = replace(job(tmp_path, counterfactuals=1, time_budget_seconds=5.0), begin=time.monotonic() - 60.0)
     assert finish(one, searched(one), STOPPED) == 0
     (found,) = json.loads((tmp_path / "run" / "result.json").read_text())["counterfactuals"]
@@ -88,7 +88,7 @@ def test_a_report_that_cannot_be_drawn_is_a_sentence_and_the_run_ends_as_it_woul
     def broken(_run: object) -> Path:
         raise ZeroDivisionError("no pencil")
 
-    monkeypatch.setattr(reporting, "write_report", broken)
+    monkeypatch.setattr(finishing, "write_report", broken)
     one = job(tmp_path)
     assert finish(one, searched(one), STOPPED) == 0
     assert (
@@ -105,7 +105,7 @@ def test_ctrl_c_while_the_report_is_drawn_still_says_how_to_go_on(
     def interrupted(_run: object) -> Path:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(reporting, "write_report", interrupted)
+    monkeypatch.setattr(finishing, "write_report", interrupted)
     one = job(tmp_path)
     print_interrupted(one, searched(one), ["--model", "mlp"])
     lines = printed(one).splitlines()

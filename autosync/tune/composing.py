@@ -22,14 +22,14 @@ from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy, Timin
 from autosync.tune.campaign import Campaign, Limits, restore
 from autosync.tune.curves import SearchMetrics, SearchScalars
 from autosync.tune.directory import asked
-from autosync.tune.ending import command_to_go_on, finish, print_interrupted
 from autosync.tune.finals import seconds_for
+from autosync.tune.finishing import command_to_go_on, finish, print_interrupted
 from autosync.tune.job import Job
 from autosync.tune.options import TuneOptions
+from autosync.tune.patience import Patience
 from autosync.tune.progress import Progress
 from autosync.tune.ray_tune import run_with_tune
 from autosync.tune.simulators import earlier_records, guide, leaves_room, make_simulator, simulator_in_words
-from autosync.tune.stopping import Patience
 from search_spaces import load_space
 
 __all__ = ["idle_in_words", "make_searcher", "untimed_in_words"]
