@@ -24,6 +24,8 @@ __all__ = [
     "Row",
     "Section",
     "Table",
+    "numbers",
+    "texts",
 ]
 
 
@@ -55,6 +57,14 @@ class Column:
 
     title: str
     numeric: bool = False
+
+
+def texts(*titles: str) -> tuple[Column, ...]:
+    return tuple(Column(title) for title in titles)
+
+
+def numbers(*titles: str) -> tuple[Column, ...]:
+    return tuple(Column(title, numeric=True) for title in titles)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 
-from autosync.report.blocks import Block, Column, Headline, Note, Paragraph, Picture, Row, Section, Table
+from autosync.report.blocks import Block, Headline, Note, Paragraph, Picture, Row, Section, Table, numbers, texts
 from autosync.report.findings import Findings
 from autosync.report.numbers import NOTHING, interval_ms, ratio, ratio_interval
 from autosync.report.page import Page, write_page
@@ -184,7 +184,6 @@ def _winners(comparison: Comparison) -> Section:
 
 
 def _table(runs: Sequence[Standing]) -> Table:
-    titles = ("trials", "took", "median", "95 % interval", "speed-up", "95 % interval")
     rows = []
     for each in runs:
         winner, seconds = each.winner, each.run.wall_seconds
@@ -204,14 +203,9 @@ def _table(runs: Sequence[Standing]) -> Table:
                 colour=look_of(winner.architecture).colour.name if winner else "",
             )
         )
-    columns = (
-        Column("run"),
-        Column("model, cluster"),
-        Column("returned"),
-        *(Column(title, numeric=True) for title in titles),
-    )
+    titles = ("trials", "took", "median", "95 % interval", "speed-up", "95 % interval")
     return Table(
-        columns,
+        (*texts("run", "model, cluster", "returned"), *numbers(*titles)),
         rows,
         "What each run returned, or its best so far where there is no verdict; how many times as fast as its best "
         "baseline that is, and 1 where it is that.",

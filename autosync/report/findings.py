@@ -97,10 +97,6 @@ class Findings:
             return None
         return nearest_baseline(self.winner, self.run.model, self.run.cluster)
 
-    @property
-    def winner_is_proven(self) -> bool:
-        return self.run.verdict is not None
-
     @cached_property
     def payback(self) -> Payback | None:
         digest = self.run.best_baseline_digest

@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 from autosync.errors import AutosyncError
 from autosync.report.blocks import Headline, Picture, Section
 from autosync.report.findings import Findings
-from autosync.report.sections import SECTIONS, headline_of
+from autosync.report.sections import headline_of, sections_of
 from autosync.report.style import COLOURS, NARROW, RC, WIDE
 from autosync.runs import Run
 
@@ -191,7 +191,7 @@ def write_report(run: Run, out: Path | None = None) -> Path:
     findings = Findings(run)
     page = Page(
         headline_of(findings),
-        [section(findings) for section in SECTIONS],
+        sections_of(findings),
         _kicker(run),
         f"Made by autosync from {run.directory}; the page loads nothing from elsewhere.",
     )

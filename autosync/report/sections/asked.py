@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from autosync.report.blocks import Block, Commands, Facts, Paragraph, Section
+from autosync.report.blocks import Block, Commands, Facts, Paragraph
 from autosync.report.findings import Findings
 from autosync.words.quantities import counted, duration, model_in_words
 
-__all__ = ["asked_section"]
+__all__ = ["asked_blocks"]
 
 IN_WORDS = {"auto": "a learned simulator, of those that a closed form lets through (auto)"}
 """Simulators whose names say little."""
 
 
-def asked_section(findings: Findings) -> Section:
+def asked_blocks(findings: Findings) -> list[Block]:
     run = findings.run
     pairs = [("Model", model_in_words(run.model) if run.model else run.model_name)]
     pairs += [("Space", _space(findings)), ("Search", _search(findings)), ("Budget", _budget(findings))]
@@ -27,7 +27,7 @@ def asked_section(findings: Findings) -> Section:
                 "as large a space (participation ratio of the logarithms of their numbers of decisions)."
             )
         )
-    return Section("asked", "What was asked", "Asked", blocks)
+    return blocks
 
 
 def _space(findings: Findings) -> str:

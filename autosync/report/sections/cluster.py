@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-from autosync.report.blocks import Block, Column, Note, Paragraph, Picture, Row, Section, Table
+from autosync.report.blocks import Block, Note, Paragraph, Picture, Row, Table, numbers, texts
 from autosync.report.findings import Findings
 from autosync.report.numbers import NOTHING, rate
 from autosync.report.pictures.cluster import MOST_NODES, draw_cluster
@@ -14,12 +14,11 @@ from autosync.report.pictures.strategy import link_name
 from autosync.spec import ClusterSpec, Figure, Link, Node
 from autosync.words.quantities import counted
 
-__all__ = ["Transfers", "cluster_section", "transfers_over"]
+__all__ = ["Transfers", "cluster_blocks", "transfers_over"]
 
 
-def cluster_section(findings: Findings) -> Section:
+def cluster_blocks(findings: Findings) -> list[Block]:
     run, cluster = findings.run, findings.run.cluster
-    links = _links(findings)
     blocks: list[Block] = [
         Picture(
             "cluster",
@@ -27,7 +26,7 @@ def cluster_section(findings: Findings) -> Section:
             _caption(cluster),
             partial(draw_cluster, cluster),
         ),
-        links,
+        _links(findings),
         _nodes(cluster),
     ]
     if run.probe is None:
@@ -36,7 +35,7 @@ def cluster_section(findings: Findings) -> Section:
         blocks.append(Paragraph(f"Measuring the links took {run.probe['seconds']:.1f} s."))
     for count in dict.fromkeys(node.shared_cores.count for node in cluster.nodes if node.shared_cores):
         blocks.append(Paragraph(f"Nodes only play machines here: they share {count:g} processors among them."))
-    return Section("cluster", "The cluster", "Cluster", blocks)
+    return blocks
 
 
 def _caption(cluster: ClusterSpec) -> str:
@@ -61,12 +60,7 @@ def _links(findings: Findings) -> Table:
         )
         rows.append(Row((link_name(link), _figure(link.gbit_per_s), spread, _figure(link.latency_us))))
     return Table(
-        (
-            Column("link"),
-            Column("Gbit/s", numeric=True),
-            Column("single transfers", numeric=True),
-            Column("latency, \N{MICRO SIGN}s", numeric=True),
-        ),
+        (*texts("link"), *numbers("Gbit/s", "single transfers", "latency, \N{MICRO SIGN}s")),
         rows,
         "Rate and latency of each direction, with where they come from. A measured rate is the slope of time over "
         "bytes; beside it the slowest and the fastest single transfer of the largest messages (how many there were).",
@@ -91,7 +85,7 @@ def _nodes(cluster: ClusterSpec) -> Table:
     ]
     titles = ("cores", "workers", "GPUs", "copies, Gbit/s", "a message, \N{MICRO SIGN}s")
     return Table(
-        (Column("node"), Column("address"), *(Column(title, numeric=True) for title in titles)),
+        (*texts("node", "address"), *numbers(*titles)),
         rows,
         "Copies are those of arrays in memory; a message is one more between two processes that are busy with many.",
         folded=f"{counted(len(rows), 'node')} in numbers",

@@ -4,34 +4,29 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime, timezone
 
-from autosync.report.blocks import Block, Column, Facts, Note, Paragraph, Row, Section, Table
+from autosync.report.blocks import Block, Facts, Note, Paragraph, Row, Table, numbers, texts
 from autosync.report.findings import Findings
 from autosync.report.numbers import percent, percent_interval
 from autosync.spec import RuntimeRecord
 from autosync.words.quantities import counted
 
-__all__ = ["conditions_section", "failures_section"]
+__all__ = ["conditions_blocks", "failures_blocks"]
 
 
-def conditions_section(findings: Findings) -> Section:
+def conditions_blocks(findings: Findings) -> list[Block]:
     records = findings.run.here
-    blocks: list[Block] = []
     if not records:
-        blocks.append(Note("There are no records of this run here, so nothing is known of hosts, versions and noise."))
-    else:
-        pairs = [("Within trials", _within(findings)), ("Between trials", _between(findings))]
-        pairs += [("Measured", _when(records)), ("Host", _listed(each.host for each in records if each.host))]
-        loads = [each.load_average for each in records if each.load_average is not None]
-        if loads:
-            pairs.append(("Load before trials", f"{min(loads):.1f} to {max(loads):.1f}, averages over a minute"))
-        versions = Counter(f"{name} {version}" for each in records for name, version in each.versions.items())
-        pairs.append(("Versions", _listed(sorted(versions))))
-        blocks.append(Facts(pairs))
-    return Section("conditions", "Noise, host and versions", "Conditions", blocks)
+        return [Note("There are no records of this run here, so nothing is known of hosts, versions and noise.")]
+    pairs = [("Within trials", _within(findings)), ("Between trials", _between(findings))]
+    pairs += [("Measured", _when(records)), ("Host", _listed(each.host for each in records if each.host))]
+    loads = [each.load_average for each in records if each.load_average is not None]
+    if loads:
+        pairs.append(("Load before trials", f"{min(loads):.1f} to {max(loads):.1f}, averages over a minute"))
+    versions = {f"{name} {version}" for each in records for name, version in each.versions.items()}
+    return [Facts([*pairs, ("Versions", _listed(sorted(versions)))])]
 
 
 def _within(findings: Findings) -> str:
@@ -81,7 +76,7 @@ OUTCOMES = {"failed": 0, "timed_out": 1, "lost": 2, "stopped": 3}
 """Outcomes by their rank, the graver first."""
 
 
-def failures_section(findings: Findings) -> Section:
+def failures_blocks(findings: Findings) -> list[Block]:
     ended = [each for each in findings.run.here if each.outcome != "ok"]
     blocks: list[Block] = []
     elsewhere = len(findings.run.records) - len(findings.run.here)
@@ -91,28 +86,22 @@ def failures_section(findings: Findings) -> Section:
         )
     if not ended:
         text = "None: every trial was timed to its end." if findings.points else "No trial has ended yet."
-        return _section([*blocks, Note(text)])
+        return [*blocks, Note(text)]
     groups: dict[tuple[str, str], list[RuntimeRecord]] = {}
     for record in ended:
         groups.setdefault((record.outcome, _alike(record.reason)), []).append(record)
     ordered = sorted(groups.items(), key=lambda item: (OUTCOMES[item[0][0]], -len(item[1])))
-    blocks.append(
-        Table(
-            (Column("outcome"), Column("trials", numeric=True), Column("reason"), Column("strategies")),
-            [
-                Row((outcome.replace("_", " "), str(len(records)), _reason(records), _names(records)))
-                for (outcome, _), records in ordered
-            ],
-            f"{counted(len(ended), 'record')} that {'are' if len(ended) > 1 else 'is'} not ok, of "
-            f"{len(findings.run.here)}; reasons that differ by numbers only share a line and show the first. A trial "
-            f"that was lost with a worker or node ran again; one that was stopped was clearly slower than the best.",
-        )
+    table = Table(
+        (*texts("outcome"), *numbers("trials"), *texts("reason", "strategies")),
+        [
+            Row((outcome.replace("_", " "), str(len(records)), _reason(records), _names(records)))
+            for (outcome, _), records in ordered
+        ],
+        f"{counted(len(ended), 'record')} that {'are' if len(ended) > 1 else 'is'} not ok, of "
+        f"{len(findings.run.here)}; reasons that differ by numbers only share a line and show the first. A trial "
+        f"that was lost with a worker or node ran again; one that was stopped was clearly slower than the best.",
     )
-    return _section(blocks)
-
-
-def _section(blocks: list[Block]) -> Section:
-    return Section("failures", "What failed", "Failures", blocks)
+    return [*blocks, table]
 
 
 def _alike(reason: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from functools import partial
 
-from autosync.report.blocks import Block, Column, Note, Picture, Row, Section, Table
+from autosync.report.blocks import Block, Note, Picture, Row, Table, numbers, texts
 from autosync.report.findings import Findings
 from autosync.report.numbers import NOTHING, interval_ms, ratio
 from autosync.report.pictures.contenders import draw_contenders, draw_rounds
@@ -13,7 +13,7 @@ from autosync.report.style import look_of
 from autosync.runs import Contender
 from autosync.words.quantities import counted
 
-__all__ = ["contenders_section"]
+__all__ = ["contenders_blocks"]
 
 INTERVALS = (
     "Bars are 95 % intervals of the median: over the medians of its turns for what was measured again in turns, over "
@@ -21,11 +21,11 @@ INTERVALS = (
 )
 
 
-def contenders_section(findings: Findings) -> Section:
+def contenders_blocks(findings: Findings) -> list[Block]:
     contenders, run = findings.contenders, findings.run
     timed = [each for each in contenders if each.median_seconds is not None]
     if not timed:
-        return _section([Note("No baseline has been timed yet.")])
+        return [Note("No baseline has been timed yet.")]
     yardstick = next((each for each in timed if each.digest == run.best_baseline_digest), None)
     seconds = yardstick.median_seconds if yardstick else None
     winner = run.winner_digest if run.verdict else None
@@ -56,26 +56,13 @@ def contenders_section(findings: Findings) -> Section:
         )
     else:
         blocks.append(Note("The finals were not held, or have left no records here: each strategy has one trial."))
-    return _section(blocks)
-
-
-def _section(blocks: list[Block]) -> Section:
-    return Section("contenders", "Baselines and winners", "Results", blocks)
+    return blocks
 
 
 def _table(contenders: list[Contender], winner: str | None, yardstick_seconds: float | None) -> Table:
-    columns = (
-        Column("strategy"),
-        Column("architecture"),
-        Column("median", numeric=True),
-        Column("95 % interval", numeric=True),
-        Column("speed-up", numeric=True),
-        Column("timed"),
-    )
-    rows = [_row(each, winner, yardstick_seconds) for each in contenders]
     return Table(
-        columns,
-        rows,
+        (*texts("strategy", "architecture"), *numbers("median", "95 % interval", "speed-up"), *texts("timed")),
+        [_row(each, winner, yardstick_seconds) for each in contenders],
         "Step times and the speed-up over the best baseline. A tilde marks one that compares trials of different "
         "times; the verdict's own interval, paired by round, stands at the top.",
     )

@@ -7,40 +7,37 @@ from functools import partial
 from typing import Any
 
 from autosync.baselines.nearest import Difference
-from autosync.report.blocks import Block, Column, Note, Paragraph, Picture, Row, Section, Table
+from autosync.report.blocks import Block, Note, Paragraph, Picture, Row, Table, numbers, texts
 from autosync.report.findings import Findings
 from autosync.report.numbers import percent, ratio, ratio_interval
 from autosync.report.pictures.worths import draw_worths
 from autosync.spec import ModelSpec
 from autosync.words.quantities import megabytes
 
-__all__ = ["difference_section", "worths_section"]
+__all__ = ["difference_blocks", "worths_blocks"]
 
 NAMED = 3
 
 
-def difference_section(findings: Findings) -> Section:
+def difference_blocks(findings: Findings) -> list[Block]:
     nearest, model = findings.nearest, findings.run.model
-    blocks: list[Block] = []
     if nearest is None or model is None:
-        blocks.append(Note("There is no winner yet whose records are here, so there is nothing to compare."))
-    elif not nearest.differences:
-        blocks.append(Note(f"None: it is {nearest.label}, decision by decision."))
-    else:
-        bytes_apart = sum(_bytes(each, model) for each in nearest.differences)
-        blocks += [
-            Paragraph(
-                f"The nearest baseline is {nearest.label}: {nearest.variables} of "
-                f"{len(model.variables)} variables are decided otherwise, with "
-                f"{percent(bytes_apart / model.gradient_bytes)} of the gradients' bytes."
-            ),
-            Table(
-                (Column("variables"), Column("gradients", numeric=True), Column("winner"), Column(nearest.label)),
-                [_row(each, model) for each in sorted(nearest.differences, key=lambda each: -_bytes(each, model))],
-                "Variables that are decided alike, here and there, share a line; most bytes first.",
-            ),
-        ]
-    return Section("difference", "Against the nearest baseline", "Difference", blocks)
+        return [Note("There is no winner yet whose records are here, so there is nothing to compare.")]
+    if not nearest.differences:
+        return [Note(f"None: it is {nearest.label}, decision by decision.")]
+    bytes_apart = sum(_bytes(each, model) for each in nearest.differences)
+    return [
+        Paragraph(
+            f"The nearest baseline is {nearest.label}: {nearest.variables} of "
+            f"{len(model.variables)} variables are decided otherwise, with "
+            f"{percent(bytes_apart / model.gradient_bytes)} of the gradients' bytes."
+        ),
+        Table(
+            (*texts("variables"), *numbers("gradients"), *texts("winner", nearest.label)),
+            [_row(each, model) for each in sorted(nearest.differences, key=lambda each: -_bytes(each, model))],
+            "Variables that are decided alike, here and there, share a line; most bytes first.",
+        ),
+    ]
 
 
 def _row(difference: Difference, model: ModelSpec) -> Row:
@@ -54,31 +51,26 @@ def _bytes(difference: Difference, model: ModelSpec) -> float:
     return sum(model.by_name[name].gradient_bytes for name in difference.variables)
 
 
-def worths_section(findings: Findings) -> Section:
-    run = findings.run
-    found = (run.result or {}).get("counterfactuals")
-    timed = [each for each in found or () if None not in (each["worth"], each["worth_interval"])]
-    blocks: list[Block] = []
+def worths_blocks(findings: Findings) -> list[Block]:
+    found = (findings.run.result or {}).get("counterfactuals")
     if found is None:
-        blocks.append(Note("Not measured: add --counterfactuals 3 to autosync.tune for the three that matter most."))
-    elif not found:
-        blocks.append(Note("The winner is a baseline itself, so no decision of it can be reverted to a baseline's."))
-    else:
-        if timed:
-            rounds = max(each["rounds"] for each in timed)
-            blocks.append(
-                Picture(
-                    "worths",
-                    "How many times as long a step takes with one decision reverted",
-                    f"The winner with one decision reverted to the nearest baseline's, timed in turns with the winner: "
-                    f"right of the dashed line, the decision pays. Bars are 95 % intervals, paired by round; filled "
-                    f"marks are those beyond the noise. Decisions depend on each other, so worths do not multiply to "
-                    f"the whole speed-up. n = {len(timed)} decisions, up to {rounds} rounds each.",
-                    partial(draw_worths, timed),
-                )
-            )
-        blocks.append(_table(found))
-    return Section("worths", "What each decision is worth", "Decisions", blocks)
+        return [Note("Not measured: add --counterfactuals 3 to autosync.tune for the three that matter most.")]
+    if not found:
+        return [Note("The winner is a baseline itself, so no decision of it can be reverted to a baseline's.")]
+    timed = [each for each in found if None not in (each["worth"], each["worth_interval"])]
+    if not timed:
+        return [_table(found)]
+    rounds = max(each["rounds"] for each in timed)
+    picture = Picture(
+        "worths",
+        "How many times as long a step takes with one decision reverted",
+        f"The winner with one decision reverted to the nearest baseline's, timed in turns with the winner: "
+        f"right of the dashed line, the decision pays. Bars are 95 % intervals, paired by round; filled "
+        f"marks are those beyond the noise. Decisions depend on each other, so worths do not multiply to "
+        f"the whole speed-up. n = {len(timed)} decisions, up to {rounds} rounds each.",
+        partial(draw_worths, timed),
+    )
+    return [picture, _table(found)]
 
 
 def _table(found: list[Mapping[str, Any]]) -> Table:
@@ -98,7 +90,7 @@ def _table(found: list[Mapping[str, Any]]) -> Table:
         for each in found
     ]
     return Table(
-        (Column("the winner, but"), *(Column(title, numeric=True) for title in titles)),
+        (*texts("the winner, but"), *numbers(*titles)),
         rows,
         "Predicted is what the closed form expected before anything was fitted.",
     )

@@ -5,14 +5,14 @@ from __future__ import annotations
 import shlex
 
 from autosync.cost import step_bound
-from autosync.report.blocks import Block, Commands, Facts, Headline, Section
+from autosync.report.blocks import Block, Commands, Facts, Headline
 from autosync.report.findings import Findings
 from autosync.report.numbers import NOTHING, interval_ms, ratio, ratio_interval
 from autosync.runs import strategy_name, verdict_in_words
 from autosync.spec import median_interval
 from autosync.words.quantities import counted, duration, megabytes, milliseconds
 
-__all__ = ["commands_of", "headline_of", "usage_section"]
+__all__ = ["commands_of", "headline_of", "usage_blocks"]
 
 
 def headline_of(findings: Findings) -> Headline:
@@ -130,10 +130,9 @@ FILES = {
 }
 
 
-def usage_section(findings: Findings) -> Section:
+def usage_blocks(findings: Findings) -> list[Block]:
     run = findings.run
     files = [(name, about) for name, about in FILES.items() if (run.directory / name).exists()]
     if run.data is not None:
         files.append((str(run.data), f"every trial as a record (Parquet); this run's are called {run.name}"))
-    blocks: list[Block] = [Commands(commands_of(findings)), Facts(files)]
-    return Section("usage", "Use it", "Use", blocks)
+    return [Commands(commands_of(findings)), Facts(files)]

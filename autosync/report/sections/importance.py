@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from functools import partial
 
-from autosync.report.blocks import Block, Column, Note, Picture, Row, Section, Table
+from autosync.report.blocks import Block, Note, Picture, Row, Table, numbers, texts
 from autosync.report.findings import Findings
 from autosync.report.importance import FEWEST, Importance
 from autosync.report.numbers import NOTHING, percent, percent_interval
 from autosync.report.pictures.worths import draw_importances
 from autosync.words.quantities import counted
 
-__all__ = ["importance_section"]
+__all__ = ["importance_blocks"]
 
 WEAK = 0.1
 
 
-def importance_section(findings: Findings) -> Section:
+def importance_blocks(findings: Findings) -> list[Block]:
     found = findings.importances
     timed = sum(each.record.median_seconds is not None for each in findings.points)
     if not found:
@@ -26,9 +26,9 @@ def importance_section(findings: Findings) -> Section:
             if timed < FEWEST
             else "No factor differs among the strategies that were timed."
         )
-        return _section([Note(why)])
+        return [Note(why)]
     whole = sum(each.share for each in found)
-    blocks: list[Block] = [
+    return [
         Picture(
             "importance",
             "The share of the variance of step time that each factor explains",
@@ -41,11 +41,6 @@ def importance_section(findings: Findings) -> Section:
         ),
         _table(found),
     ]
-    return _section(blocks)
-
-
-def _section(blocks: list[Block]) -> Section:
-    return Section("importance", "Which factors matter", "Factors", blocks)
 
 
 def _table(found: list[Importance]) -> Table:
@@ -65,12 +60,9 @@ def _table(found: list[Importance]) -> Table:
     ]
     return Table(
         (
-            Column("factor"),
-            Column("what it is"),
-            Column("explains", numeric=True),
-            Column("95 % interval", numeric=True),
-            Column("by chance", numeric=True),
-            Column("more of it goes with"),
+            *texts("factor", "what it is"),
+            *numbers("explains", "95 % interval", "by chance"),
+            *texts("more of it goes with"),
         ),
         rows,
         "The direction is Spearman's rank correlation with the step time, in brackets; it says nothing of causes.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from autosync.report.blocks import Block, Column, Note, Picture, Row, Section, Table
+from autosync.report.blocks import Block, Note, Picture, Row, Table, numbers, texts
 from autosync.report.findings import Findings
 from autosync.report.numbers import percent, percent_interval
 from autosync.report.pictures.predictions import draw_predictions
@@ -12,56 +12,41 @@ from autosync.report.style import look_of
 from autosync.stats.accuracy import Estimate
 from autosync.words.strategy import ARCHITECTURES
 
-__all__ = ["predictions_section"]
+__all__ = ["predictions_blocks"]
 
 
-def predictions_section(findings: Findings) -> Section:
+def predictions_blocks(findings: Findings) -> list[Block]:
     known = [each for each in findings.points if each.record.predicted_seconds and each.record.median_seconds]
     if not known:
-        return _section([Note("Nothing was predicted before it was timed: this searcher asks no simulator.")])
-    blocks: list[Block] = [
-        Picture(
-            "predictions",
-            "Predicted against measured step times, and their ratio in the order of trials",
-            f"What the simulator said of each strategy before it was timed. On the dashed line it was right. "
-            f"Horizontal bars are 95 % intervals of the measured median over steps. Hollow marks are baselines, "
-            f"of which the first were predicted before anything was measured here. "
-            f"n = {len(known)} strategies.",
-            partial(draw_predictions, known),
-        )
-    ]
+        return [Note("Nothing was predicted before it was timed: this searcher asks no simulator.")]
+    picture = Picture(
+        "predictions",
+        "Predicted against measured step times, and their ratio in the order of trials",
+        f"What the simulator said of each strategy before it was timed. On the dashed line it was right. "
+        f"Horizontal bars are 95 % intervals of the measured median over steps. Hollow marks are baselines, "
+        f"of which the first were predicted before anything was measured here. "
+        f"n = {len(known)} strategies.",
+        partial(draw_predictions, known),
+    )
     if not findings.qualities:
-        blocks.append(
-            Note("Fewer than three strategies of a kind have both figures: too few to say how good they are.")
-        )
-        return _section(blocks)
+        few = "Fewer than three strategies of a kind have both figures: too few to say how good they are."
+        return [picture, Note(few)]
     rows = [
         Row(
-            (
-                name,
-                str(each.strategies),
-                *_cells(each.mape),
-                *_cells(each.pairwise),
-            ),
+            (name, str(each.strategies), *_cells(each.mape), *_cells(each.pairwise)),
             colour=look_of(name).colour.name if name in ARCHITECTURES else "",
         )
         for name, each in findings.qualities.items()
     ]
     titles = ("n", "MAPE", "95 % interval", "pairs in order", "95 % interval")
-    blocks.append(
-        Table(
-            (Column("strategies"), *(Column(title, numeric=True) for title in titles)),
-            rows,
-            "MAPE is the mean of |predicted / measured - 1|. Pairs in order is the share of pairs of strategies whose "
-            "predictions are in the order of their measured times (50 % is chance). Intervals are of a bootstrap over "
-            "strategies.",
-        )
+    table = Table(
+        (*texts("strategies"), *numbers(*titles)),
+        rows,
+        "MAPE is the mean of |predicted / measured - 1|. Pairs in order is the share of pairs of strategies whose "
+        "predictions are in the order of their measured times (50 % is chance). Intervals are of a bootstrap over "
+        "strategies.",
     )
-    return _section(blocks)
-
-
-def _section(blocks: list[Block]) -> Section:
-    return Section("predictions", "Predicted against measured", "Predictions", blocks)
+    return [picture, table]
 
 
 def _cells(estimate: Estimate) -> tuple[str, str]:

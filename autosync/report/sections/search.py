@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from functools import partial
 
-from autosync.report.blocks import Block, Column, Note, Paragraph, Picture, Row, Section, Table
+from autosync.report.blocks import Block, Note, Paragraph, Picture, Row, Table, numbers, texts
 from autosync.report.findings import Findings, Point
 from autosync.report.numbers import NOTHING, interval_ms, percent, percent_interval
 from autosync.report.pictures.search import draw_search
@@ -16,15 +16,15 @@ from autosync.stats.estimate import wilson_interval
 from autosync.stats.hits import hit_rates
 from autosync.words.quantities import counted
 
-__all__ = ["search_section"]
+__all__ = ["search_blocks"]
 
 OUTCOMES = {"ok": "timed to the end", "stopped": "stopped early", "failed": "failed", "timed_out": "timed out"}
 
 
-def search_section(findings: Findings) -> Section:
+def search_blocks(findings: Findings) -> list[Block]:
     points, yardstick = findings.points, findings.yardstick
     if not any(each.record.median_seconds is not None for each in points):
-        return _section([Note("No trial has been timed yet, so there is no curve to draw.")])
+        return [Note("No trial has been timed yet, so there is no curve to draw.")]
     searched = [each for each in points if each.is_searched]
     rates = hit_rates([(each.number, each.hit) for each in searched]) if searched and yardstick else []
     caption = (
@@ -49,12 +49,7 @@ def search_section(findings: Findings) -> Section:
     ]
     if rates:
         blocks.append(Paragraph(_hits(searched)))
-    blocks.append(_table(points))
-    return _section(blocks)
-
-
-def _section(blocks: list[Block]) -> Section:
-    return Section("search", "The search, trial by trial", "Search", blocks)
+    return [*blocks, _table(points)]
 
 
 def _counts(points: list[Point]) -> str:
@@ -82,11 +77,9 @@ def _hits(searched: list[Point]) -> str:
 
 
 def _table(points: list[Point]) -> Table:
-    titles = ("trial", "median", "95 % interval", "predicted")
-    columns = (Column(titles[0], numeric=True), Column("strategy"), Column("architecture"),
-               *(Column(title, numeric=True) for title in titles[1:]), Column("outcome"))  # fmt: skip
+    timed = numbers("median", "95 % interval", "predicted")
     return Table(
-        columns,
+        (*numbers("trial"), *texts("strategy", "architecture"), *timed, *texts("outcome")),
         [_row(each) for each in points],
         "Every trial; intervals are over the steps of the trial.",
         folded=f"{counted(len(points), 'trial')} in numbers",

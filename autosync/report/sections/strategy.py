@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from autosync.report.blocks import Block, Column, Note, Picture, Points, Row, Section, Table
+from autosync.report.blocks import Block, Note, Picture, Points, Row, Table, numbers, texts
 from autosync.report.findings import Findings
 from autosync.report.numbers import NOTHING, rate
 from autosync.report.pictures.strategy import (
@@ -22,15 +22,14 @@ from autosync.spec import ModelSpec, Strategy
 from autosync.words.quantities import counted, megabytes
 from autosync.words.strategy import decision_in_words, strategy_in_words
 
-__all__ = ["strategy_section"]
+__all__ = ["strategy_blocks"]
 
 
-def strategy_section(findings: Findings) -> Section:
+def strategy_blocks(findings: Findings) -> list[Block]:
     run, winner, model = findings.run, findings.winner, findings.run.model
-    title = "The winning strategy" if findings.winner_is_proven else "The best strategy so far"
     if winner is None or model is None:
         why = "No strategy has come to its end yet" if not findings.contenders else "Its records are not here"
-        return Section("strategy", title, "Strategy", [Note(f"{why}, so there is none to draw.")])
+        return [Note(f"{why}, so there is none to draw.")]
     holders = holders_of(winner, model)
     blocks: list[Block] = [
         Points(strategy_in_words(winner, model)),
@@ -47,15 +46,14 @@ def strategy_section(findings: Findings) -> Section:
     ]
     baseline = findings.best_baseline
     if baseline is None:
-        blocks.append(Note("No baseline was timed, so there is none to compare the traffic with."))
-        return Section("strategy", title, "Strategy", blocks)
+        return [*blocks, Note("No baseline was timed, so there is none to compare the traffic with.")]
     crossings = crossings_of(model, run.cluster, winner, baseline)
     if not crossings:
-        blocks.append(Note("Nothing crosses a link: one process holds it all."))
-        return Section("strategy", title, "Strategy", blocks)
+        return [*blocks, Note("Nothing crosses a link: one process holds it all.")]
     label = findings.yardstick.label if findings.yardstick else "the best baseline"
     same = "" if winner.digest != baseline.digest else " The best baseline itself is returned, so both are the same."
-    blocks += [
+    return [
+        *blocks,
         Picture(
             "links",
             "Predicted bytes a step over each link, for the winner and the best baseline",
@@ -66,7 +64,6 @@ def strategy_section(findings: Findings) -> Section:
         ),
         _links(crossings, label),
     ]
-    return Section("strategy", title, "Strategy", blocks)
 
 
 def _hidden(holders: Sequence[Holder]) -> str:
@@ -90,7 +87,7 @@ def _variables(winner: Strategy, model: ModelSpec, holders: Sequence[Holder]) ->
         shape = " \N{MULTIPLICATION SIGN} ".join(map(str, variable.shape)) or "scalar"
         who = ", ".join(where[variable.name])
         rows.append(Row((variable.name, shape, size, decision_in_words(decision, variable), who)))
-    columns = (Column("variable"), Column("shape"), Column("gradient", numeric=True), Column("how"), Column("where"))
+    columns = (*texts("variable", "shape"), *numbers("gradient"), *texts("how", "where"))
     return Table(columns, rows, "Largest gradients first.", folded=f"{counted(len(rows), 'variable')} in numbers")
 
 
@@ -110,7 +107,7 @@ def _links(crossings: Sequence[Crossing], label: str) -> Table:
     ]
     titles = ("winner", label, "winner fills it", f"{label} fills it", "Gbit/s")
     return Table(
-        (Column("link"), *(Column(title, numeric=True) for title in titles)),
+        (*texts("link"), *numbers(*titles)),
         rows,
         "Predicted bytes a step and how long they fill the link at its rate.",
         folded=f"{counted(len(rows), 'link direction')} in numbers",
