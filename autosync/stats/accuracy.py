@@ -1,8 +1,8 @@
-"""How good the predictions of a run were: MAPE and pairwise accuracy, each with a bootstrap interval over strategies.
+"""How good predictions are: MAPE and pairwise accuracy, each with a bootstrap interval over strategies.
 
 Notation: n strategies, with p predicted and m measured step seconds. MAPE = mean of |p / m - 1|. Pairwise accuracy is
-the share of pairs i, j with m_i != m_j that p puts in the same order; a tie in p counts half. In a resample strategy i
-comes c_i times, and a pair c_i c_j times.
+the share of pairs i, j in a known order, such as those with m_i != m_j, that p puts in the same one; a tie in p counts
+half. In a resample strategy i comes c_i times, and a pair c_i c_j times.
 """
 
 from __future__ import annotations
@@ -15,22 +15,23 @@ import numpy as np
 import numpy.typing as npt
 
 from autosync.spec import RuntimeRecord
+from autosync.stats.estimate import RESAMPLES, Estimate, estimate_of
 
-__all__ = ["Estimate", "Quality", "best_so_far", "pairwise_accuracy", "quality_of", "strategy_medians"]
+__all__ = [
+    "Quality",
+    "best_so_far",
+    "differences",
+    "over_pairs",
+    "pairwise_accuracy",
+    "quality_of",
+    "ratio_of",
+    "share_in_order",
+    "strategy_medians",
+]
 
 Floats = npt.NDArray[np.float64]
 
-RESAMPLES = 1000
 FEWEST = 3
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A figure with its 95 % interval; NaN where it says nothing."""
-
-    value: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True)
@@ -54,27 +55,8 @@ def quality_of(records: Sequence[RuntimeRecord], generator: np.random.Generator)
     np.add.at(counts, (np.arange(RESAMPLES)[:, None], drawn), 1.0)
     counts = np.vstack([np.ones(len(known)), counts])
     errors = np.abs(predicted / measured - 1.0)
-    return Quality(
-        len(known), _estimate(counts @ errors / len(known)), _estimate(_pairwise(predicted, measured, counts))
-    )
-
-
-def _pairwise(predicted: Floats, measured: Floats, counts: Floats) -> Floats:
-    truth = np.sign(measured[:, None] - measured[None, :])
-    agreement = truth * np.sign(predicted[:, None] - predicted[None, :])
-    pairs = ((counts @ np.abs(truth)) * counts).sum(axis=1)
-    right = ((counts @ agreement) * counts).sum(axis=1)
-    accuracy: Floats = np.divide(0.5 * (right + pairs), pairs, out=np.full(len(counts), np.nan), where=pairs > 0)
-    return accuracy
-
-
-def _estimate(values: Floats) -> Estimate:
-    """The first value, and the middle 95 % of the others, which are resampled."""
-    resampled = values[1:][np.isfinite(values[1:])]
-    if not len(resampled):
-        return Estimate(float(values[0]), float("nan"), float("nan"))
-    low, high = np.quantile(resampled, (0.025, 0.975))
-    return Estimate(float(values[0]), float(low), float(high))
+    accuracy = share_in_order(predicted, np.sign(differences(measured)), counts)
+    return Quality(len(known), estimate_of(counts @ errors / len(known)), estimate_of(accuracy))
 
 
 def pairwise_accuracy(predicted: Sequence[float], measured: Sequence[float]) -> float:
@@ -82,11 +64,34 @@ def pairwise_accuracy(predicted: Sequence[float], measured: Sequence[float]) -> 
 
     Pairs measured equal are left out; NaN when none is left.
     """
-    upper = np.triu_indices(len(measured), 1)
-    ranked = np.sign(np.subtract.outer(np.asarray(predicted, float), np.asarray(predicted, float)))[upper]
-    truth = np.sign(np.subtract.outer(np.asarray(measured, float), np.asarray(measured, float)))[upper]
-    agreement = (ranked * truth)[truth != 0]
-    return float(np.mean((agreement + 1) / 2)) if agreement.size else float("nan")
+    order = np.sign(differences(np.asarray(measured, np.float64)))
+    return float(share_in_order(np.asarray(predicted, np.float64), order, np.ones(len(measured))))
+
+
+def share_in_order(predicted: Floats, order: Floats, counts: Floats) -> Floats:
+    """Share of the pairs with an `order` that are predicted in it (...,); ties in `predicted` (..., n) count half.
+
+    `order` (..., n, n) is 1 where i is to come after j, -1 where before, else 0; a pair comes c_i c_j times by `counts`
+    (..., n). NaN where no pair has an order.
+    """
+    pairs = over_pairs(np.abs(order), counts)
+    return ratio_of((over_pairs(order * np.sign(differences(predicted)), counts) + pairs) / 2, pairs)
+
+
+def over_pairs(values: Floats, counts: Floats) -> Floats:
+    """Sum over i and j of c_i values_ij c_j, (...,); a strategy and its own copy have no order and count nothing."""
+    return np.asarray(((counts[..., None, :] @ values)[..., 0, :] * counts).sum(axis=-1))
+
+
+def differences(values: Floats) -> Floats:
+    """values_i - values_j, (..., n, n)."""
+    return np.asarray(values[..., :, None] - values[..., None, :])
+
+
+def ratio_of(part: npt.ArrayLike, whole: npt.ArrayLike) -> Floats:
+    """The ratio of part and whole; NaN where `whole` is 0."""
+    part, whole = np.asarray(part, np.float64), np.asarray(whole, np.float64)
+    return np.asarray(np.divide(part, whole, out=np.full(whole.shape, np.nan), where=whole > 0))
 
 
 def best_so_far(records: Sequence[RuntimeRecord]) -> Floats:

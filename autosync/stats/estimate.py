@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import final
+from dataclasses import dataclass, field
+from typing import Literal, final
 
 import numpy as np
 import numpy.typing as npt
@@ -15,29 +15,37 @@ from scipy.stats import t as student
 
 from autosync.spec import median_interval
 
-__all__ = ["Estimate", "estimate_of", "geometric_mean", "median_of", "resampled", "share_of", "wilson_interval"]
-
-
-def wilson_interval(hits: int, trials: int) -> tuple[float, float]:
-    """95 % interval of a share (Wilson 1927)."""
-    found = binomtest(hits, trials).proportion_ci(method="wilson")
-    return float(found.low), float(found.high)
-
+__all__ = ["Estimate", "estimate_of", "geometric_mean", "median_of", "resampled", "share_of"]
 
 Floats = npt.NDArray[np.float64]
 
 RESAMPLES = 1000
 CONFIDENCE = 0.95
+TAILS_PERCENT = (2.5, 97.5)
 
 
 @final
 @dataclass(frozen=True)
 class Estimate:
-    """`value` and the ends of its 95 % interval; any of them may be infinite."""
+    """`value` and the ends of its 95 % interval; any of them may be infinite, or NaN where it says nothing.
+
+    What was resampled holds its `resamples` (b,), so that its difference from what was resampled alike is known too.
+    """
 
     value: float
     low: float
     high: float
+    resamples: Floats | None = field(default=None, repr=False, compare=False)
+
+    def minus(self, other: Estimate) -> Estimate:
+        """The difference by which this is more than `other`, which was resampled alike."""
+        assert self.resamples is not None, "a difference needs resamples"
+        assert other.resamples is not None, "a difference needs resamples"
+        return estimate_of(np.append(self.value - other.value, self.resamples - other.resamples))
+
+    def to_json(self) -> dict[str, float | None]:
+        values = {"value": self.value, "low": self.low, "high": self.high}
+        return {name: value if math.isfinite(value) else None for name, value in values.items()}
 
 
 def median_of(values: Sequence[float] | Floats) -> Estimate:
@@ -50,10 +58,11 @@ def median_of(values: Sequence[float] | Floats) -> Estimate:
 
 
 def share_of(count: int, total: int) -> Estimate:
-    """The share of `count` in `total`, with Wilson's interval."""
+    """The share of `count` in `total`, with Wilson's interval (1927)."""
     if total == 0:
         return Estimate(math.nan, 0.0, 1.0)
-    return Estimate(count / total, *wilson_interval(count, total))
+    interval = binomtest(count, total).proportion_ci(method="wilson")
+    return Estimate(count / total, float(interval.low), float(interval.high))
 
 
 def geometric_mean(values: Sequence[float]) -> Estimate:
@@ -80,8 +89,13 @@ def resampled(groups: Sequence[Floats], centre: Callable[..., Floats], seed: int
     return np.stack(columns, axis=1)
 
 
-def estimate_of(found: Floats) -> Estimate:
-    """The first of `found`, with percentiles of the others, which are the same of resamples."""
-    tail = 100 * (1 - CONFIDENCE) / 2
-    low, high = np.percentile(found[1:], [tail, 100 - tail], method="closest_observation")
-    return Estimate(float(found[0]), float(low), float(high))
+def estimate_of(found: Floats, method: Literal["linear", "closest_observation"] = "linear") -> Estimate:
+    """The first of `found`, with percentiles of the others, which are the same of resamples; NaN does not count.
+
+    Between two resamples a percentile is interpolated, or is the nearer one's by the other `method`.
+    """
+    resamples = found[1:]
+    known, low, high = resamples[~np.isnan(resamples)], math.nan, math.nan
+    if len(known):
+        low, high = (float(end) for end in np.percentile(known, TAILS_PERCENT, method=method))
+    return Estimate(float(found[0]), low, high, resamples)

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from autosync.spec import RuntimeRecord, median_interval
-from autosync.stats.estimate import wilson_interval
+from autosync.stats.estimate import Estimate, share_of
 from autosync.stats.noise import Noise
 
 __all__ = ["HitRate", "Yardstick", "hit_rates", "is_hit", "yardstick_of"]
@@ -41,17 +41,12 @@ class Yardstick:
 
 @dataclass(frozen=True)
 class HitRate:
-    """`hits` of the `trials` searched trials numbered `first` to `last`, with Wilson's 95 % interval."""
+    """The `share` of hits in the `trials` searched trials numbered `first` to `last`."""
 
     first: int
     last: int
-    hits: int
     trials: int
-    interval: tuple[float, float]
-
-    @property
-    def share(self) -> float:
-        return self.hits / self.trials
+    share: Estimate
 
 
 def yardstick_of(timings: Sequence[RuntimeRecord], digest: str | None, noise: Noise) -> Yardstick | None:
@@ -87,8 +82,8 @@ def hit_rates(numbered: Sequence[tuple[int, bool]]) -> list[HitRate]:
 
 
 def _rate(numbered: Sequence[tuple[int, bool]]) -> HitRate:
-    hits = sum(hit for _, hit in numbered)
-    return HitRate(numbered[0][0], numbered[-1][0], hits, len(numbered), wilson_interval(hits, len(numbered)))
+    share = share_of(sum(hit for _, hit in numbered), len(numbered))
+    return HitRate(numbered[0][0], numbered[-1][0], len(numbered), share)
 
 
 def _error(record: RuntimeRecord, noise: Noise) -> float:

@@ -26,7 +26,7 @@ from autosync.spec import (
     VariableStrategy,
 )
 from autosync.stats.accuracy import quality_of
-from autosync.stats.estimate import wilson_interval
+from autosync.stats.estimate import share_of
 from autosync.stats.hits import hit_rates, is_hit, yardstick_of
 from autosync.stats.noise import noise_of
 from tests import cases
@@ -128,7 +128,7 @@ def test_rounds_of_hits_cover_every_searched_trial_once() -> None:
     numbered = [(number, number % 3 == 0) for number in range(12, 12 + 37)]
     rates = hit_rates(numbered)
     assert sum(each.trials for each in rates) == 37
-    assert sum(each.hits for each in rates) == sum(hit for _, hit in numbered)
+    assert sum(each.share.value * each.trials for each in rates) == pytest.approx(sum(hit for _, hit in numbered))
     assert (rates[0].first, rates[-1].last) == (12, 48)
     assert min(each.trials for each in rates) >= 5
     assert len(hit_rates([(1, True)])) == 1
@@ -137,7 +137,8 @@ def test_rounds_of_hits_cover_every_searched_trial_once() -> None:
 
 def test_wilsons_interval_is_the_published_one() -> None:
     """1 of 10: 0.0179 to 0.4042 (Newcombe 1998 gives the formula; worked out by hand)."""
-    assert wilson_interval(1, 10) == pytest.approx((0.01787, 0.40415), abs=1e-4)
+    found = share_of(1, 10)
+    assert (found.low, found.high) == pytest.approx((0.01787, 0.40415), abs=1e-4)
 
 
 def predicted(pairs: Sequence[tuple[float, float]]) -> list[RuntimeRecord]:

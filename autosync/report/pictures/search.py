@@ -122,12 +122,10 @@ def _draw_best(axes: Axes, points: Sequence[Point]) -> None:
 
 def _draw_rates(axes: Axes, rates: Sequence[HitRate]) -> None:
     for each in rates:
-        middle, (low, high) = (each.first + each.last) / 2, each.interval
-        axes.plot([each.first - 0.4, each.last + 0.4], [each.share] * 2, color=INK.light, linewidth=2.2)
-        axes.plot([middle, middle], [low, high], color=INK.light, linewidth=1.0, alpha=0.6)
-        axes.fill_between(
-            [each.first - 0.4, each.last + 0.4], 0, each.share, color=FAINT.light, alpha=0.45, linewidth=0
-        )
+        middle, ends, share = (each.first + each.last) / 2, [each.first - 0.4, each.last + 0.4], each.share
+        axes.plot(ends, [share.value] * 2, color=INK.light, linewidth=2.2)
+        axes.plot([middle, middle], [share.low, share.high], color=INK.light, linewidth=1.0, alpha=0.6)
+        axes.fill_between(ends, 0, share.value, color=FAINT.light, alpha=0.45, linewidth=0)
     axes.set_ylim(-0.02, 1.02)
     axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     axes.yaxis.set_major_locator(MaxNLocator(4, steps=[1, 2.5, 5, 10]))

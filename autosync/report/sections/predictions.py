@@ -9,7 +9,7 @@ from autosync.report.findings import Findings
 from autosync.report.numbers import percent, percent_interval
 from autosync.report.pictures.predictions import draw_predictions
 from autosync.report.style import look_of
-from autosync.stats.accuracy import Estimate
+from autosync.stats.estimate import Estimate
 from autosync.words.strategy import ARCHITECTURES
 
 __all__ = ["predictions_blocks"]

@@ -12,7 +12,7 @@ from autosync.report.pictures.search import draw_search
 from autosync.report.style import look_of
 from autosync.runs import strategy_name
 from autosync.spec import median_interval
-from autosync.stats.estimate import wilson_interval
+from autosync.stats.estimate import share_of
 from autosync.stats.hits import hit_rates
 from autosync.words.quantities import counted
 
@@ -61,17 +61,19 @@ def _counts(points: list[Point]) -> str:
 
 def _hits(searched: list[Point]) -> str:
     """The hit-rate of the whole search, and beside it that of what was drawn without the simulator."""
-    hits, low_high = sum(each.hit for each in searched), wilson_interval(sum(e.hit for e in searched), len(searched))
+    hits = sum(each.hit for each in searched)
+    share = share_of(hits, len(searched))
     text = (
-        f"In all {hits} of {len(searched)} searched trials are hits: {percent(hits / len(searched))} "
-        f"(95 % interval {percent_interval(*low_high)})."
+        f"In all {hits} of {len(searched)} searched trials are hits: {percent(share.value)} "
+        f"(95 % interval {percent_interval(share.low, share.high)})."
     )
     drawn = [each for each in searched if each.record.label in ("explore", "random")]
     if drawn and len(drawn) < len(searched):
         found = sum(each.hit for each in drawn)
+        share = share_of(found, len(drawn))
         text += (
             f" Of those drawn without the simulator's advice it is {found} of {len(drawn)}: "
-            f"{percent(found / len(drawn))} ({percent_interval(*wilson_interval(found, len(drawn)))})."
+            f"{percent(share.value)} ({percent_interval(share.low, share.high)})."
         )
     return text
 

@@ -71,7 +71,8 @@ class Cost:
     @property
     def epochs_to_break_even(self) -> Estimate:
         """Epochs that win back the search, with the interval of the speed-up; infinite where nothing is gained."""
-        return Estimate(*map(self._epochs, (self.speedup.value, self.speedup.high, self.speedup.low)))
+        most, least = self._epochs(self.speedup.low), self._epochs(self.speedup.high)
+        return Estimate(self._epochs(self.speedup.value), least, most)
 
     def _epochs(self, speedup: float) -> float:
         saved_an_epoch = self.steps_an_epoch * self.baseline_seconds * (1 - 1 / speedup) if speedup > 0 else 0.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -138,6 +138,8 @@ def _padded(lists: Sequence[Sequence[float]], length: int, filling: float) -> Fl
 
 Floats = npt.NDArray[np.float64]
 
+_estimate = partial(estimate_of, method="closest_observation")
+
 YARDSTICK = "random"
 CLOSE = (0.05, 0.01)
 """Regrets that count as close to the best."""
@@ -200,7 +202,7 @@ class Standings:
 
     def area(self, searcher: str) -> Estimate:
         """The mean over cells of the seeds' mean area under the regret curve."""
-        return estimate_of(resampled([each.area for each in self.own(searcher).values()], np.mean).mean(axis=1))
+        return _estimate(resampled([each.area for each in self.own(searcher).values()], np.mean).mean(axis=1))
 
     def reached(self, searcher: str, share: float, trials: int) -> Estimate:
         """The share of searches that were within `share` after `trials`."""
@@ -235,7 +237,7 @@ class Standings:
         """The geometric mean over cells and seeds of the speed-up over the best baseline after `trials`."""
         own = self.own(searcher).values()
         logs = [np.log(np.maximum(each.improvement[:, :trials][:, -1], LEAST_SPEEDUP)) for each in own]
-        return estimate_of(np.exp(resampled(logs, np.mean).mean(axis=1)))
+        return _estimate(np.exp(resampled(logs, np.mean).mean(axis=1)))
 
     def returned(self, searcher: str, trials: int) -> Estimate:
         """The median regret, after `trials`, of the strategy that was measured fastest, over all cells and seeds."""
@@ -249,4 +251,4 @@ class Standings:
         cells = [cell for cell in own if cell in others]
         ours = resampled([values(own[cell]) for cell in cells], centre, seed=0)
         theirs = resampled([values(others[cell]) for cell in cells], centre, seed=1)
-        return estimate_of(np.exp(np.log(theirs / ours).mean(axis=1)))
+        return _estimate(np.exp(np.log(theirs / ours).mean(axis=1)))

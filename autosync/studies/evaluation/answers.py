@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+from autosync.stats.estimate import Estimate
 from autosync.stats.tables import NOTHING, Table, percent, tenths
 from autosync.studies.evaluation.details import DETAILS
-from autosync.studies.evaluation.findings import Estimate, Findings, Scores, Subject, difference, estimate_of
+from autosync.studies.evaluation.findings import Findings, Scores, Subject
 from autosync.studies.evaluation.metrics import METRICS, Metric, best_possible_accuracy, best_possible_error
 from autosync.studies.evaluation.tasks import ABLATIONS, AS_IT_IS
 
@@ -83,7 +84,7 @@ def learning_curve_table(findings: Findings) -> Table:
     for metric in ("pairwise", "peak_at_1", "mape"):
         for name in findings.simulators:
             found = [findings.scores(Subject("learning-curve", name, size=size)) for size in sizes]
-            texts = [cell_text(estimate_of(each, metric), METRICS[metric]) for each in found]
+            texts = [_text(each, metric) for each in found]
             if any(each != NOTHING for each in texts):
                 rows.append((METRICS[metric].heading, name, *texts))
     about = (
@@ -103,16 +104,7 @@ def ablations_table(findings: Findings) -> Table:
             if base is None or scores is None:
                 continue
             changes = [_difference(scores, base, each) for each in CHANGES]
-            pairwise = METRICS["pairwise"]
-            rows.append(
-                (
-                    name,
-                    ablation,
-                    cell_text(base["pairwise"], pairwise),
-                    cell_text(scores["pairwise"], pairwise),
-                    *changes,
-                )
-            )
+            rows.append((name, ablation, _text(base, "pairwise"), _text(scores, "pairwise"), *changes))
     about = (
         "Each learned simulator fitted and tested with the variables' order shuffled, without the replay's figures, or "
         "without the cluster's topology; what that changes, with intervals of the differences."
@@ -137,13 +129,17 @@ TABLES: Sequence[Callable[[Findings], Table]] = (
 """All tables, in the order of the report."""
 
 
+def _text(scores: Scores | None, name: str) -> str:
+    return cell_text(None if scores is None else scores[name], METRICS[name])
+
+
 def _metrics_text(scores: Scores) -> list[str]:
-    return [cell_text(scores[name], metric) for name, metric in METRICS.items()]
+    return [_text(scores, name) for name in METRICS]
 
 
 def _difference(scores: Scores, other: Scores | None, name: str = "pairwise") -> str:
-    return cell_text(None if other is None else difference(scores[name], other[name]), METRICS[name])
+    return cell_text(None if other is None else scores[name].minus(other[name]), METRICS[name])
 
 
 def _two(scores: Scores | None) -> list[str]:
-    return [cell_text(estimate_of(scores, name), METRICS[name]) for name in ("pairwise", "mape")]
+    return [_text(scores, name) for name in ("pairwise", "mape")]

@@ -12,7 +12,7 @@ from autosync.cost.composed import VERIFIED
 from autosync.stats.tables import NOTHING, Table, percent
 from autosync.studies.evaluation import ar_topk
 from autosync.studies.evaluation.findings import Findings, Point, Subject
-from autosync.studies.evaluation.metrics import pairwise_accuracy, second_look, told_apart
+from autosync.studies.evaluation.metrics import pairwise_beyond_noise, second_look, told_apart
 from autosync.words.strategy import ARCHITECTURES, architecture_of, summary_of
 
 __all__ = ["DETAILS"]
@@ -47,7 +47,7 @@ def by_cell_table(findings: Findings) -> Table:
         for name in known:
             by_seed = findings.predictions(Subject("accuracy", name))[cell.name]
             apart = np.count_nonzero(told_apart(by_seed[0])) // 2  # of times alone: the same for all
-            row.append(f"{np.mean([pairwise_accuracy(each) for each in by_seed]):.3f}")
+            row.append(f"{np.mean([pairwise_beyond_noise(each) for each in by_seed]):.3f}")
         rows.append((*row, str(apart)))
     about = (
         "Pairwise accuracy on each cell's test strategies, mean over seeds. *Pairs*: so many differ beyond the noise; "
@@ -131,7 +131,7 @@ def dataset_table(findings: Findings) -> Table:
         first, second = cell.repeats
         agreement = math.nan
         if len(first) > 1:
-            agreement = float(pairwise_accuracy(second_look(first, second, cell.deviation)))
+            agreement = float(pairwise_beyond_noise(second_look(first, second, cell.deviation)))
         times = sorted(each.seconds for each in cell.measurements)
         drifts = [drift for each in cell.measurements for drift in each.drifts]
         rows.append(

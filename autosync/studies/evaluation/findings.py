@@ -9,46 +9,20 @@ from typing import NamedTuple, final
 import numpy as np
 import numpy.typing as npt
 
+from autosync.stats.estimate import Estimate, estimate_of
 from autosync.studies.evaluation.cells import Cell, Measurement
 from autosync.studies.evaluation.jobs import UNVERSIONED, Job, Result, jobs_of
 from autosync.studies.evaluation.metrics import METRICS, Predictions, second_look
 from autosync.studies.evaluation.simulators import Builder
 from autosync.studies.evaluation.tasks import AS_IT_IS, EXPERIMENTS, EvaluationSettings, targets_of
 
-__all__ = ["BySeed", "Estimate", "Findings", "Point", "Scores", "Subject", "difference", "estimate_of", "scores_of"]
+__all__ = ["BySeed", "Findings", "Point", "Scores", "Subject", "scores_of"]
 
 BySeed = Mapping[str, Sequence[Predictions]]
 """The predictions of each seed for each cell, by name, all of the same strategies in the same order."""
 
-TAIL_PERCENT = 2.5
-
-
-@dataclass(frozen=True, eq=False)
-class Estimate:
-    """A figure of the seeds' mean over cells, each counting alike, and the same of each resample (b,)."""
-
-    value: float
-    resampled: FloatArray
-
-    @property
-    def low(self) -> float:
-        return self._quantile(TAIL_PERCENT)
-
-    @property
-    def high(self) -> float:
-        return self._quantile(100 - TAIL_PERCENT)
-
-    def to_json(self) -> dict[str, float | None]:
-        values = {"value": self.value, "low": self.low, "high": self.high}
-        return {name: float(value) if np.isfinite(value) else None for name, value in values.items()}
-
-    def _quantile(self, percent: float) -> float:
-        known = self.resampled[np.isfinite(self.resampled)]
-        return float(np.percentile(known, percent)) if len(known) else float("nan")
-
-
 Scores = Mapping[str, Estimate]
-"""Estimates by the names of `METRICS`."""
+"""Estimates by the names of `METRICS`: the seeds' mean over cells, each counting alike, with its resamples."""
 
 
 def scores_of(by_seed: BySeed, resamples: int, seed: int = 0) -> Scores:
@@ -60,35 +34,20 @@ def scores_of(by_seed: BySeed, resamples: int, seed: int = 0) -> Scores:
     """
     seeds = min(map(len, by_seed.values()))
     drawn_seeds = np.random.default_rng(seed).multinomial(seeds, np.full(seeds, 1 / seeds), resamples) / seeds
-    values: dict[str, list[float]] = {name: [] for name in METRICS}
-    resampled: dict[str, list[FloatArray]] = {name: [] for name in METRICS}
+    found: dict[str, list[FloatArray]] = {name: [] for name in METRICS}
     for cell in sorted(by_seed):
         predictions = by_seed[cell][:seeds]
         count = len(predictions[0].measured)
         positions = np.random.default_rng([seed, *cell.encode()]).integers(count, size=(resamples, count))
         for name, metric in METRICS.items():
-            values[name].append(float(np.mean([metric.of(each) for each in predictions])))
+            value = np.mean([metric.of(each) for each in predictions])
             by_draw = np.stack([metric.resampled(each, positions) for each in predictions], axis=1)
-            resampled[name].append((drawn_seeds * by_draw).sum(axis=1))
-    return {name: Estimate(_mean(np.array(values[name])), _mean_by_row(resampled[name])) for name in METRICS}
-
-
-def estimate_of(scores: Scores | None, name: str) -> Estimate | None:
-    return None if scores is None else scores[name]
-
-
-def difference(one: Estimate, other: Estimate) -> Estimate:
-    """The difference by which `one` is more than `other`, which was resampled alike."""
-    return Estimate(one.value - other.value, one.resampled - other.resampled)
-
-
-def _mean(values: FloatArray) -> float:
-    """The mean of the cells that a metric says something about."""
-    known = values[np.isfinite(values)]
-    return float(known.mean()) if len(known) else float("nan")
+            found[name].append(np.append(value, (drawn_seeds * by_draw).sum(axis=1)))
+    return {name: estimate_of(_mean_by_row(columns)) for name, columns in found.items()}
 
 
 def _mean_by_row(columns: Sequence[FloatArray]) -> FloatArray:
+    """The mean of the cells that a metric says something about."""
     table = np.stack(columns, axis=1)
     known = np.isfinite(table)
     counts = known.sum(axis=1)

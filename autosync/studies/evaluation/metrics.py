@@ -14,6 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from autosync.stats.accuracy import differences, over_pairs, ratio_of, share_in_order
+
 __all__ = [
     "METRICS",
     "Metric",
@@ -24,7 +26,7 @@ __all__ = [
     "interval_width",
     "kendall_tau",
     "mean_percentage_error",
-    "pairwise_accuracy",
+    "pairwise_beyond_noise",
     "peak_at_1",
     "peak_at_5",
     "regret_of_best",
@@ -63,13 +65,13 @@ def told_apart(predictions: Predictions) -> FloatArray:
 
     Beyond the noise is |y_i - y_j| > SURE sqrt(e_i^2 + e_j^2); 0 within it.
     """
-    squares, apart = predictions.errors**2, _differences(predictions.measured)
+    squares, apart = predictions.errors**2, differences(predictions.measured)
     return np.asarray(np.sign(apart) * (apart**2 > SURE**2 * (squares[..., :, None] + squares[..., None, :])))
 
 
-def pairwise_accuracy(predictions: Predictions) -> FloatArray:
-    """Share of the pairs told apart that are predicted in their order; a tie in s counts half."""
-    return _pairwise_accuracy(predictions, _one_each(predictions))
+def pairwise_beyond_noise(predictions: Predictions) -> FloatArray:
+    """Pairwise accuracy: share of the pairs told apart that are predicted in their order; a tie in s counts half."""
+    return _pairwise_beyond_noise(predictions, _one_each(predictions))
 
 
 def kendall_tau(predictions: Predictions) -> FloatArray:
@@ -134,21 +136,14 @@ class Metric:
         return self.of_counts(predictions, counts)
 
 
-def _pairwise_accuracy(predictions: Predictions, counts: FloatArray) -> FloatArray:
-    slower = told_apart(predictions)
-    told = _over_pairs(np.abs(slower), counts)
-    return _ratio((_over_pairs(slower * np.sign(_differences(predictions.predicted)), counts) + told) / 2, told)
+def _pairwise_beyond_noise(predictions: Predictions, counts: FloatArray) -> FloatArray:
+    return share_in_order(predictions.predicted, told_apart(predictions), counts)
 
 
 def _kendall_tau(predictions: Predictions, counts: FloatArray) -> FloatArray:
-    measured, predicted = np.sign(_differences(predictions.measured)), np.sign(_differences(predictions.predicted))
-    untied = _over_pairs(np.abs(measured), counts) * _over_pairs(np.abs(predicted), counts)
-    return _ratio(_over_pairs(measured * predicted, counts), np.sqrt(untied))
-
-
-def _over_pairs(values: FloatArray, counts: FloatArray) -> FloatArray:
-    """Sum over i and j of counts_i values_ij counts_j; a strategy and its own copy have no order and count nothing."""
-    return np.asarray(((counts[..., None, :] @ values)[..., 0, :] * counts).sum(axis=-1))
+    measured, predicted = np.sign(differences(predictions.measured)), np.sign(differences(predictions.predicted))
+    untied = over_pairs(np.abs(measured), counts) * over_pairs(np.abs(predicted), counts)
+    return ratio_of(over_pairs(measured * predicted, counts), np.sqrt(untied))
 
 
 def _one_each(predictions: Predictions) -> FloatArray:
@@ -158,7 +153,7 @@ def _one_each(predictions: Predictions) -> FloatArray:
 METRICS = {
     metric.name: metric
     for metric in (
-        Metric("pairwise", "pairwise", pairwise_accuracy, _pairwise_accuracy),
+        Metric("pairwise", "pairwise", pairwise_beyond_noise, _pairwise_beyond_noise),
         Metric("kendall_tau", "Kendall tau", kendall_tau, _kendall_tau),
         Metric("peak_at_1", "peak@1", peak_at_1),
         Metric("peak_at_5", "peak@5", peak_at_5),
@@ -176,17 +171,6 @@ def _peak(predictions: Predictions, count: int) -> FloatArray:
     chosen = np.argsort(predictions.predicted, axis=-1, kind="stable")[..., :count]
     found = np.take_along_axis(predictions.measured, chosen, axis=-1).min(axis=-1)
     return np.asarray(np.exp(predictions.measured.min(axis=-1) - found))
-
-
-def _differences(values: FloatArray) -> FloatArray:
-    """values_i - values_j, (..., n, n)."""
-    return np.asarray(values[..., :, None] - values[..., None, :])
-
-
-def _ratio(part: npt.ArrayLike, whole: npt.ArrayLike) -> FloatArray:
-    """The ratio of part and whole; NaN where `whole` is 0."""
-    part, whole = np.asarray(part, np.float64), np.asarray(whole, np.float64)
-    return np.divide(part, whole, out=np.full(whole.shape, np.nan), where=whole > 0)
 
 
 def _nothing(predictions: Predictions) -> FloatArray:

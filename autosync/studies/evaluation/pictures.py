@@ -11,7 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from autosync.studies.evaluation.findings import Estimate, Findings, Scores, Subject, difference
+from autosync.stats.estimate import Estimate
+from autosync.studies.evaluation.findings import Findings, Scores, Subject
 from autosync.studies.evaluation.metrics import METRICS, best_possible_accuracy
 from autosync.studies.evaluation.tasks import ABLATIONS
 from autosync.words.strategy import ARCHITECTURES, architecture_of
@@ -80,7 +81,7 @@ def ablations_picture(findings: Findings) -> Figure | None:
     base = {name: findings.scores(Subject("ablations", name)) for name in findings.simulators}
     changes = {
         ablation: {
-            name: difference(scores["pairwise"], known["pairwise"])
+            name: scores["pairwise"].minus(known["pairwise"])
             for name, known in base.items()
             if known and (scores := findings.scores(Subject("ablations", name, ablation)))
         }

@@ -9,7 +9,7 @@ from typing import Any
 
 from autosync.stats.tables import NOTHING, Table, percent
 from autosync.studies.evaluation import ar_topk
-from autosync.studies.evaluation.findings import Estimate, Findings, Scores, Subject, estimate_of
+from autosync.studies.evaluation.findings import Findings, Scores, Subject
 from autosync.studies.evaluation.metrics import best_possible_error
 
 __all__ = ["Target", "targets", "targets_table"]
@@ -40,14 +40,14 @@ def targets(findings: Findings) -> Iterator[Target]:
     judged, look = findings.simulators[0], findings.second_look()
     scores = findings.scores(Subject("accuracy", judged))
     yield _pairwise(judged, scores, look)
-    yield _at_least(f"peak@1 of {judged}, unseen strategies", PEAK, estimate_of(scores, "peak_at_1"))
+    yield _at_least(f"peak@1 of {judged}, unseen strategies", PEAK, scores, "peak_at_1")
     yield _error(judged, scores, look)
     replay = findings.scores(Subject("accuracy", "replay")) if "replay" in findings.simulators else None
-    yield _at_least("pairwise accuracy of the replay alone", REPLAY_PAIRWISE, estimate_of(replay, "pairwise"))
+    yield _at_least("pairwise accuracy of the replay alone", REPLAY_PAIRWISE, replay, "pairwise")
     for experiment, shots, wanted in UNSEEN:
         scores = findings.scores(Subject(experiment, judged, size=shots), targets_only=shots > 0)
         what = f"pairwise accuracy of {judged}, {experiment.replace('-', ' ')}, {shots}-shot"
-        yield _at_least(what, wanted, estimate_of(scores, "pairwise"))
+        yield _at_least(what, wanted, scores, "pairwise")
     right, error = ar_topk.winners_right(), ar_topk.median_error()
     yield Target(
         "AR-Topk's cost table by the replay",
@@ -91,7 +91,8 @@ def _error(judged: str, scores: Scores | None, look: Scores | None) -> Target:
     return Target(what, wanted, percent(value), value <= noise + ERROR_BEYOND_NOISE)
 
 
-def _at_least(what: str, wanted: float, found: Estimate | None) -> Target:
-    if found is None or not math.isfinite(found.value):
+def _at_least(what: str, wanted: float, scores: Scores | None, name: str) -> Target:
+    value = math.nan if scores is None else scores[name].value
+    if not math.isfinite(value):
         return Target(what, f"at least {wanted:.2f}", NOTHING, None)
-    return Target(what, f"at least {wanted:.2f}", f"{found.value:.3f}", found.value >= wanted)
+    return Target(what, f"at least {wanted:.2f}", f"{value:.3f}", value >= wanted)

@@ -14,7 +14,7 @@ from autosync.studies.evaluation.metrics import (
     interval_width,
     kendall_tau,
     mean_percentage_error,
-    pairwise_accuracy,
+    pairwise_beyond_noise,
     peak_at_1,
     peak_at_5,
     regret_of_best,
@@ -39,17 +39,17 @@ def test_pairs_within_twice_the_error_of_their_difference_are_not_told_apart() -
 
 def test_pairwise_accuracy_is_the_share_of_pairs_in_their_order() -> None:
     # Of six pairs only (1, 2) is predicted the other way round.
-    assert pairwise_accuracy(predictions([2.0, 1.0, 3.0, 4.0], [1.0, 2.0, 3.0, 4.0])) == pytest.approx(5 / 6)
+    assert pairwise_beyond_noise(predictions([2.0, 1.0, 3.0, 4.0], [1.0, 2.0, 3.0, 4.0])) == pytest.approx(5 / 6)
 
 
 def test_a_predicted_tie_counts_half_and_a_measured_tie_not_at_all() -> None:
-    assert pairwise_accuracy(predictions([1.0, 1.0], [1.0, 2.0])) == 0.5
+    assert pairwise_beyond_noise(predictions([1.0, 1.0], [1.0, 2.0])) == 0.5
     # Left out: the pair 1.00, 1.02. In order: one of the two pairs with 2.0.
-    assert pairwise_accuracy(predictions([3.0, 1.0, 2.0], [1.0, 1.02, 2.0], error=0.01)) == 0.5
+    assert pairwise_beyond_noise(predictions([3.0, 1.0, 2.0], [1.0, 1.02, 2.0], error=0.01)) == 0.5
 
 
 def test_without_a_pair_told_apart_accuracy_says_nothing() -> None:
-    assert np.isnan(pairwise_accuracy(predictions([1.0, 2.0], [1.0, 1.0])))
+    assert np.isnan(pairwise_beyond_noise(predictions([1.0, 2.0], [1.0, 1.0])))
 
 
 def test_kendall_tau_is_pairs_in_order_less_the_others() -> None:

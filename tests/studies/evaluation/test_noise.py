@@ -11,7 +11,7 @@ from autosync.stats.noise import deviation_of_repeats, deviation_of_steps
 from autosync.studies.evaluation.metrics import (
     best_possible_accuracy,
     best_possible_error,
-    pairwise_accuracy,
+    pairwise_beyond_noise,
     second_look,
 )
 
@@ -39,7 +39,7 @@ def test_a_second_trial_agrees_as_often_as_two_noisy_orders_do() -> None:
     p^2 + (1 - p)^2 = 0.635; of 8000 pairs the share is good to 0.5 %."""
     rng = np.random.default_rng(1)
     first, second = (np.array([0.0, 0.01]) + rng.normal(0, 0.01, (8_000, 2)) for _ in range(2))
-    agreed = [float(pairwise_accuracy(second_look(a, b, 0.0))) for a, b in zip(first, second, strict=True)]
+    agreed = [float(pairwise_beyond_noise(second_look(a, b, 0.0))) for a, b in zip(first, second, strict=True)]
     p = 0.5 * (1 + math.erf(1 / 2))
     assert np.mean(agreed) == pytest.approx(p**2 + (1 - p) ** 2, abs=0.015)
     assert best_possible_accuracy(p**2 + (1 - p) ** 2) == pytest.approx(p)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from autosync.studies.evaluation.findings import difference, scores_of
+from autosync.studies.evaluation.findings import scores_of
 from autosync.studies.evaluation.metrics import Predictions
 
 
@@ -44,7 +44,7 @@ def test_seeds_that_differ_widen_the_interval() -> None:
 def test_a_difference_of_what_is_resampled_alike_has_an_interval_of_its_own() -> None:
     errors = np.log1p(np.random.default_rng(1).uniform(0, 0.5, 25))
     one, other = (scores_of({"cell": [predictions(each)]}, 200)["mape"] for each in (errors, np.log(1.01) + errors))
-    found = difference(other, one)
+    found = other.minus(one)
     assert found.value == pytest.approx(0.01 * (1 + one.value), rel=1e-6)
     assert 0 < found.high - found.low < 0.1 * (one.high - one.low)
 
