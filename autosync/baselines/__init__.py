@@ -18,7 +18,7 @@ from autosync.baselines.served import (
     uneven_parameter_server,
 )
 
-__all__ = ["BASELINES", "Baseline", "different_strategies"]
+__all__ = ["BASELINES", "FRAMEWORK_DEFAULTS", "Baseline", "different_strategies"]
 
 BASELINES: Mapping[str, Baseline] = MappingProxyType(
     {
@@ -36,3 +36,6 @@ BASELINES: Mapping[str, Baseline] = MappingProxyType(
     }
 )
 """Every baseline by name: parameter servers, all-reduce, and mixtures. The order is that of tables."""
+
+FRAMEWORK_DEFAULTS = ("all_reduce_25mb", "all_reduce_64mb")
+"""Baselines that a framework uses when nobody chooses: PyTorch's DistributedDataParallel, and Horovod."""

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from autosync.commands.shell import PLAIN_WIDTH, SETTINGS, run_command
 from autosync.errors import AutosyncError
-from autosync.runs.contenders import contenders_of, verdict_in_words
+from autosync.runs.contenders import beside_the_verdict, contenders_of, verdict_in_words
 from autosync.runs.documents import result_schema, strategy_of
 from autosync.runs.export import csv_of, json_of
 from autosync.runs.listing import contenders_table, listed_runs, run_called, runs_table
@@ -63,7 +63,9 @@ def show(run: str | None, data: Path | None) -> None:
             contenders_table(rows, verdict["winner"] if verdict else None, verdict["baseline"] if verdict else None)
         )
         console.print()
-    said = verdict_in_words(found.verdict) if found.verdict else "There is no verdict yet: the finals were not held."
+    said = "There is no verdict yet: the finals were not held."
+    if found.verdict:
+        said = " ".join([verdict_in_words(found.verdict), *beside_the_verdict(found.verdict)])
     console.print(said, style="bold", soft_wrap=True)
     for what, name in (("Strategy", "strategy.json"), ("Result", "result.json"), ("Report", "report.html")):
         if (found.directory / name).exists():

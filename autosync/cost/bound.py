@@ -40,6 +40,14 @@ class StepBound:
     seconds: float
     reason: str
 
+    def share_gone(self, baseline_seconds: float, speedup: float) -> float | None:
+        """The share of the way from a baseline's step to this bound that a `speedup` over it goes; below 0 if slower.
+
+        None where the baseline is at the bound, or the bound is 0: then there is no way to go.
+        """
+        way = baseline_seconds - self.seconds
+        return None if way <= 0 or self.seconds <= 0 else (baseline_seconds - baseline_seconds / speedup) / way
+
 
 def step_bound(model: ModelSpec, cluster: ClusterSpec) -> StepBound:
     """The greatest of the bounds; 0 seconds where nothing crosses and nothing is known of computing."""

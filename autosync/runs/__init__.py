@@ -1,6 +1,14 @@
 """Runs on disk: read, listed and exported; contenders, the verdict in words, and what is to be explained."""
 
-from autosync.runs.contenders import Contender, contender_of, contenders, contenders_of, strategy_name, verdict_in_words
+from autosync.runs.contenders import (
+    Contender,
+    beside_the_verdict,
+    contender_of,
+    contenders,
+    contenders_of,
+    strategy_name,
+    verdict_in_words,
+)
 from autosync.runs.documents import result_of, result_schema, run_document
 from autosync.runs.export import COLUMNS, csv_of, json_of, trial_rows
 from autosync.runs.listing import RUNS, Listed, contenders_table, listed_runs, run_called, runs_table
@@ -13,6 +21,7 @@ __all__ = [
     "Contender",
     "Listed",
     "Run",
+    "beside_the_verdict",
     "contender_of",
     "contenders",
     "contenders_of",

@@ -11,7 +11,15 @@ from autosync.runs.run import Run
 from autosync.spec import RuntimeRecord, median_interval
 from autosync.words.strategy import architecture_of, marked
 
-__all__ = ["Contender", "contender_of", "contenders", "contenders_of", "strategy_name", "verdict_in_words"]
+__all__ = [
+    "Contender",
+    "beside_the_verdict",
+    "contender_of",
+    "contenders",
+    "contenders_of",
+    "strategy_name",
+    "verdict_in_words",
+]
 
 
 @dataclass(frozen=True)
@@ -128,3 +136,21 @@ def verdict_in_words(verdict: Mapping[str, Any]) -> str:
         f"No found strategy beats the best baseline beyond the noise (best: {verdict['speedup']:.2f} x, {interval}); "
         f"{baseline} is returned.{note}"
     )
+
+
+def beside_the_verdict(verdict: Mapping[str, Any]) -> list[str]:
+    """Sentences on the winner over what frameworks do by default, and on the way to the bound; `verdict` as above."""
+    said = []
+    if default := verdict.get("over_default"):
+        low, high = default["speedup_interval"]
+        said.append(
+            f"Over what frameworks do by default, {default['label']}, that is {default['speedup']:.2f} x "
+            f"(95 % interval {low:.2f} to {high:.2f}, {default['rounds']} rounds in turns)."
+        )
+    if bound := verdict.get("bound"):
+        low, high = (f"{100 * each:.0f}" for each in bound["share_gone_interval"])
+        said.append(
+            f"It is {100 * bound['share_gone']:.0f} % [{low}, {high}] of the way from the best baseline to the bound: "
+            f"no exact strategy takes less than {bound['seconds'] * 1e3:.1f} ms, for {bound['reason']} alone."
+        )
+    return said

@@ -8,11 +8,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from autosync.baselines import FRAMEWORK_DEFAULTS
 from autosync.baselines.nearest import nearest_baseline
 from autosync.errors import NodesLostError, TrialError
 from autosync.runs import REVERTED
 from autosync.search.verdict.counterfactuals import Worth, counterfactuals, worth_of
-from autosync.search.verdict.judging import Verdict, interleaved, judge
+from autosync.search.verdict.judging import Verdict, interleaved, judge, with_default
 from autosync.spec import RuntimeRecord, Strategy, TimingProtocol
 from autosync.stats.accuracy import strategy_medians
 from autosync.tune.job import Job
@@ -45,7 +46,8 @@ ATTEMPTS = 4
 def finalists(records: Sequence[RuntimeRecord]) -> list[RuntimeRecord]:
     """The best candidates, and the best baseline with those close to it, of complete trials; fastest first.
 
-    Each is its first record; how fast it is, the median over all of its records.
+    Each is its first record; how fast it is, the median over all of its records. Last comes the fastest of what
+    frameworks do by default, unless it is there already, and even if its trial was stopped early.
     """
     medians = strategy_medians(records)
 
@@ -60,7 +62,14 @@ def finalists(records: Sequence[RuntimeRecord]) -> list[RuntimeRecord]:
     candidates = [each for each in ordered if each.purpose == "search"][:CANDIDATES]
     baselines = [each for each in ordered if each.purpose == "baseline"][:BASELINES]
     close = [each for each in baselines if seconds(each) <= CLOSE * seconds(baselines[0])]
-    return sorted(candidates + close, key=seconds)
+    chosen = sorted(candidates + close, key=seconds)
+    return chosen + [each for each in _fastest_default(records) if each not in chosen] if chosen else []
+
+
+def _fastest_default(records: Sequence[RuntimeRecord]) -> list[RuntimeRecord]:
+    """The trial of the fastest default, if any was timed."""
+    timed = [each for each in records if each.purpose == "baseline" and each.label in FRAMEWORK_DEFAULTS and each.timed]
+    return sorted(timed, key=lambda each: each.median_seconds or math.inf)[:1]
 
 
 def remeasure(
@@ -144,12 +153,20 @@ TIMES_MORE = 2
 """Times as many rounds as the finals that the best two take again: two turns a round, where finals have up to six."""
 
 
-def hold_finals(job: Job, chosen: Sequence[RuntimeRecord], baselines: Collection[str]) -> tuple[Rounds, Verdict]:
-    """All rounds, and the verdict: by the rounds of all finalists if these decide, else by those of the best two alone.
+def hold_finals(
+    job: Job, chosen: Sequence[RuntimeRecord], baselines: Collection[str], defaults: Collection[str] = ()
+) -> tuple[Rounds, Verdict]:
+    """All rounds, and the verdict, with the winner held against the fastest of `defaults` that was among them.
 
-    `chosen` are the finalists' trials, `baselines` the digests of baselines. Raises `TrialError` when no
-    trial can be run any more, or no baseline succeeded.
+    `chosen` are the finalists' trials, `baselines` and `defaults` digests. Raises `TrialError` when no trial can be run
+    any more, or no baseline succeeded.
     """
+    rounds, verdict = _judged(job, chosen, baselines)
+    return rounds, with_default(verdict, rounds, defaults, np.random.default_rng(job.options.seed), LOOKS)
+
+
+def _judged(job: Job, chosen: Sequence[RuntimeRecord], baselines: Collection[str]) -> tuple[Rounds, Verdict]:
+    """The verdict by the rounds of all finalists if these decide, else by those of the best two alone; all rounds."""
     options = job.options
     generator = np.random.default_rng(options.seed)
     job.console.print(

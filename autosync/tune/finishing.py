@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from autosync.baselines import FRAMEWORK_DEFAULTS
 from autosync.errors import NodesLostError, TrialError
 from autosync.report import write_report
 from autosync.runs import csv_of, read_run
@@ -15,7 +16,7 @@ from autosync.spec import RuntimeRecord
 from autosync.tune.finals import finalists, hold_finals, measure_worths
 from autosync.tune.job import Job
 from autosync.tune.progress import Standing
-from autosync.tune.result import Result, result_json, result_table, verdict_in_words, worths_table
+from autosync.tune.result import Result, beside_in_words, result_json, result_table, verdict_in_words, worths_table
 from autosync.words.quantities import counted, duration, milliseconds
 from autosync.words.strategy import strategy_in_words
 
@@ -54,8 +55,9 @@ def finish(job: Job, records: Sequence[RuntimeRecord], stopped_because: str) -> 
     if stopped_because:
         job.console.print(stopped_because, soft_wrap=True)
     baselines = {each.strategy.digest for each in records if each.purpose == "baseline"}
+    defaults = {each.strategy.digest for each in records if each.label in FRAMEWORK_DEFAULTS}
     try:
-        rounds, verdict = hold_finals(job, chosen, baselines)
+        rounds, verdict = hold_finals(job, chosen, baselines, defaults)
     except TrialError as error:
         if isinstance(error, NodesLostError) and job.options.on_node_loss == "shrink":
             raise
@@ -81,6 +83,8 @@ def _write_and_print(job: Job, result: Result, verdict: Verdict) -> None:
     console.print(result_table(result))
     console.print()
     console.print(verdict_in_words(verdict), style="bold", soft_wrap=True)
+    for line in beside_in_words(result):
+        console.print(line, soft_wrap=True)
     for line in summary:
         console.print(f"  {line}", soft_wrap=True)
     console.print()

@@ -10,13 +10,14 @@ from typing import Any
 from rich.table import Table
 
 import autosync.runs
+from autosync.cost import step_bound
 from autosync.runs import Contender, contenders, contenders_table
 from autosync.search.verdict.counterfactuals import Worth
 from autosync.search.verdict.judging import Verdict
 from autosync.spec import ModelSpec, RuntimeRecord
 from autosync.tune.progress import Standing
 
-__all__ = ["Result", "result_json", "result_table", "verdict_in_words", "worths_table"]
+__all__ = ["Result", "beside_in_words", "result_json", "result_table", "verdict_in_words", "worths_table"]
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,11 @@ def verdict_in_words(verdict: Verdict) -> str:
     return autosync.runs.verdict_in_words(_verdict_json(verdict))
 
 
+def beside_in_words(result: Result) -> list[str]:
+    """Sentences on the winner over what frameworks do by default, and on the way to the bound."""
+    return autosync.runs.beside_the_verdict(_judged_json(result, result.verdict)) if result.verdict else []
+
+
 def result_json(result: Result, seconds: float) -> dict[str, Any]:
     """The result for scripts, as `autosync.runs.documents` describes it."""
     standing = Standing.of(list(result.trials))
@@ -96,9 +102,37 @@ def result_json(result: Result, seconds: float) -> dict[str, Any]:
         ],
     }
     if result.verdict:
-        document["verdict"] = _verdict_json(result.verdict)
+        document["verdict"] = _judged_json(result, result.verdict)
     if result.worths is not None:
         document["counterfactuals"] = [_worth_json(each) for each in result.worths]
+    return document
+
+
+def _judged_json(result: Result, verdict: Verdict) -> dict[str, Any]:
+    """The verdict with what stands beside it: the default of frameworks, and the bound."""
+    document = _verdict_json(verdict)
+    if default := verdict.over_default:
+        document["over_default"] = {
+            "strategy_digest": default.digest,
+            "label": default.label,
+            "speedup": default.speedup,
+            "speedup_interval": list(default.interval),
+            "rounds": default.rounds,
+        }
+    baseline = next((each for each in result.contenders() if each.digest == verdict.baseline.digest), None)
+    if not verdict.beyond_noise or baseline is None or baseline.median_seconds is None:
+        return document
+    bound = step_bound(result.model, result.trials[0].cluster)
+    shares = [bound.share_gone(baseline.median_seconds, each) for each in (verdict.speedup, *verdict.interval)]
+    known = [each for each in shares if each is not None]
+    if known:
+        share, *interval = known
+        document["bound"] = {
+            "seconds": bound.seconds,
+            "reason": bound.reason,
+            "share_gone": share,
+            "share_gone_interval": interval,
+        }
     return document
 
 

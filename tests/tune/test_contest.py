@@ -67,6 +67,26 @@ def test_finals_that_decide_are_over(tmp_path: Path) -> None:
     assert "times more" not in said
 
 
+def test_the_winner_is_held_against_the_fastest_default_of_frameworks_too(tmp_path: Path) -> None:
+    job = pretended_job(tmp_path, NoisyBackend((0.1, 0.3, 0.2), 0.001), rounds=ROUNDS)
+    _, own = hold_finals(job, CHOSEN, BASELINES, BASELINES)
+    assert own.over_default is not None
+    assert (own.over_default.speedup, own.over_default.interval) == (own.speedup, own.interval)
+    job = pretended_job(tmp_path / "other", NoisyBackend((0.1, 0.15, 0.3), 0.001), rounds=ROUNDS)
+    _, verdict = hold_finals(job, CHOSEN, {SECOND.strategy.digest}, BASELINES)
+    assert verdict.speedup == pytest.approx(1.5, rel=0.01)
+    assert verdict.over_default is not None
+    low, high = verdict.over_default.interval
+    assert low < verdict.over_default.speedup < high
+    assert verdict.over_default.speedup == pytest.approx(3.0, rel=0.01)
+    assert (verdict.over_default.label, verdict.over_default.rounds) == ("all_reduce_25mb", ROUNDS)
+
+
+def test_a_default_that_wins_is_held_against_none(tmp_path: Path) -> None:
+    job = pretended_job(tmp_path, NoisyBackend((0.3, 0.3, 0.1), 0.001), rounds=ROUNDS)
+    assert hold_finals(job, CHOSEN, BASELINES, BASELINES)[1].over_default is None
+
+
 def test_finals_without_a_promise_are_over(tmp_path: Path) -> None:
     rounds, verdict, _ = held(tmp_path, NoisyBackend((0.24, 0.23, 0.2), 0.05))
     assert (rounds, verdict.winner, verdict.note) == (ROUNDS, BASELINE.strategy, "")

@@ -35,7 +35,14 @@ def test_baselines_close_to_the_best_one_are_finalists_too_three_at_most() -> No
     chosen = finalists([record(name, [time]) for name, time in zip(names, seconds, strict=True)])
     assert [each.label for each in chosen] == ["all_reduce_25mb", "partitioned_all_reduce", "all_reduce_per_variable"]
     chosen = finalists([record("parameter_server", [0.209]), record("byteps", [0.2]), record("all_reduce_25mb", [0.3])])
-    assert [each.label for each in chosen] == ["byteps", "parameter_server"]
+    assert [each.label for each in chosen] == ["byteps", "parameter_server", "all_reduce_25mb"]
+
+
+def test_the_fastest_default_of_frameworks_is_a_finalist_even_if_it_was_stopped_early() -> None:
+    rounds = [record("byteps", [0.2]), record("all_reduce_25mb", [0.6], "stopped"), record("all_reduce_64mb", [0.5])]
+    assert [each.label for each in finalists(rounds)] == ["byteps", "all_reduce_64mb"]
+    assert [each.label for each in finalists(rounds[:2])] == ["byteps", "all_reduce_25mb"]
+    assert finalists(rounds[1:2]) == []
 
 
 def test_a_strategy_that_was_timed_again_is_a_finalist_once_and_by_all_its_timings() -> None:

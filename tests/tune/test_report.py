@@ -7,11 +7,14 @@ from dataclasses import replace
 from io import StringIO
 
 import numpy as np
+import pytest
 from rich.console import Console
 
-from autosync.search.verdict.judging import Verdict, judge
+from autosync.cost import step_bound
+from autosync.runs.documents import result_fault
+from autosync.search.verdict.judging import Verdict, judge, with_default
 from autosync.spec import AllReduce, Cast, RuntimeRecord, Strategy, VariableStrategy
-from autosync.tune.result import Result, result_json, result_table, verdict_in_words
+from autosync.tune.result import Result, beside_in_words, result_json, result_table, verdict_in_words
 from tests.tune.pretend import MODEL
 from tests.tune.records import baseline, found, record
 
@@ -166,6 +169,22 @@ def test_the_result_is_json_without_infinities_and_says_what_the_table_says() ->
     assert document["verdict"]["winner"] == FOUND.digest
     assert document["verdict"]["baseline_label"] == "all_reduce_25mb"
     assert document["verdict"]["beyond_noise"] is True
+
+
+def test_beside_the_verdict_stand_the_default_of_frameworks_and_the_way_to_the_bound() -> None:
+    verdict = with_default(FASTER.verdict, FASTER.rounds, BASELINES, np.random.default_rng(0))
+    result = replace(FASTER, verdict=verdict)
+    document = result_json(result, 1.0)
+    assert not result_fault(document)
+    default, bound = document["verdict"]["over_default"], document["verdict"]["bound"]
+    assert (default["label"], default["speedup"]) == ("all_reduce_25mb", verdict.speedup)
+    bound_seconds = step_bound(MODEL, FASTER.trials[0].cluster).seconds
+    assert bound["seconds"] == bound_seconds
+    assert bound["share_gone"] == pytest.approx((0.2 - 0.1) / (0.2 - bound_seconds))
+    first, second = beside_in_words(result)
+    assert first.startswith("Over what frameworks do by default, all_reduce_25mb, that is 2.00 x (95 % interval ")
+    assert second.startswith(f"It is {100 * bound['share_gone']:.0f} % [")
+    assert beside_in_words(NOISY) == []
 
 
 def test_a_winner_that_changes_the_statistics_is_marked_everywhere() -> None:

@@ -8,7 +8,7 @@ from autosync.cost import step_bound
 from autosync.report.blocks import Block, Commands, Facts, Headline
 from autosync.report.findings import Findings
 from autosync.report.numbers import NOTHING, interval_ms, ratio, ratio_interval
-from autosync.runs import strategy_name, verdict_in_words
+from autosync.runs import beside_the_verdict, strategy_name, verdict_in_words
 from autosync.spec import median_interval
 from autosync.words.quantities import counted, duration, megabytes, milliseconds
 
@@ -35,7 +35,7 @@ def headline_of(findings: Findings) -> Headline:
         figure=ratio(run.verdict["speedup"]),
         unit=unit,
         uncertainty=f"95 % interval {ratio_interval((low, high))}, {counted(run.verdict['rounds'], 'round')} in turns",
-        sentence=verdict_in_words(run.verdict),
+        sentence=" ".join([verdict_in_words(run.verdict), *beside_the_verdict(run.verdict)]),
         advice=f"{advice}{_payback(findings)}",
         lines=commands_of(findings)[:1],
         facts=_facts(findings),

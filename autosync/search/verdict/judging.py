@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar, final
 
 import numpy as np
@@ -32,7 +32,7 @@ from scipy.stats import t as student
 from autosync.errors import TrialError
 from autosync.spec import RuntimeRecord, Strategy
 
-__all__ = ["Verdict", "interleaved", "judge", "speedup", "speedup_interval"]
+__all__ = ["OverDefault", "Verdict", "interleaved", "judge", "speedup", "speedup_interval", "with_default"]
 
 T = TypeVar("T")
 Floats = npt.NDArray[np.float64]
@@ -45,12 +45,25 @@ RESAMPLES = 2000
 
 @final
 @dataclass(frozen=True)
+class OverDefault:
+    """How many times as fast the winner is as the fastest of what frameworks do by default, paired by round."""
+
+    digest: str
+    label: str
+    speedup: float
+    interval: tuple[float, float]
+    rounds: int
+
+
+@final
+@dataclass(frozen=True)
 class Verdict:
     """What the re-measurement says.
 
     `speedup` is the best baseline's step time over the best candidate's, paired by round (over 1: the candidate is
     faster), `interval` its 95 % interval. `winner` is the candidate only if that interval lies above 1
     (`beyond_noise`), else the baseline. `rounds` were compared; `note` states a reservation, or is empty.
+    `over_default` is None where no default was timed with the winner, or one is the winner.
     """
 
     winner: Strategy
@@ -64,6 +77,7 @@ class Verdict:
     beyond_noise: bool
     rounds: int
     note: str
+    over_default: OverDefault | None = None
 
     @property
     def is_promising(self) -> bool:
@@ -115,6 +129,36 @@ def judge(
     slow, fast = ([runs[name][turn].step_seconds for turn in shared] for name in (baseline, candidate))
     interval = speedup_interval(slow, fast, generator, compared=looks * len(candidates))
     return _verdict(runs[baseline], runs[candidate], speedup(slow, fast), interval, note)
+
+
+def with_default(
+    verdict: Verdict,
+    rounds: Sequence[Sequence[RuntimeRecord]],
+    defaults: Collection[str],
+    generator: np.random.Generator,
+    looks: int = 1,
+) -> Verdict:
+    """The verdict with its winner held against the fastest of `defaults`, which are digests, in the same `rounds`.
+
+    Where that is the best baseline, the figures are the verdict's own. Else the interval is as wide as `judge` would
+    make it, since the winner may be the best of several.
+    """
+    if verdict.baseline.digest in defaults and verdict.beyond_noise:
+        own = OverDefault(
+            verdict.baseline.digest, verdict.baseline_label, verdict.speedup, verdict.interval, verdict.rounds
+        )
+        return replace(verdict, over_default=own)
+    runs = _by_strategy(rounds)
+    winner = runs.get(verdict.winner.digest, {})
+    measured = {name: records for name, records in runs.items() if name in defaults and set(records) & set(winner)}
+    if not measured or verdict.winner.digest in defaults:
+        return verdict
+    name = min(measured, key=lambda each: statistics.median(_all_steps(measured[each])))
+    shared = sorted(set(measured[name]) & set(winner))
+    slow, fast = ([records[turn].step_seconds for turn in shared] for records in (measured[name], winner))
+    interval = speedup_interval(slow, fast, generator, compared=looks * max(1, len(runs) - len(measured)))
+    label = measured[name][shared[0]].label
+    return replace(verdict, over_default=OverDefault(name, label, speedup(slow, fast), interval, len(shared)))
 
 
 def speedup_interval(
