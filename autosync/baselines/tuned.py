@@ -19,7 +19,7 @@ def all_reduce_grid(model: ModelSpec, cluster: ClusterSpec) -> dict[str, Strateg
     """Every variable all-reduced, in ready order: each bucket size by each algorithm that is another one here.
 
     The sizes are those of `BUCKET_SHARES`, and a bucket a variable. Horovod's autotuner and whoever times some values
-    of `bucket_cap_mb` search as much. By name, such as "buckets of 4.19 MB by tree"; of several that make the same
+    of `bucket_cap_mb` search as much. By name, such as "4.19 MB by tree"; of several that make the same
     decisions there is the first.
     """
     variables = variables_in_ready_order(model)
@@ -27,7 +27,7 @@ def all_reduce_grid(model: ModelSpec, cluster: ClusterSpec) -> dict[str, Strateg
     algorithms = [each for each in PLACED_ALGORITHMS if laid_out(each).differs(cluster)] or ["ring"]
     first: dict[str, tuple[str, Strategy]] = {}
     for most_bytes in (*(dense_bytes // share for share in BUCKET_SHARES), 0):
-        size = f"buckets of {megabytes(most_bytes)}" if most_bytes else "a bucket a variable"
+        size = megabytes(most_bytes) if most_bytes else "each variable"
         for algorithm in algorithms:
             reduced = bucketed(variables, buckets_of(most_bytes), algorithm=algorithm)
             strategy = strategy_of(model, cluster, reduced)

@@ -50,6 +50,11 @@ __all__ = ["command", "main"]
 @click.option(
     "--counterfactuals", default=0, help="Decisions of the winner to revert, each timed against it at the end."
 )
+@click.option(
+    "--tuned-all-reduce",
+    is_flag=True,
+    help="Time a grid of bucket sizes and algorithms too, after the search, as a baseline tuned by hand.",
+)
 @click.option("--address", help="Ray cluster to join.  [default: $RAY_ADDRESS, or a local one is started]")
 @click.option("--cluster", type=Path, help="Cluster file that states nodes, racks and links.")
 @click.option("--emulate", help="Make a cluster for this run: 4x200mbit, or a cluster file. Needs root.")

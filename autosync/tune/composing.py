@@ -24,6 +24,7 @@ from autosync.tune.curves import SearchMetrics, SearchScalars
 from autosync.tune.directory import asked
 from autosync.tune.finals import seconds_for
 from autosync.tune.finishing import command_to_go_on, finish, print_interrupted
+from autosync.tune.grid import is_of_grid, time_grid
 from autosync.tune.job import Job
 from autosync.tune.options import TuneOptions
 from autosync.tune.patience import Patience
@@ -120,7 +121,10 @@ def search(job: Job, go_on: bool) -> int:
             again = command_to_go_on(sys.argv[1:], options.out)
             run_with_tune(campaign, job.backend, job.directory, model.name, again)
         ended = [campaign.stopped_because or "", *untimed_in_words(baselines, campaign.records)]
-        return finish(job, campaign.records, " ".join(ended))
+        records = campaign.records
+        if options.tuned_all_reduce:
+            records = [*records, *time_grid(job, records, _protocol(options))]
+        return finish(job, records, " ".join(ended))
     except NodesLostError:
         if options.on_node_loss != "shrink":
             print_interrupted(job, campaign.records, sys.argv[1:])
@@ -133,7 +137,7 @@ def search(job: Job, go_on: bool) -> int:
 
 def _restore(job: Job, searcher: Searcher, go_on: bool) -> tuple[list[RuntimeRecord], int]:
     """The run's earlier trials on this cluster, and how many were on another; sets the searcher to where it stood."""
-    trials = [each for each in job.store.read(run=job.directory.name) if each.of_search]
+    trials = [each for each in job.store.read(run=job.directory.name) if each.of_search and not is_of_grid(each)]
     here = [each for each in trials if each.cluster.digest == job.backend.cluster.digest]
     elsewhere = sum(each.outcome != "lost" for each in trials) - sum(each.outcome != "lost" for each in here)
     if go_on:

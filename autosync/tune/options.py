@@ -47,6 +47,7 @@ OF_TIMING = (
     "stop_factor",
     "rounds",
     "counterfactuals",
+    "tuned_all_reduce",
     "nodes_per_trial",
     "on_node_loss",
     "node_wait_seconds",
@@ -97,6 +98,7 @@ class TuneOptions(BaseModel):
     training_steps: int = Field(TRAINING_STEPS, ge=1)
     rounds: int = Field(6, ge=1)
     counterfactuals: int = Field(0, ge=0)
+    tuned_all_reduce: bool = False
     address: str | None = None
     cluster: Path | None = None
     emulate: str | None = None

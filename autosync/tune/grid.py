@@ -1,0 +1,63 @@
+"""The grid of an all-reduce tuned by hand, timed after a search as one more baseline."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from autosync.baselines.tuned import all_reduce_grid
+from autosync.errors import NodesLostError, TrialError
+from autosync.spec import RuntimeRecord, TimingProtocol
+from autosync.tune.finals import seconds_for, take_turns
+from autosync.tune.job import Job
+from autosync.tune.yardstick import best_now
+from autosync.words.quantities import counted
+from trials.trial import TrialRequest
+
+__all__ = ["is_of_grid", "time_grid"]
+
+LABEL = "tuned_all_reduce"
+
+
+def is_of_grid(record: RuntimeRecord) -> bool:
+    return record.purpose == "baseline" and record.label.startswith(f"{LABEL}, ")
+
+
+def time_grid(job: Job, records: Sequence[RuntimeRecord], protocol: TimingProtocol) -> list[RuntimeRecord]:
+    """The records of the grid's strategies that are not among the search's `records`, each timed as a baseline is.
+
+    The searcher is never told of them, so a search goes the same way with a grid and without. A run that goes on times
+    those that are left. No trial begins for which the time budget has no room. Raises `NodesLostError`.
+    """
+    here = job.backend.cluster.digest
+    kept = [each for each in job.store.read(run=job.directory.name) if is_of_grid(each) and each.outcome != "lost"]
+    found = [each for each in kept if each.cluster.digest == here]
+    grid = all_reduce_grid(job.backend.model, job.backend.cluster)
+    timed = {each.strategy.digest for each in (*records, *found)}
+    left = {name: strategy for name, strategy in grid.items() if strategy.digest not in timed}
+    job.console.print(
+        f"Tuning all-reduce by hand: {counted(len(left), 'trial')} for what was not timed of a grid of {len(grid)} "
+        f"bucket sizes and algorithms ...",
+        soft_wrap=True,
+    )
+    for number, (name, strategy) in enumerate(left.items()):
+        best = best_now([], [each for each in (*records, *found) if each.purpose == "baseline"])
+        request = TrialRequest(
+            strategy, protocol, "baseline", f"{LABEL}, {name}", job.directory.name, job.options.seed, best
+        )
+        if _is_out_of_time(job, [*records, *found]):
+            job.console.print(f"The time budget has no room for {len(left) - number} of them.")
+            break
+        try:
+            found += take_turns([request], 1, job.backend.run, job.append)[0]
+        except NodesLostError:
+            raise
+        except TrialError as error:
+            job.console.print(f"The grid was not timed to its end: {error}", soft_wrap=True)
+            break
+    return found
+
+
+def _is_out_of_time(job: Job, records: Sequence[RuntimeRecord]) -> bool:
+    budget = job.options.time_budget_seconds or math.inf
+    return job.seconds_gone + seconds_for(1, records, job.options.rounds, job.options.counterfactuals) >= budget

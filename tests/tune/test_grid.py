@@ -1,0 +1,80 @@
+"""The grid of an all-reduce tuned by hand, over made-up trials."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import final
+
+import pytest
+
+from autosync.baselines.tuned import all_reduce_grid
+from autosync.errors import NodesLostError, TrialError
+from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord
+from autosync.tune.grid import is_of_grid, time_grid
+from tests.tune.pretend import CLUSTER, MODEL, PROTOCOL, PretendBackend, pretended_job, printed
+from tests.tune.records import record
+from trials.trial import TrialRequest
+
+GRID = {strategy.digest for strategy in all_reduce_grid(MODEL, CLUSTER).values()}
+SEARCHED = [record("all_reduce_per_variable", [0.5]), record("parameter_server", [0.4])]
+"""The first is of the grid too."""
+
+
+@final
+class FailingBackend:
+    """Trials run as pretended ones until `error` is raised by that number."""
+
+    model: ModelSpec = MODEL
+    cluster: ClusterSpec = CLUSTER
+
+    def __init__(self, error: Exception, after: int) -> None:
+        self._error = error
+        self._after = after
+
+    def run(self, request: TrialRequest) -> RuntimeRecord:
+        self._after -= 1
+        if self._after < 0:
+            raise self._error
+        return PretendBackend().run(request)
+
+
+def digests(records: Sequence[RuntimeRecord]) -> set[str]:
+    return {each.strategy.digest for each in records}
+
+
+def test_what_the_search_has_not_timed_of_the_grid_is_timed_kept_and_counted(tmp_path: Path) -> None:
+    job = pretended_job(tmp_path, PretendBackend())
+    found = time_grid(job, SEARCHED, PROTOCOL)
+    assert digests(found) == GRID - digests(SEARCHED)
+    assert job.store.read(run=job.directory.name) == found
+    assert all(is_of_grid(each) for each in found)
+    assert not any(is_of_grid(each) for each in SEARCHED)
+    assert (
+        f"Tuning all-reduce by hand: {len(GRID) - 1} trials for what was not timed of a grid of {len(GRID)}"
+        in printed(job)
+    )
+
+
+def test_a_run_that_goes_on_times_only_what_is_left(tmp_path: Path) -> None:
+    job = pretended_job(tmp_path, FailingBackend(TrialError("No worker starts any more."), after=1))
+    assert len(time_grid(job, SEARCHED, PROTOCOL)) == 1
+    assert "The grid was not timed to its end: No worker starts any more." in printed(job)
+    again = replace(job, backend=PretendBackend())  # type: ignore[arg-type]
+    assert digests(time_grid(again, SEARCHED, PROTOCOL)) == GRID - digests(SEARCHED)
+    assert len(job.store.read(run=job.directory.name)) == len(GRID) - 1
+
+
+def test_without_time_left_no_trial_begins_and_that_is_said(tmp_path: Path) -> None:
+    job = replace(pretended_job(tmp_path, PretendBackend(), time_budget_seconds=5.0), begin=time.monotonic() - 60.0)
+    assert time_grid(job, SEARCHED, PROTOCOL) == []
+    assert f"The time budget has no room for {len(GRID) - 1} of them." in printed(job)
+
+
+def test_lost_nodes_end_it_as_they_end_a_search(tmp_path: Path) -> None:
+    job = pretended_job(tmp_path, FailingBackend(NodesLostError("All nodes are gone."), after=1))
+    with pytest.raises(NodesLostError, match="All nodes are gone"):
+        time_grid(job, SEARCHED, PROTOCOL)
+    assert len(job.store.read(run=job.directory.name)) == 1
