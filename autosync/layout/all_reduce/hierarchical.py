@@ -38,4 +38,4 @@ def nodes_share_replicas(cluster: ClusterSpec) -> bool:
     return len(cluster.nodes) > 1 and max(by_node.values()) > 1
 
 
-LAID_OUT = LaidOut(hierarchical_exchange, nodes_share_replicas)
+LAID_OUT = LaidOut(closed_form=hierarchical_exchange, differs=nodes_share_replicas)

@@ -34,4 +34,4 @@ def ring_stage(members: Sequence[str], processes: Processes) -> Stage:
     return Stage(transfers, hops)
 
 
-LAID_OUT = LaidOut(ring_exchange)
+LAID_OUT = LaidOut(closed_form=ring_exchange)
