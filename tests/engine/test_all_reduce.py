@@ -12,8 +12,8 @@ from autosync.engine.sync.all_reduce import ALL_REDUCE
 from autosync.engine.sync.member import Member
 from autosync.engine.sync.wire import PLAIN, Wire
 from autosync.layout.all_reduce import laid_out
+from autosync.layout.all_reduce.ring import MOST_RING_PIECES, RING_PIECE_BYTES
 from autosync.spec import PLACED_ALGORITHMS, Cast
-from autosync.spec.ring import MOST_RING_PIECES, RING_PIECE_BYTES
 from tests.layout.carried_out import carried_out
 
 IN_16_BITS = [(each, "bf16") for each in ALL_REDUCE] + [(each, "fp16") for each in PLACED_ALGORITHMS]
@@ -106,7 +106,7 @@ def _roundings(algorithm: str, replicas: int) -> int:
 
 @pytest.mark.parametrize(
     ("algorithm", "roundings"),
-    [("tree", 4)],
+    [("ring", 8), ("tree", 4), ("hierarchical", 5)],
 )
 def test_an_element_of_eight_replicas_on_four_nodes_is_rounded_as_often_as_is_said(algorithm, roundings):
     assert _roundings(algorithm, 8) == roundings
