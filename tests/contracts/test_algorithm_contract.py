@@ -1,4 +1,4 @@
-"""An all-reduce algorithm is a row, a file of its traffic and a file of the engine, all of one name, and no more."""
+"""An all-reduce algorithm is a row and a file of its name that lays it out; without moves, it has one in the engine."""
 
 from __future__ import annotations
 
@@ -13,37 +13,39 @@ from tests.architecture.test_source_files import bound, parsed
 
 TABLE = "autosync/spec/algorithms.py"
 SHIPPED = "autosync/simulator/pretrained/simulator.json"
-OFFERED_BY = {"autosync/layout/all_reduce": "LAID_OUT", "autosync/engine/sync/all_reduce": "{name}_mean"}
-"""What an algorithm's file offers in each folder; files without it are no algorithm's, but help those that are."""
+LAYOUT, ENGINE = "autosync/layout/all_reduce", "autosync/engine/sync/all_reduce"
 
 
-def files_of_algorithms(folder: str, offered: str) -> set[str]:
-    """Names of the files in `folder` that offer what an algorithm's file does."""
+def files_that_offer(folder: str, offered: str) -> set[str]:
+    """Names of the files in `folder` that define `offered`; the others are no algorithm's, but help those that are."""
     found = (file.relative_to(ROOT) for file in (ROOT / folder).glob("[!_]*.py"))
     return {file.stem for file in found if offered.format(name=file.stem) in bound(parsed(file))}
 
 
-def faults(names: set[str], files: dict[str, set[str]]) -> list[str]:
-    """What is missing of algorithms with rows of these names and these files by folder."""
+def faults(names: set[str], folder: str, offered: str, there: set[str]) -> list[str]:
+    """What is missing of algorithms of these names, which `offered` belongs to, where these files are `there`."""
     found = []
-    for folder, there in files.items():
-        for name in sorted(names - there):
-            offered = OFFERED_BY[folder].format(name=name)
-            found.append(f"{name!r} has a row in {TABLE}, but there is no {folder}/{name}.py that defines {offered}.")
-        found += [f"{folder}/{name}.py is there, but {name!r} has no row in {TABLE}." for name in sorted(there - names)]
-    return found
+    for name in sorted(names - there):
+        defined = offered.format(name=name)
+        found.append(f"{name!r} has a row in {TABLE}, but there is no {folder}/{name}.py that defines {defined}.")
+    return found + [f"{folder}/{name}.py is there, but {name!r} has no use for it." for name in sorted(there - names)]
 
 
-def test_each_row_has_its_files_and_each_file_its_row() -> None:
-    missing = faults(set(ALGORITHMS), {each: files_of_algorithms(each, OFFERED_BY[each]) for each in OFFERED_BY})
+def test_each_row_has_its_file_and_each_file_its_row() -> None:
+    missing = faults(set(ALGORITHMS), LAYOUT, "LAID_OUT", files_that_offer(LAYOUT, "LAID_OUT"))
+    assert not missing, "\n".join(missing)
+
+
+def test_the_engine_has_a_file_for_what_is_not_made_of_moves() -> None:
+    without = {name for name in ALGORITHMS if laid_out(name).moves is None}
+    missing = faults(without, ENGINE, "{name}_mean", files_that_offer(ENGINE, "{name}_mean") - {"placed"})
     assert not missing, "\n".join(missing)
 
 
 def test_what_is_missing_is_said() -> None:
-    layout, engine = OFFERED_BY
-    assert faults({"ring", "star"}, {layout: {"ring", "star"}, engine: {"ring", "line"}}) == [
-        f"'star' has a row in {TABLE}, but there is no {engine}/star.py that defines star_mean.",
-        f"{engine}/line.py is there, but 'line' has no row in {TABLE}.",
+    assert faults({"ring", "star"}, ENGINE, "{name}_mean", {"ring", "line"}) == [
+        f"'star' has a row in {TABLE}, but there is no {ENGINE}/star.py that defines star_mean.",
+        f"{ENGINE}/line.py is there, but 'line' has no use for it.",
     ]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -9,8 +11,10 @@ import tensorflow as tf
 from autosync.engine.sync.all_reduce import ALL_REDUCE
 from autosync.engine.sync.member import Member
 from autosync.engine.sync.wire import PLAIN, Wire
+from autosync.layout.all_reduce import laid_out
+from autosync.layout.all_reduce.ring import MOST_RING_PIECES, RING_PIECE_BYTES
 from autosync.spec import PLACED_ALGORITHMS, Cast
-from autosync.spec.ring import MOST_RING_PIECES, RING_PIECE_BYTES
+from tests.layout.carried_out import carried_out
 
 IN_16_BITS = [(each, "bf16") for each in ALL_REDUCE] + [(each, "fp16") for each in PLACED_ALGORITHMS]
 """A collective has no place for the scales of fp16."""
@@ -67,11 +71,45 @@ def test_only_large_chunks_are_cut_in_pieces(chunk_bytes, pieces):
     assert sum(each.type == "AddV2" for each in operations) == 4 * 3 * pieces
 
 
-def _roundings(algorithm: str, replicas: int, a_node: int = 2) -> int:
-    """How often an element is rounded, as each algorithm's docstring says."""
-    if algorithm in ("ring", "collective"):
+@pytest.mark.parametrize("elements", [1, 3, 97])
+@pytest.mark.parametrize("replicas", [2, 3, 5, 8])
+@pytest.mark.parametrize("algorithm", [each for each in PLACED_ALGORITHMS if laid_out(each).moves])
+def test_a_message_goes_for_every_move_and_for_nothing_else(algorithm, replicas, elements):
+    members, moves_of = _members(replicas), laid_out(algorithm).moves
+    moves = moves_of([member.node for member in members], elements, 4)
+    with tf.Graph().as_default() as graph:
+        flat = []
+        for member in members:
+            with tf.device(member.device):
+                flat.append(tf.raw_ops.Placeholder(dtype=tf.float32, shape=[elements]))
+        for member, pieces in zip(members, ALL_REDUCE[algorithm](members, flat, PLAIN), strict=True):
+            with tf.device(member.device):
+                tf.add_n([tf.reduce_sum(piece) for piece in pieces])
+        used = {(each.ref(), op.device) for op in graph.get_operations() for each in op.inputs}
+    # What ops on a device read from another one is sent there once.
+    sent = Counter(
+        (each.deref().device, device, each.deref().shape[0]) for each, device in used if each.deref().device != device
+    )
+    listed = [move for each in (*moves.adding, *moves.copying) for move in each]
+    name = [tf.DeviceSpec.from_string(member.device).to_string() for member in members]
+    assert sent == Counter((name[source], name[target], end - begin) for source, target, (begin, end) in listed)
+
+
+def _roundings(algorithm: str, replicas: int) -> int:
+    """How often an element is rounded at most, as the moves show; a collective's sums go round as a ring's."""
+    moves = laid_out(algorithm).moves
+    if moves is None:
         return replicas
-    return -(-replicas // a_node) + 1 if algorithm == "hierarchical" else (replicas - 1).bit_length() + 1
+    nodes = [member.node for member in _members(replicas)]
+    return max(mean.roundings for mean in carried_out(moves(nodes, 97, 4), replicas, 97)[0] if mean)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "roundings"),
+    [("ring", 8), ("tree", 4), ("hierarchical", 5)],
+)
+def test_an_element_of_eight_replicas_on_four_nodes_is_rounded_as_often_as_is_said(algorithm, roundings):
+    assert _roundings(algorithm, 8) == roundings
 
 
 @pytest.mark.quick("2-1-float32-*", "3-*-float32-*-bf16", "5-*-float64-*-bf16")

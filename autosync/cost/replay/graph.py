@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from autosync.cost.replay.recipes import Catalogue
 from autosync.cost.replay.shipments import Shipment
+from autosync.layout.all_reduce.ring import ring_pieces
 from autosync.layout.exchange import Quantities
-from autosync.spec.ring import ring_pieces
 
 __all__ = ["StepGraph", "step_graph"]
 

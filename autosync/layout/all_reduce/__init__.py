@@ -1,4 +1,4 @@
-"""What each all-reduce algorithm sends: one file an algorithm, named as it is, which states it as `LAID_OUT`."""
+"""How each all-reduce algorithm goes: one file an algorithm, named as it is, which states it as `LAID_OUT`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TypeAlias
 
 from autosync.layout.exchange import Exchange, Processes
+from autosync.layout.moves import MovesOf, exchange_of
 from autosync.spec import ClusterSpec
 
 __all__ = ["LaidOut", "OnCluster", "laid_out"]
@@ -18,15 +19,25 @@ OnCluster: TypeAlias = Callable[[ClusterSpec], bool]
 
 @dataclass(frozen=True)
 class LaidOut:
-    """An algorithm laid out among replicas: its exchange, for an optimizer of so many slots, and the conditions on it.
+    """An algorithm laid out among replicas: what the engine does and what is sent, and the conditions on it.
 
-    It is offered where it `differs` from all others on a cluster, by more than its name. Where it is `uneven`, it loads
-    the links of some nodes more than those of others that are like them, so that they must not change places.
+    The engine carries its `moves` out; what has none, it carries out by other means. `closed_form` is what they add up
+    to, for an optimizer of so many slots, where they are too many to list. It is offered where it `differs` from all
+    others on a cluster, by more than its name. Where it is `uneven`, it loads the links of some nodes more than those
+    of others that are like them, so that they must not change places.
     """
 
-    exchange: Callable[[Sequence[str], Processes, int], Exchange]
+    moves: MovesOf | None = None
+    closed_form: Callable[[Sequence[str], Processes, int], Exchange] | None = None
     differs: OnCluster = lambda _: True
     uneven: OnCluster = lambda _: False
+
+    def exchange(self, replicas: Sequence[str], processes: Processes, slots: int) -> Exchange:
+        """What it sends and computes among `replicas`, with an optimizer of `slots` slots."""
+        if self.closed_form is not None:
+            return self.closed_form(replicas, processes, slots)
+        assert self.moves is not None
+        return exchange_of(self.moves, replicas, processes, slots)
 
 
 @cache

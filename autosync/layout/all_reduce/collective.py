@@ -14,4 +14,4 @@ def _of_one_kind(cluster: ClusterSpec) -> bool:
     return len(cluster.replica_devices) > 1 and len({device.kind for device in cluster.replica_devices}) == 1
 
 
-LAID_OUT = LaidOut(ring_exchange, _of_one_kind)
+LAID_OUT = LaidOut(closed_form=ring_exchange, differs=_of_one_kind)

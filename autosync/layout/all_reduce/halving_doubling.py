@@ -67,4 +67,8 @@ def halves_unevenly(cluster: ClusterSpec) -> bool:
     return replicas & (replicas - 1) != 0 or any(len(set(each.values())) > 1 for each in (nodes, switches))
 
 
-LAID_OUT = LaidOut(halving_doubling_exchange, lambda cluster: len(cluster.replica_devices) > 2, halves_unevenly)
+LAID_OUT = LaidOut(
+    closed_form=halving_doubling_exchange,
+    differs=lambda cluster: len(cluster.replica_devices) > 2,
+    uneven=halves_unevenly,
+)

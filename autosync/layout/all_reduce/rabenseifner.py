@@ -36,4 +36,4 @@ def _some_are_nearer(cluster: ClusterSpec) -> bool:
     return len(cluster.replica_devices) > 2 and (shares_one or nodes_share_replicas(cluster))
 
 
-LAID_OUT = LaidOut(rabenseifner_exchange, _some_are_nearer, halves_unevenly)
+LAID_OUT = LaidOut(closed_form=rabenseifner_exchange, differs=_some_are_nearer, uneven=halves_unevenly)

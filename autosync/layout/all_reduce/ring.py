@@ -1,7 +1,13 @@
-"""Traffic of a ring all-reduce of one bucket (Patarasuk and Yuan 2009).
+"""Ring all-reduce: reduce-scatter, then all-gather, between neighbours (Patarasuk and Yuan 2009).
 
-N replicas, each sending to the next in replica order: N-1 chunks of 1/N in the reduce-scatter and N-1 in the
-all-gather, so 2(N-1)/N of the bucket leaves every replica in 2(N-1) messages.
+N replicas cut a bucket of B bytes into N chunks. In each of N-1 steps every replica sends one chunk to the next one,
+which adds its own; then each replica has the sum of one chunk, and N-1 more steps hand the means round. Every replica
+sends 2(N-1)/N * B bytes in 2(N-1) messages.
+
+A large chunk goes round in pieces, each as soon as it can: while one is being added, others are on the link.
+
+In 16 bits an element is rounded N-1 times while it is summed and once when the mean is sent: its error is at most
+about N times that of one message (`wire`) of the largest partial sum.
 """
 
 from __future__ import annotations
@@ -10,19 +16,52 @@ from collections.abc import Sequence
 
 from autosync.layout.all_reduce import LaidOut
 from autosync.layout.exchange import Exchange, Processes, Stage, Transfer, Work
+from autosync.layout.moves import Move, Moves, Span
+from autosync.spec import shard_sizes
 
-__all__ = ["LAID_OUT", "ring_exchange", "ring_stage"]
+__all__ = [
+    "LAID_OUT",
+    "MOST_RING_PIECES",
+    "RING_PIECE_BYTES",
+    "ring_exchange",
+    "ring_moves",
+    "ring_pieces",
+    "ring_stage",
+]
+
+RING_PIECE_BYTES, MOST_RING_PIECES = 1 << 19, 8
+"""Bytes of each of a chunk's pieces, about, and the most pieces: each costs messages, and ops to trace."""
 
 
-def ring_exchange(replicas: Sequence[str], processes: Processes, slots: int) -> Exchange:
-    """Every replica adds N-1 chunks to its own and updates the whole bucket with its `slots` optimizer slots."""
-    count = len(replicas)
-    work = tuple(Work(replica, (count - 1) / count, updated_held=1.0 + slots) for replica in replicas)
-    return Exchange(push=(ring_stage(replicas, processes),), work=work)
+def ring_pieces(chunk_bytes: float) -> int:
+    """How many pieces a chunk of `chunk_bytes` is cut in, 1 or more."""
+    return max(1, min(round(chunk_bytes / RING_PIECE_BYTES), MOST_RING_PIECES))
+
+
+def ring_moves(members: Sequence[int], elements: int, item_bytes: int) -> Moves:
+    """The moves of a ring of these members."""
+    count, pieces = len(members), _pieces(len(members), elements, item_bytes)
+    rounds = tuple(
+        tuple(
+            Move(members[(chunk + step) % count], members[(chunk + step + 1) % count], span) for chunk, span in pieces
+        )
+        for step in range(2 * (count - 1))
+    )
+    return Moves(rounds[: count - 1], rounds[count - 1 :])
+
+
+def _pieces(count: int, elements: int, item_bytes: int) -> list[tuple[int, Span]]:
+    """(chunk, span) of every piece, in the order of the array; short arrays have fewer than `count` chunks."""
+    found, begin = [], 0
+    for chunk, size in enumerate(shard_sizes(elements, min(count, elements))):
+        for piece in shard_sizes(size, ring_pieces(size * item_bytes)):
+            found.append((chunk, (begin, begin + piece)))
+            begin += piece
+    return found
 
 
 def ring_stage(members: Sequence[str], processes: Processes) -> Stage:
-    """The traffic of a ring alone."""
+    """What the moves of a ring add up to, chunks being whole."""
     count = len(members)
     hops = 2 * (count - 1)
     neighbours = zip(members, (*members[1:], members[0]), strict=True)
@@ -34,4 +73,11 @@ def ring_stage(members: Sequence[str], processes: Processes) -> Stage:
     return Stage(transfers, hops)
 
 
-LAID_OUT = LaidOut(ring_exchange)
+def ring_exchange(replicas: Sequence[str], processes: Processes, slots: int) -> Exchange:
+    """Every replica adds N-1 chunks to its own and updates the whole bucket with its `slots` optimizer slots."""
+    count = len(replicas)
+    work = tuple(Work(replica, (count - 1) / count, updated_held=1.0 + slots) for replica in replicas)
+    return Exchange(push=(ring_stage(replicas, processes),), work=work)
+
+
+LAID_OUT = LaidOut(lambda nodes, *bucket: ring_moves(range(len(nodes)), *bucket), ring_exchange)

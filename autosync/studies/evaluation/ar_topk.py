@@ -14,8 +14,7 @@ from dataclasses import dataclass
 
 from autosync.cost.coefficients import ReplayCoefficients
 from autosync.cost.replay import exchange_seconds
-from autosync.layout.all_reduce.ring import ring_exchange
-from autosync.layout.all_reduce.tree import tree_exchange
+from autosync.layout.all_reduce import laid_out
 from autosync.layout.exchange import Processes, Stage, Transfer
 from autosync.spec import ClusterSpec, Figure, Node
 
@@ -70,7 +69,7 @@ def predicted_milliseconds(case: Case) -> tuple[float, float, float]:
         return 1e3 * exchange_seconds(spec, stages, size, NETWORK_ALONE)
 
     broadcast = milliseconds(_binomial_broadcast(workers), sent)
-    ring, tree = (exchange(workers, processes, 0).push for exchange in (ring_exchange, tree_exchange))
+    ring, tree = (laid_out(each).exchange(workers, processes, 0).push for each in ("ring", "tree"))
     return (
         milliseconds(_recursive_doubling(workers), 2 * sent),
         broadcast + milliseconds(ring, sent),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autosync.spec.ring import MOST_RING_PIECES, RING_PIECE_BYTES, ring_pieces
+from autosync.layout.all_reduce.ring import MOST_RING_PIECES, RING_PIECE_BYTES, ring_pieces
 
 
 @pytest.mark.parametrize("chunk_bytes", [0, 1, RING_PIECE_BYTES / 3, RING_PIECE_BYTES, 3 * RING_PIECE_BYTES, 10**12])

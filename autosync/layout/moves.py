@@ -1,0 +1,78 @@
+"""Moves: an all-reduce as rounds of messages between its members, from which both its ops and its figures follow."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+from autosync.layout.exchange import Exchange, Processes, Stage, Transfer, Work
+
+__all__ = ["Move", "Moves", "MovesOf", "Round", "Span", "exchange_of", "stage_of"]
+
+Span: TypeAlias = tuple[int, int]
+"""Elements of a bucket, from the first to before the second."""
+
+
+class Move(NamedTuple):
+    """The elements of `span` go from member `source` to member `target`: places among those who all-reduce."""
+
+    source: int
+    target: int
+    span: Span
+
+
+Round: TypeAlias = tuple[Move, ...]
+"""Moves at the same time: each takes what its source had when the round began."""
+
+
+@dataclass(frozen=True)
+class Moves:
+    """An all-reduce. In rounds of `adding`, a target adds what arrives to its own, in the order of the moves.
+
+    Where a round sends a part of what a member has, that is cut, at all bounds of the round's spans; it is not put
+    together again. What a member has then, and is not handed later, is the whole sum, of which it makes the mean. In
+    rounds of `copying` means go on as they are, put together where a span is larger than what came. So the mean of each
+    element is made once, and all members get the same bits.
+    """
+
+    adding: tuple[Round, ...]
+    copying: tuple[Round, ...]
+
+    @classmethod
+    def there_and_back(cls, rounds: Iterable[Iterable[Move]]) -> Moves:
+        """Sums go by `rounds`, and means the same way back."""
+        there = tuple(map(tuple, rounds))
+        back = (tuple(Move(target, source, span) for source, target, span in each) for each in reversed(there))
+        return cls(there, tuple(back))
+
+
+MovesOf: TypeAlias = Callable[[Sequence[str], int, int], Moves]
+"""The moves among members on these nodes, of a bucket of so many elements (1 or more) of so many bytes."""
+
+ELEMENTS = 1 << 20
+"""Elements of the bucket from whose moves shares are taken; they are exact where it is halved up to twenty times."""
+
+
+def exchange_of(moves_of: MovesOf, replicas: Sequence[str], processes: Processes, slots: int) -> Exchange:
+    """Every move listed: a replica adds what it receives on the way, and updates the whole with its `slots` slots."""
+    moves = moves_of([processes.node_of[each] for each in replicas], ELEMENTS, 0)
+    added: Counter[int] = Counter()
+    for _, target, (begin, end) in (move for each in moves.adding for move in each):
+        added[target] += end - begin
+    push = tuple(stage_of(each, ELEMENTS, replicas, processes) for each in (*moves.adding, *moves.copying))
+    work = tuple(Work(each, added[place] / ELEMENTS, updated_held=1.0 + slots) for place, each in enumerate(replicas))
+    return Exchange(push=push, work=work)
+
+
+def stage_of(moves: Round, elements: int, replicas: Sequence[str], processes: Processes) -> Stage:
+    """The traffic of a round of moves of a bucket of `elements`."""
+    ends = ((replicas[source], replicas[target], end - begin) for source, target, (begin, end) in moves)
+    return Stage(
+        tuple(
+            Transfer(source, target, payload=size / elements, gradients=1.0)
+            for source, target, size in ends
+            if processes.apart(source, target)
+        )
+    )

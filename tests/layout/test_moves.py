@@ -1,0 +1,93 @@
+"""Each algorithm's moves make the mean on every member, and its closed form is what they add up to."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+
+import pytest
+
+from autosync.layout.all_reduce import laid_out
+from autosync.layout.exchange import Exchange, Processes
+from autosync.layout.moves import Move, Moves, exchange_of
+from autosync.spec import ALGORITHMS, ClusterSpec
+from tests import cases
+from tests.layout.carried_out import carried_out
+
+MADE_OF_MOVES = [each for each in ALGORITHMS if laid_out(each).moves]
+NODES = [
+    *(["node0"] * count for count in range(1, 10)),
+    *([f"node{place}" for place in range(count)] for count in range(2, 10)),
+    *([f"node{place // 2}" for place in range(count)] for count in range(3, 8)),
+    ["node0", "node1", "node1", "node2", "node0", "node2", "node2"],
+]
+
+
+@pytest.mark.parametrize("nodes", NODES, ids=lambda nodes: " ".join(each[-1] for each in nodes))
+@pytest.mark.parametrize("algorithm", MADE_OF_MOVES)
+class TestMoves:
+    @pytest.mark.parametrize("elements", [1, 2, 3, 5, 8, 23])
+    def test_each_element_is_the_sum_of_all_once_made_by_one_for_all(
+        self, algorithm: str, nodes: Sequence[str], elements: int
+    ) -> None:
+        of_members = carried_out(_moves(algorithm, nodes, elements), len(nodes), elements)
+        for means in zip(*of_members, strict=True):
+            assert means[0] is not None
+            assert means[0].summed == Counter(range(len(nodes)))
+            assert all(each == means[0] for each in means)
+
+    def test_none_is_empty_or_to_the_sender_or_twice_the_same(self, algorithm: str, nodes: Sequence[str]) -> None:
+        for elements in (1, 2, 3, 5, 8, 23):
+            moves = _moves(algorithm, nodes, elements)
+            for phase in (moves.adding, moves.copying):
+                listed = [move for each in phase for move in each]
+                assert len(set(listed)) == len(listed)
+                assert all(source != target and begin < end for source, target, (begin, end) in listed)
+
+
+def _moves(algorithm: str, nodes: Sequence[str], elements: int) -> Moves:
+    moves_of = laid_out(algorithm).moves
+    assert moves_of is not None
+    return moves_of(nodes, elements, 4)
+
+
+def test_a_sum_that_lacks_one_is_seen() -> None:
+    lacking = Moves.there_and_back([[Move(1, 0, (0, 2))], [Move(2, 0, (1, 2))]])
+    assert [mean.summed.total() if mean else None for mean in carried_out(lacking, 3, 2)[0]] == [2, 3]
+    assert carried_out(lacking, 3, 2)[2][0] != carried_out(lacking, 3, 2)[0][0]
+
+
+CLUSTERS = {
+    **{f"{count} workers": cases.local_cluster(count) for count in (1, 2, 3, 5, 8)},
+    **{f"{count} nodes": cases.star_cluster(count) for count in (2, 3, 5)},
+    "three by two": cases.star_cluster(3, workers=2),
+    "two racks": cases.rack_cluster(),
+    "uneven": cases.uneven_cluster(),
+    "GPUs": cases.gpu_cluster(),
+}
+
+
+@pytest.mark.parametrize("cluster", CLUSTERS.values(), ids=CLUSTERS)
+@pytest.mark.parametrize("algorithm", [each for each in MADE_OF_MOVES if laid_out(each).closed_form])
+def test_a_closed_form_is_what_the_moves_add_up_to(algorithm: str, cluster: ClusterSpec) -> None:
+    moves_of, replicas = laid_out(algorithm).moves, tuple(map(str, cluster.replica_devices))
+    processes = Processes.of_cluster(cluster)
+    assert moves_of is not None
+    closed, listed = laid_out(algorithm).exchange(replicas, processes, 2), exchange_of(moves_of, replicas, processes, 2)
+    assert _rounds(closed) == _rounds(listed)
+    for of_pair, expected in zip(_added_up(closed), _added_up(listed), strict=True):
+        assert of_pair == pytest.approx(expected, rel=1e-5)
+
+
+def _rounds(exchange: Exchange) -> int:
+    return sum(stage.rounds for stage in exchange.push if stage.transfers)
+
+
+def _added_up(exchange: Exchange) -> list[dict[tuple[str, str], float]]:
+    """Shares, messages and gradients by sender and receiver, and what each device adds and updates."""
+    sent: list[dict[tuple[str, str], float]] = [defaultdict(float) for _ in range(3)]
+    for each in (transfer for stage in exchange.push for transfer in stage.transfers):
+        for total, figure in zip(sent, (each.payload, each.messages, each.gradients), strict=True):
+            total[each.source, each.target] += figure
+    work = {(each.device, name): getattr(each, name) for each in exchange.work for name in ("added", "updated_held")}
+    return [*sent, work]
