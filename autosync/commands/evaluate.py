@@ -20,7 +20,7 @@ from autosync.studies.evaluation import (
     EvaluationError,
     EvaluationSettings,
     Journal,
-    cells_of,
+    measured_cells,
     passed_over,
     quick,
     write_report,
@@ -49,7 +49,7 @@ def command(builders: Mapping[str, Builder], /, data: Path, out: Path | None, **
     simulators = _chosen("--simulators", given["simulators"], builders)
     experiments = _chosen("--only", given["only"], EXPERIMENTS)
     settings = _settings(given["is_quick"], given["seeds"], given["most_records"])
-    cells, small = cells_of(stored_records(data), split_of)
+    cells, small = measured_cells(stored_records(data), split_of)
     left_out = [*small, *passed_over(cells, settings)]
     for sentence in left_out:
         click.echo(f"Passed over: {sentence}")

@@ -13,7 +13,7 @@ import click
 from autosync.commands.shell import SETTINGS, run_command
 from autosync.simulator.networks import NETWORKS
 from autosync.simulator.saved import shipped_folder
-from autosync.studies.evaluation import METRICS, cells_of
+from autosync.studies.evaluation import METRICS, measured_cells
 from autosync.studies.evaluation.cells import split_of, stored_records
 from autosync.studies.evaluation.pretraining import card_of, pretrained
 
@@ -35,7 +35,7 @@ def command(data: Path, out: Path | None, network: str, seed: int) -> None:
     It learns from the strategies of the training part, of all models and clusters, stops by those of the validation
     part, and says on its card how well it predicts those of the test part.
     """
-    cells, small = cells_of(stored_records(data), split_of)
+    cells, small = measured_cells(stored_records(data), split_of)
     for sentence in small:
         click.echo(f"Passed over: {sentence}")
     out = out or shipped_folder()

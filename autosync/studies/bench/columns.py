@@ -8,7 +8,7 @@ import numpy as np
 
 from autosync.cost import step_bound
 from autosync.dataset import ResultColumn
-from autosync.tune.recorded.cells import Cell
+from autosync.tune.recorded.cells import RecordedCell
 
 __all__ = ["CELLS", "LIVE", "SEARCHES", "facts_of"]
 
@@ -106,7 +106,7 @@ LIVE = (
 WITHIN = 1.05
 
 
-def facts_of(cell: Cell) -> dict[str, Any]:
+def facts_of(cell: RecordedCell) -> dict[str, Any]:
     """The row of `CELLS` for this cell."""
     label, _ = cell.best_baseline
     best = min(cell.trials, key=lambda each: cell.seconds[each])

@@ -24,7 +24,7 @@ from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
 from autosync.studies.bench.ideal import foreseen
 from autosync.studies.bench.pooled_simulator import Memory, PooledSimulator
 from autosync.tune.options import CLOSED_FORMS, SIMULATORS
-from autosync.tune.recorded.cells import Cell
+from autosync.tune.recorded.cells import RecordedCell
 
 if TYPE_CHECKING:
     from autosync.simulator import LearnedSimulator
@@ -66,7 +66,7 @@ class Known:
     transfer; `memory`, one a cell, is that of `PooledSimulator`; `cell` is what was measured, for `IDEAL` alone."""
 
     checkpoint: Path | None = None
-    cell: Cell | None = None
+    cell: RecordedCell | None = None
     memory: Memory = field(default_factory=dict)
 
 

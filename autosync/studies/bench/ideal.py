@@ -18,7 +18,7 @@ import numpy.typing as npt
 from scipy.stats import norm
 
 from autosync.spec import RuntimeRecord, Strategy
-from autosync.tune.recorded.cells import Cell
+from autosync.tune.recorded.cells import RecordedCell
 
 __all__ = ["TRIALS", "drawn_cell", "drawn_times", "foreseen", "noise_free"]
 
@@ -29,13 +29,13 @@ MOST_POINTS = 2000
 ROUNDS = 300
 
 
-def foreseen(cell: Cell, seed: int) -> list[Strategy]:
+def foreseen(cell: RecordedCell, seed: int) -> list[Strategy]:
     """The pool's strategies, the one that would be fastest without noise first; those that failed come last."""
     drawn = drawn_times(cell, seed)
     return sorted(drawn, key=drawn.__getitem__) + [each for each in cell.trials if each not in drawn]
 
 
-def drawn_times(cell: Cell, seed: int) -> dict[Strategy, float]:
+def drawn_times(cell: RecordedCell, seed: int) -> dict[Strategy, float]:
     """Log seconds without noise of the strategies that were timed, as `seed` draws them from what is likely."""
     timed = [strategy for strategy, seconds in cell.seconds.items() if math.isfinite(seconds)]
     points, chances = _posterior(cell)
@@ -60,7 +60,7 @@ def noise_free(measured: Floats, deviations: Floats) -> tuple[Floats, Floats]:
 
 
 @lru_cache(maxsize=1)
-def _posterior(cell: Cell) -> tuple[Floats, Floats]:
+def _posterior(cell: RecordedCell) -> tuple[Floats, Floats]:
     """What `noise_free` says of the log seconds of the strategies timed; kept for the cell that was asked for last."""
     trials = [each for strategy, each in cell.trials.items() if math.isfinite(cell.seconds[strategy])]
     measured = np.log([seconds for seconds in cell.seconds.values() if math.isfinite(seconds)])
@@ -80,7 +80,7 @@ TRIALS = 16
 search meets them in an order that its seed draws."""
 
 
-def drawn_cell(cell: Cell, seed: int) -> Cell:
+def drawn_cell(cell: RecordedCell, seed: int) -> RecordedCell:
     """`cell` as another day might have shown it. What could not be timed stays as it is."""
     noise = cell.deviation * norm.ppf((np.arange(TRIALS) + 0.5) / TRIALS)
     trials = dict(cell.trials)

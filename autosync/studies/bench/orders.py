@@ -17,7 +17,7 @@ from autosync.studies.bench.live import LiveJob, row_of, run_command, run_live
 from autosync.studies.bench.replaying import SEEDS_A_JOB, Replaying, SearchJob, checkpoint_of, strange_to
 from autosync.studies.bench.versions import FACTS, of_live
 from autosync.studies.collect.block import engine_digest
-from autosync.tune.recorded.cells import Cell, read_cells
+from autosync.tune.recorded.cells import RecordedCell, read_cells
 
 __all__ = ["ReplayOrder", "live", "merge", "replay"]
 
@@ -104,7 +104,7 @@ def merge(out: Path, say: Say) -> None:
             say(f"{out / kind}: one file in place of {count}.")
 
 
-def _write_facts(cells: Sequence[Cell], out: Path, say: Say) -> None:
+def _write_facts(cells: Sequence[RecordedCell], out: Path, say: Say) -> None:
     store = ResultStore.create(out / "cells", CELLS)
     for cell in cells:
         key = digest([cell.digest, FACTS])
@@ -119,7 +119,7 @@ def _taught_on(order: ReplayOrder) -> dict[str, str]:
     return {cell.name: digest([each.digest for each in cells if each is not cell]) for cell in cells}
 
 
-def _jobs(order: ReplayOrder, cells: Sequence[Cell], taught_on: Mapping[str, str]) -> list[SearchJob]:
+def _jobs(order: ReplayOrder, cells: Sequence[RecordedCell], taught_on: Mapping[str, str]) -> list[SearchJob]:
     """The jobs in order of their seeds, so that an interrupted replay leaves as much of each cell and searcher."""
     return [
         SearchJob(

@@ -24,7 +24,7 @@ from autosync.studies.bench.contenders import CONTENDERS, MEMBERS, NETWORK, TRAN
 from autosync.studies.bench.ideal import drawn_cell
 from autosync.studies.bench.pooled_simulator import Memory
 from autosync.studies.bench.versions import TAUGHT, of_replay
-from autosync.tune.recorded.cells import Cell, read_cells
+from autosync.tune.recorded.cells import RecordedCell, read_cells
 from autosync.tune.recorded.pool import PoolSpace, RecordedTable
 from trials.guard import guarded
 
@@ -35,7 +35,7 @@ MOST_RECORDS = 400
 
 
 def checkpoint_of(
-    cells: Sequence[Cell], folder: Path, members: int = MEMBERS, most_records: int | None = MOST_RECORDS
+    cells: Sequence[RecordedCell], folder: Path, members: int = MEMBERS, most_records: int | None = MOST_RECORDS
 ) -> Path:
     """A checkpoint of `NETWORK`, an ensemble of `members`, taught on `most_records` of `cells`, or all when None; made
     once and kept in `folder`.
@@ -53,12 +53,12 @@ def checkpoint_of(
     return path
 
 
-def strange_to(cells: Sequence[Cell], model: str, cluster: str) -> list[Cell]:
+def strange_to(cells: Sequence[RecordedCell], model: str, cluster: str) -> list[RecordedCell]:
     """The cells that share neither the model nor the cluster, by name."""
-    return [cell for cell in cells if not {model, cluster}.intersection(cell.name.split("@"))]
+    return [cell for cell in cells if not {model, cluster}.intersection((cell.model, cell.cluster))]
 
 
-def _records(cells: Sequence[Cell], most: int | None) -> list[RuntimeRecord]:
+def _records(cells: Sequence[RecordedCell], most: int | None) -> list[RuntimeRecord]:
     records = [each for cell in cells for trials in cell.trials.values() for each in trials if each.timed]
     if most is None or len(records) <= most:
         return records
@@ -151,7 +151,7 @@ class Replaying:
 class _Records:
     """The cells by name, and what simulators predicted for each."""
 
-    cells: Mapping[str, Cell]
+    cells: Mapping[str, RecordedCell]
     memories: dict[str, Memory]
 
     @classmethod
@@ -166,7 +166,7 @@ def _read_once(data: Path) -> _Records:
 
 
 def searched(
-    cell: Cell, job: SearchJob, seed: int, known: Known, clock: Callable[[], float] = time.process_time
+    cell: RecordedCell, job: SearchJob, seed: int, known: Known, clock: Callable[[], float] = time.process_time
 ) -> Row:
     """One search as a row of results; `clock` tells how long the searcher thought."""
     table = RecordedTable(cell, seed)

@@ -4,7 +4,7 @@ A *cell* is a model on a cluster. It has numbered *slots*, each a new strategy o
 on disk carries its cell (in `run`) and its slot (in `sequence`), and that is all the state there is.
 """
 
-from autosync.studies.collect.plan import Cell, Plan, cell_of, read_plan
+from autosync.studies.collect.plan import Plan, read_plan
 from autosync.studies.collect.schedule import Slot, slots_of
 
-__all__ = ["Cell", "Plan", "Slot", "cell_of", "read_plan", "slots_of"]
+__all__ = ["Plan", "Slot", "read_plan", "slots_of"]

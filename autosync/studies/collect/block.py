@@ -17,7 +17,8 @@ from autosync.dataset import RecordStore
 from autosync.engine.zoo import default_space
 from autosync.errors import TrialError
 from autosync.spec import ModelSpec, RuntimeRecord
-from autosync.studies.collect.plan import Cell, Plan
+from autosync.stats.cells import CellName
+from autosync.studies.collect.plan import Plan
 from autosync.studies.collect.proposing import Proposer
 from autosync.studies.collect.schedule import Slot
 from search_spaces import load_space
@@ -94,7 +95,9 @@ MOST_LOST_IN_A_ROW = 2
 class Block:
     """Trials of one cell on one back end. Call `take_up` with what is on disk before the first of them."""
 
-    def __init__(self, plan: Plan, cell: Cell, backend: Backend, store: RecordStore, conditions: Conditions) -> None:
+    def __init__(
+        self, plan: Plan, cell: CellName, backend: Backend, store: RecordStore, conditions: Conditions
+    ) -> None:
         self._plan, self._cell, self._backend, self._store = plan, cell, backend, store
         self._conditions = conditions
         space = load_space(default_space(backend.model.name)).bind(backend.model, backend.cluster)

@@ -14,8 +14,8 @@ from typing import Any
 from autosync.dataset import RecordStore
 from autosync.errors import DatasetError
 from autosync.spec import RuntimeRecord, canonical_json
+from autosync.stats.cells import cell_of
 from autosync.studies.collect.folder import Folder
-from autosync.studies.collect.plan import cell_of
 
 __all__ = ["BEGIN", "END", "card_lines", "write_card"]
 

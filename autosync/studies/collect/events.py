@@ -12,7 +12,8 @@ from typing import Any, TypeAlias, final
 
 from autosync.errors import SpecError
 from autosync.spec import parse_json
-from autosync.studies.collect.plan import Cell, Plan
+from autosync.stats.cells import CellName
+from autosync.studies.collect.plan import Plan
 from autosync.studies.collect.schedule import Done, slots_of
 from autosync.words.quantities import duration, milliseconds
 
@@ -48,7 +49,7 @@ class Errand:
 class Told:
     """A trial is over, and its record on disk."""
 
-    cell: Cell
+    cell: CellName
     sequence: int
     outcome: str
     digest: str
@@ -62,7 +63,7 @@ class Told:
 class Passed:
     """There is nothing to time in a slot."""
 
-    cell: Cell
+    cell: CellName
     sequence: int
 
 
@@ -70,7 +71,7 @@ class Passed:
 class Trouble:
     """No more trials can be run in a cell on this visit."""
 
-    cell: Cell
+    cell: CellName
     why: str
 
 
@@ -91,7 +92,7 @@ def parse_event(line: str) -> Event | None:
         kind = KINDS[document.pop("collect")]
     except (SpecError, KeyError, TypeError, ValueError):
         return None
-    event: Event = kind(**document | {"cell": Cell(**document["cell"])})
+    event: Event = kind(**document | {"cell": CellName(**document["cell"])})
     return event
 
 
@@ -100,7 +101,7 @@ class Progress:
     """Counts what is done and estimates how long the rest takes, visits' beginnings included."""
 
     def __init__(
-        self, plan: Plan, cells: Sequence[Cell], done: Done, now: Callable[[], float] = time.monotonic
+        self, plan: Plan, cells: Sequence[CellName], done: Done, now: Callable[[], float] = time.monotonic
     ) -> None:
         self._slots = {cell: slots_of(plan, cell) for cell in cells}
         self._width = max(len(str(cell)) for cell in cells)
@@ -108,7 +109,7 @@ class Progress:
         self._now = now
         self._begin = now()
         self._timed = 0
-        self._not_ok: Counter[Cell] = Counter()
+        self._not_ok: Counter[CellName] = Counter()
 
     @property
     def total(self) -> int:
@@ -118,7 +119,7 @@ class Progress:
     def left(self) -> int:
         return sum(map(self.left_of, self._slots))
 
-    def left_of(self, cell: Cell) -> int:
+    def left_of(self, cell: CellName) -> int:
         return len(self._done.left(cell, self._slots[cell]))
 
     def line(self, told: Told) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -12,25 +11,14 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from autosync.errors import AutosyncError
 from autosync.spec import ClusterSpec, TimingProtocol, listed, quoted
 from autosync.spec.codec import first_repeated
+from autosync.stats.cells import CellName
 from trials.cluster.checked_yaml import read_checked
 from trials.cluster.file import read_cluster_file
 from trials.cluster.racks import parse_emulation
 
-__all__ = ["Cell", "Plan", "cell_of", "chosen", "cluster_of", "read_plan"]
+__all__ = ["Plan", "chosen", "cluster_of", "read_plan"]
 
 CLUSTER_FILES = (".yaml", ".yml")
-BETWEEN = "@"
-
-
-@dataclass(frozen=True, order=True)
-class Cell:
-    """A model on a cluster, by their names."""
-
-    model: str
-    cluster: str
-
-    def __str__(self) -> str:
-        return f"{self.model}{BETWEEN}{self.cluster}"
 
 
 def _name(value: str) -> str:
@@ -84,9 +72,9 @@ class Plan(BaseModel):
         return self
 
     @property
-    def cells(self) -> list[Cell]:
+    def cells(self) -> list[CellName]:
         """The plan's cells, cluster by cluster, since a cluster is made once for all its cells of a round."""
-        return [Cell(model, cluster_name(each)) for each in self.clusters for model in self.models]
+        return [CellName(model, cluster_name(each)) for each in self.clusters for model in self.models]
 
     @property
     def protocol(self) -> TimingProtocol:
@@ -94,16 +82,9 @@ class Plan(BaseModel):
             self.warmup_steps, self.timed_steps, self.trial_time_limit_seconds, stop_factor=self.stop_factor
         )
 
-    def run_of(self, cell: Cell) -> str:
+    def run_of(self, cell: CellName) -> str:
         """What the cell's records hold in `run`."""
         return f"{self.name}/{cell}"
-
-
-def cell_of(run: str) -> Cell | None:
-    """The cell of a record that holds `run`; None when it is of no collection."""
-    plan, slash, rest = run.partition("/")
-    model, between, cluster = rest.partition(BETWEEN)
-    return Cell(model, cluster) if plan and slash and between else None
 
 
 def cluster_name(given: str) -> str:
@@ -125,7 +106,7 @@ def cluster_of(plan: Plan, file: Path, name: str) -> ClusterSpec:
     return read_cluster_file(file.parent / given) if given.endswith(CLUSTER_FILES) else parse_emulation(given)
 
 
-def chosen(plan: Plan, models: Sequence[str], clusters: Sequence[str]) -> list[Cell]:
+def chosen(plan: Plan, models: Sequence[str], clusters: Sequence[str]) -> list[CellName]:
     """The plan's cells of these models and clusters; an empty sequence stands for all. Raises `AutosyncError`."""
     for option, wanted, known in (
         ("--only", models, plan.models),

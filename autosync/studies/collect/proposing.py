@@ -13,7 +13,8 @@ from autosync.search.ledger import Ledger
 from autosync.search.protocol import Proposal
 from autosync.space import SearchSpace
 from autosync.spec import RuntimeRecord, Strategy
-from autosync.studies.collect.plan import Cell, Plan
+from autosync.stats.cells import CellName
+from autosync.studies.collect.plan import Plan
 from autosync.studies.collect.schedule import Slot
 
 __all__ = ["Proposer"]
@@ -33,7 +34,7 @@ ONE = GuidedOptions(round_size=1, explore_share=0.0, retime_every=0)
 class Proposer:
     """Proposes what a cell's records do not hold yet. Same records and slot, same proposal, in any process."""
 
-    def __init__(self, plan: Plan, cell: Cell, space: SearchSpace) -> None:
+    def __init__(self, plan: Plan, cell: CellName, space: SearchSpace) -> None:
         self._plan = plan
         self._cell = cell
         self._space = space

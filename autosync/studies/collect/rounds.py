@@ -15,9 +15,10 @@ from typing import Any, final
 
 from autosync.dataset import RecordStore
 from autosync.errors import ClusterError
+from autosync.stats.cells import CellName
 from autosync.studies.collect.events import Errand, Event, Passed, Progress, Told, Trouble, parse_event
 from autosync.studies.collect.folder import Folder
-from autosync.studies.collect.plan import Cell, Plan, cluster_of
+from autosync.studies.collect.plan import Plan, cluster_of
 from autosync.studies.collect.schedule import Done, rounds_of, slots_until
 from trials.emulate import Host, down, emulated, start_inside
 
@@ -39,7 +40,7 @@ class Order:
 
     plan_file: Path
     plan: Plan
-    cells: tuple[Cell, ...]
+    cells: tuple[CellName, ...]
     folder: Folder
     seconds: float
     settle_seconds: float
@@ -55,7 +56,7 @@ class Collection:
         self._store = RecordStore.create(order.folder.records)
         rows = self._store.read_table(["run", "sequence", "outcome"]).to_pylist()
         self._done = Done(order.plan, ((row["run"], row["sequence"], row["outcome"]) for row in rows))
-        self._troubles: Counter[Cell] = Counter()
+        self._troubles: Counter[CellName] = Counter()
         self._deadline = time.monotonic() + order.seconds
         self.progress = Progress(order.plan, order.cells, self._done)
 
@@ -77,18 +78,18 @@ class Collection:
             if due and not self.time_is_over:
                 self._visit(due, number)
 
-    def _is_due(self, cell: Cell, round_number: int) -> bool:
+    def _is_due(self, cell: CellName, round_number: int) -> bool:
         slots = slots_until(self._order.plan, cell, round_number)
         return not self._is_given_up(cell) and bool(self._done.left(cell, slots))
 
-    def _is_given_up(self, cell: Cell) -> bool:
+    def _is_given_up(self, cell: CellName) -> bool:
         return self._troubles[cell] >= MOST_TROUBLES
 
     @property
     def time_is_over(self) -> bool:
         return time.monotonic() > self._deadline
 
-    def _visit(self, cells: Sequence[Cell], round_number: int) -> None:
+    def _visit(self, cells: Sequence[CellName], round_number: int) -> None:
         """Visit one cluster, made for this and gone afterwards. Raises `DatasetError` alone, if nothing can be kept."""
         order, cluster = self._order, cells[0].cluster
         errand = Errand(

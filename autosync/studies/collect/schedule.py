@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from itertools import count
 from typing import final
 
-from autosync.studies.collect.plan import Cell, Plan
+from autosync.stats.cells import CellName
+from autosync.studies.collect.plan import Plan
 
 __all__ = ["MOST_LOSSES", "Done", "Slot", "rounds_of", "slots_of", "slots_until"]
 
@@ -27,12 +28,12 @@ class Slot:
     original: int | None = None
     bred: bool = False
 
-    def rng(self, plan: Plan, cell: Cell) -> random.Random:
+    def rng(self, plan: Plan, cell: CellName) -> random.Random:
         """A random generator of this slot's own: the same whatever ran before, and in any process."""
         return random.Random(f"{plan.seed}/{cell}/{self.number}/strategy")
 
 
-def slots_of(plan: Plan, cell: Cell) -> list[Slot]:
+def slots_of(plan: Plan, cell: CellName) -> list[Slot]:
     """The slots of a cell: `plan.strategies` new ones, and repeats between them.
 
     A plan with more strategies begins with the same slots. Originals are drawn alike from all that lie far enough back,
@@ -46,7 +47,7 @@ def slots_of(plan: Plan, cell: Cell) -> list[Slot]:
     raise AssertionError("the schedule has no end")
 
 
-def slots_until(plan: Plan, cell: Cell, round_number: int) -> list[Slot]:
+def slots_until(plan: Plan, cell: CellName, round_number: int) -> list[Slot]:
     """The slots that are due by the end of round `round_number`, counted from 0."""
     return slots_of(plan, cell)[: (round_number + 1) * plan.block]
 
@@ -56,7 +57,7 @@ def rounds_of(plan: Plan) -> int:
     return math.ceil(len(slots_of(plan, plan.cells[0])) / plan.block)
 
 
-def _endless(plan: Plan, cell: Cell) -> Iterator[Slot]:
+def _endless(plan: Plan, cell: CellName) -> Iterator[Slot]:
     originals: list[int] = []
     repeated: set[int] = set()
     for number in count():
@@ -83,13 +84,13 @@ class Done:
     def __init__(self, plan: Plan, rows: Iterable[tuple[str, int | None, str]] = ()) -> None:
         """`rows` are the `run`, `sequence` and `outcome` of each record."""
         self._cells = {plan.run_of(cell): cell for cell in plan.cells}
-        self._over: dict[Cell, set[int]] = {cell: set() for cell in plan.cells}
-        self._losses: Counter[tuple[Cell, int]] = Counter()
+        self._over: dict[CellName, set[int]] = {cell: set() for cell in plan.cells}
+        self._losses: Counter[tuple[CellName, int]] = Counter()
         for run, sequence, outcome in rows:
             if run in self._cells and sequence is not None:
                 self.count(self._cells[run], sequence, outcome)
 
-    def count(self, cell: Cell, sequence: int, outcome: str) -> None:
+    def count(self, cell: CellName, sequence: int, outcome: str) -> None:
         """Note that a record with this outcome is on disk."""
         if outcome == "lost":
             self._losses[cell, sequence] += 1
@@ -97,9 +98,9 @@ class Done:
                 return
         self._over[cell].add(sequence)
 
-    def pass_over(self, cell: Cell, sequence: int) -> None:
+    def pass_over(self, cell: CellName, sequence: int) -> None:
         self._over[cell].add(sequence)
 
-    def left(self, cell: Cell, slots: Iterable[Slot]) -> list[Slot]:
+    def left(self, cell: CellName, slots: Iterable[Slot]) -> list[Slot]:
         """The `slots` that are still to be timed, in order."""
         return [slot for slot in slots if slot.number not in self._over[cell]]

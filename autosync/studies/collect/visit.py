@@ -18,10 +18,11 @@ from ray.exceptions import RayError, RayTaskError
 from autosync.dataset import RecordStore
 from autosync.errors import AutosyncError, ClusterError, DatasetError, NodesLostError
 from autosync.spec import RuntimeRecord
+from autosync.stats.cells import CellName
 from autosync.studies.collect.block import Block, Conditions, engine_digest, wait_until_quiet
 from autosync.studies.collect.events import Errand, Passed, Told, Trouble, write_event
 from autosync.studies.collect.folder import Folder
-from autosync.studies.collect.plan import Cell, read_plan
+from autosync.studies.collect.plan import read_plan
 from autosync.studies.collect.schedule import Done, slots_until
 from trials.cluster.discovery import cluster_from_ray_nodes
 from trials.cluster.seats import addresses_of, seated_like, unlike_machines
@@ -61,7 +62,7 @@ class _Visit:
 
     def work_off(self, model: str) -> None:
         """Time the due slots of one model. What goes wrong is told, and the next model has its turn."""
-        cell = Cell(model, self._errand.cluster)
+        cell = CellName(model, self._errand.cluster)
         try:
             self._work_off(cell)
         except (DatasetError, NodesLostError) as error:
@@ -74,7 +75,7 @@ class _Visit:
         except RayError as error:
             write_event(Trouble(cell, reason_of(error)))
 
-    def _work_off(self, cell: Cell) -> None:
+    def _work_off(self, cell: CellName) -> None:
         records = self._store.read(run=self._plan.run_of(cell))
         done = Done(self._plan, ((each.run, each.sequence, each.outcome) for each in records))
         due = done.left(cell, slots_until(self._plan, cell, self._errand.round_number))
@@ -98,7 +99,7 @@ class _Visit:
     def _time_is_over(self) -> bool:
         return time.monotonic() > self._deadline
 
-    def _backend(self, cell: Cell) -> RayBackend:
+    def _backend(self, cell: CellName) -> RayBackend:
         """A back end with the model captured, on the cluster, which is measured if no visit has met it before."""
         found = cluster_from_ray_nodes(ray.nodes())
         before = self._folder.read_cluster(cell.cluster)
@@ -113,7 +114,7 @@ class _Visit:
         return backend
 
 
-def _told(cell: Cell, sequence: int, record: RuntimeRecord) -> Told:
+def _told(cell: CellName, sequence: int, record: RuntimeRecord) -> Told:
     return Told(
         cell=cell,
         sequence=sequence,

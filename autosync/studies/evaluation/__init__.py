@@ -1,6 +1,6 @@
 """How good simulators are: metrics, splits, experiments, and a report of tables and pictures."""
 
-from autosync.studies.evaluation.cells import Cell, EvaluationError, cells_of
+from autosync.studies.evaluation.cells import EvaluationError, MeasuredCell, measured_cells
 from autosync.studies.evaluation.findings import Findings, Subject
 from autosync.studies.evaluation.journal import Evaluation, Journal
 from autosync.studies.evaluation.metrics import METRICS, Predictions
@@ -15,15 +15,15 @@ __all__ = [
     "METRICS",
     "PAGE",
     "Builder",
-    "Cell",
     "Evaluation",
     "EvaluationError",
     "EvaluationSettings",
     "Findings",
     "Journal",
+    "MeasuredCell",
     "Predictions",
     "Subject",
-    "cells_of",
+    "measured_cells",
     "passed_over",
     "quick",
     "write_report",

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import math
 import statistics
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import final
 
 import numpy as np
 import numpy.typing as npt
@@ -17,17 +17,23 @@ import numpy.typing as npt
 from autosync.cost import drifts_in_cell
 from autosync.dataset import RecordStore, split_of
 from autosync.errors import AutosyncError
-from autosync.spec import ClusterSpec, RuntimeRecord
-from autosync.stats.noise import deviation_of_repeats, deviation_of_steps
+from autosync.spec import RuntimeRecord
+from autosync.stats.cells import Cell, CellName, records_by_cell, with_noise
 
-__all__ = ["Cell", "EvaluationError", "Measurement", "cells_of", "identity_of", "split_of", "stored_records"]
+__all__ = [
+    "EvaluationError",
+    "MeasuredCell",
+    "Measurement",
+    "identity_of",
+    "measured_cells",
+    "split_of",
+    "stored_records",
+]
 
 FloatArray = npt.NDArray[np.float64]
 
 LEAST_FIT, LEAST_TEST = 10, 5
 """Strategies that a cell needs for fitting and for testing, to be worth a row."""
-ENOUGH_REPEATS = 12
-"""The least repeats of a cell for its noise to be known by itself."""
 
 
 class EvaluationError(AutosyncError, RuntimeError):
@@ -60,18 +66,20 @@ class Measurement:
         return tuple(math.log(_median(trial)) - drift for trial, drift in zip(self.trials, self.drifts, strict=True))
 
 
+@final
 @dataclass(frozen=True, eq=False)
-class Cell:
-    """The measurements of a model on a cluster, ordered by strategy; `deviation` is one trial's, of log seconds."""
+class MeasuredCell(Cell):
+    """A cell to be predicted: its measurements, ordered by strategy."""
 
-    model: str
-    cluster: str
     measurements: tuple[Measurement, ...]
-    deviation: float
 
     @property
-    def name(self) -> str:
-        return f"{self.model}@{self.cluster}"
+    def log_seconds(self) -> list[tuple[float, ...]]:
+        return [each.log_seconds for each in self.measurements]
+
+    @property
+    def steps(self) -> list[Sequence[float]]:
+        return [trial.step_seconds for each in self.measurements for trial in each.trials]
 
     @cached_property
     def tested(self) -> tuple[Measurement, ...]:
@@ -85,38 +93,28 @@ class Cell:
         found = [trial for each in self.part(*parts) for trial in each.trials]
         return sorted(found, key=lambda trial: (trial.started_at, trial.strategy.digest))
 
-    @property
-    def repeats(self) -> tuple[FloatArray, FloatArray]:
-        """Log seconds of the first and of the second trial of each strategy timed twice, less drifts, (r,) each."""
-        twice = [each.log_seconds for each in self.measurements if len(each.trials) > 1]
-        first, second = ([found[which] for found in twice] for which in (0, 1))
-        return np.array(first), np.array(second)
-
     def errors(self, measurements: Sequence[Measurement]) -> FloatArray:
         """Standard errors of the measurements' log seconds, (n,)."""
         return np.array([self.deviation / math.sqrt(len(each.trials)) for each in measurements])
 
 
-def cells_of(
+def measured_cells(
     records: Iterable[RuntimeRecord], part_of: Callable[[str], str]
-) -> tuple[tuple[Cell, ...], tuple[str, ...]]:
+) -> tuple[tuple[MeasuredCell, ...], tuple[str, ...]]:
     """The cells big enough, by name, and a sentence for each that was passed over.
 
     `part_of` says a strategy's part by its digest. Raises `EvaluationError` when no cell is left.
     """
-    by_cell: dict[tuple[str, str], list[RuntimeRecord]] = {}
-    for record in records:
-        if record.timed:
-            by_cell.setdefault((record.model.digest, record.cluster.digest), []).append(record)
+    by_cell = records_by_cell(record for record in records if record.timed)
     if not by_cell:
         raise EvaluationError("An evaluation needs records with a step time, but there are none; collect some first.")
-    models, clusters = _model_names(by_cell), _cluster_names(by_cell)
-    cells = [_cell(models[model], clusters[cluster], own, part_of) for (model, cluster), own in sorted(by_cell.items())]
-    small = {cell.name: fault for cell in cells if (fault := _too_small(cell))}
-    kept = sorted((cell for cell in cells if cell.name not in small), key=lambda cell: cell.name)
+    cells = [_cell(name, own, part_of) for name, own in by_cell.items()]
+    faults = [_too_small(cell) for cell in cells]
+    small = tuple(fault for fault in faults if fault)
+    kept = [cell for cell, fault in zip(cells, faults, strict=True) if not fault]
     if not kept:
-        raise EvaluationError(f"No cell has enough strategies to be evaluated: {' '.join(sorted(small.values()))}")
-    return tuple(_with_known_noise(kept)), tuple(small[name] for name in sorted(small))
+        raise EvaluationError(f"No cell has enough strategies to be evaluated: {' '.join(small)}")
+    return tuple(with_noise(kept)), small
 
 
 def identity_of(record: RuntimeRecord) -> str:
@@ -131,7 +129,7 @@ def _median(trial: RuntimeRecord) -> float:
     return trial.median_seconds
 
 
-def _cell(model: str, cluster: str, records: Sequence[RuntimeRecord], part_of: Callable[[str], str]) -> Cell:
+def _cell(name: CellName, records: Sequence[RuntimeRecord], part_of: Callable[[str], str]) -> MeasuredCell:
     by_strategy: dict[str, list[RuntimeRecord]] = {}
     for record in sorted(records, key=lambda record: record.started_at):
         by_strategy.setdefault(record.strategy.digest, []).append(record)
@@ -142,10 +140,10 @@ def _cell(model: str, cluster: str, records: Sequence[RuntimeRecord], part_of: C
         Measurement(tuple(trials), part_of(digest), tuple(drift_of[identity_of(trial)] for trial in trials))
         for digest, trials in sorted(by_strategy.items())
     ]
-    return Cell(model, cluster, tuple(measurements), math.nan)
+    return MeasuredCell(name.model, name.cluster, math.nan, tuple(measurements))
 
 
-def _too_small(cell: Cell) -> str:
+def _too_small(cell: MeasuredCell) -> str:
     fit, test = len(cell.part("train")), len(cell.part("test"))
     if fit >= LEAST_FIT and test >= LEAST_TEST:
         return ""
@@ -153,44 +151,6 @@ def _too_small(cell: Cell) -> str:
         f"{cell.name} has {fit} strategies to fit and {test} to test, but needs {LEAST_FIT} and {LEAST_TEST}; "
         "collect more of it."
     )
-
-
-def _with_known_noise(cells: Sequence[Cell]) -> list[Cell]:
-    """The cells with their noise: by own repeats; by all cells' where few; by steps within trials where none."""
-    ratios = {cell.name: np.subtract(*cell.repeats).tolist() for cell in cells}
-    pooled = [ratio for own in ratios.values() for ratio in own]
-    found = []
-    for cell in cells:
-        own = ratios[cell.name] if len(ratios[cell.name]) >= ENOUGH_REPEATS else pooled
-        steps = [trial.step_seconds for each in cell.measurements for trial in each.trials]
-        found.append(replace(cell, deviation=deviation_of_repeats(own) if own else deviation_of_steps(steps)))
-    return found
-
-
-def _model_names(cells: Mapping[tuple[str, str], list[RuntimeRecord]]) -> dict[str, str]:
-    return _different({model: records[0].model.name for (model, _), records in cells.items()})
-
-
-def _cluster_names(cells: Mapping[tuple[str, str], list[RuntimeRecord]]) -> dict[str, str]:
-    """The name by which the collection calls each cluster, else what it is made of."""
-    called: dict[str, Counter[str]] = {}
-    for (_, cluster), records in cells.items():
-        names = called.setdefault(cluster, Counter())
-        for record in records:
-            _, at, name = record.run.partition("@")
-            names[name if at and name else _made_of(record.cluster)] += 1
-    return _different({digest: min(names, key=lambda each: (-names[each], each)) for digest, names in called.items()})
-
-
-def _made_of(cluster: ClusterSpec) -> str:
-    nodes, workers = len(cluster.nodes), len(cluster.replica_devices)
-    return f"{nodes}-node{'s' * (nodes > 1)}-{workers}-replicas"
-
-
-def _different(names: Mapping[str, str]) -> dict[str, str]:
-    """The names by digest; a name that several share has the digest's beginning added."""
-    counts = Counter(names.values())
-    return {digest: name if counts[name] == 1 else f"{name}-{digest[:6]}" for digest, name in names.items()}
 
 
 def stored_records(data: Path) -> list[RuntimeRecord]:

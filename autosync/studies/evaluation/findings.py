@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autosync.stats.estimate import Estimate, estimate_of
-from autosync.studies.evaluation.cells import Cell, Measurement
+from autosync.studies.evaluation.cells import MeasuredCell, Measurement
 from autosync.studies.evaluation.jobs import UNVERSIONED, Job, Result, jobs_of
 from autosync.studies.evaluation.metrics import METRICS, Predictions, second_look
 from autosync.studies.evaluation.simulators import Builder
@@ -70,7 +70,7 @@ class Subject(NamedTuple):
 class Point(NamedTuple):
     """A tested strategy, and the log seconds predicted for it, mean over seeds."""
 
-    cell: Cell
+    cell: MeasuredCell
     measurement: Measurement
     predicted: float
 
@@ -83,7 +83,7 @@ class Findings:
     That is the latest version of which there is any result.
     """
 
-    cells: Sequence[Cell]
+    cells: Sequence[MeasuredCell]
     settings: EvaluationSettings
     builders: Mapping[str, Builder]
     results: Mapping[str, Result]
@@ -103,7 +103,7 @@ class Findings:
         return tuple(self.builders)
 
     @property
-    def targets(self) -> list[Cell]:
+    def targets(self) -> list[MeasuredCell]:
         return targets_of(self.cells, self.settings.most_targets)
 
     def sizes(self, experiment: str) -> list[int]:
@@ -189,7 +189,7 @@ class Findings:
         return job.key_of(version) in self.results
 
 
-def _predictions(cell: Cell, result: Result) -> Predictions:
+def _predictions(cell: MeasuredCell, result: Result) -> Predictions:
     """Predictions in the order of the cell's tested strategies, which the result's own order is, too."""
     tested, prediction = cell.tested, result.predictions[cell.name]
     assert prediction.strategies == tuple(each.digest for each in tested)  # the result's key is of these records

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from autosync.errors import SpecError
 from autosync.spec import RuntimeRecord, cut, digest
 from autosync.stats.occasions import positions_by_family
-from autosync.studies.evaluation.cells import Cell
+from autosync.studies.evaluation.cells import MeasuredCell
 from autosync.studies.evaluation.simulators import Builder, Evaluated
 from autosync.studies.evaluation.tasks import ABLATIONS, AS_IT_IS, EvaluationSettings, Task, tasks_of
 
@@ -112,7 +112,7 @@ class Result:
 
 
 def jobs_of(
-    experiment: str, cells: Sequence[Cell], settings: EvaluationSettings, builders: Mapping[str, Builder]
+    experiment: str, cells: Sequence[MeasuredCell], settings: EvaluationSettings, builders: Mapping[str, Builder]
 ) -> Iterator[Job]:
     """All jobs of an experiment, seed by seed, so that what is there when it is interrupted is balanced."""
     for seed in range(settings.seeds):
@@ -163,7 +163,7 @@ def carried_out(job: Job, builder: Builder, clock: Clock, settings: EvaluationSe
     return replace(fitted, predictions={cell.name: _predicted(simulator, cell) for cell in job.task.test})
 
 
-def _predicted(simulator: Evaluated, cell: Cell) -> Prediction:
+def _predicted(simulator: Evaluated, cell: MeasuredCell) -> Prediction:
     tested = cell.tested
     log_seconds, spread = _log_seconds(simulator, [each.trials[0] for each in tested])
     return Prediction(
@@ -184,7 +184,7 @@ def _log_seconds(
 
 
 def _speed(
-    simulator: Evaluated, cell: Cell, known: Collection[str], clock: Clock, settings: EvaluationSettings
+    simulator: Evaluated, cell: MeasuredCell, known: Collection[str], clock: Clock, settings: EvaluationSettings
 ) -> float:
     """Strategies scored a second: one batch of the cell's own, over and over, as new objects each time. None is of
     those `known`, by their digests, which a search does not ask for either.

@@ -11,7 +11,7 @@ from typing import final
 
 from autosync.errors import SpecError
 from autosync.spec import parse_json
-from autosync.studies.evaluation.cells import Cell, EvaluationError
+from autosync.studies.evaluation.cells import EvaluationError, MeasuredCell
 from autosync.studies.evaluation.findings import Findings
 from autosync.studies.evaluation.jobs import Clock, Fits, Job, Result, carried_out, jobs_of
 from autosync.studies.evaluation.simulators import Builder
@@ -59,7 +59,7 @@ class Journal:
 class Evaluation:
     """Simulators of `builders`, judged on `cells`; what was done is in `journal`."""
 
-    cells: Sequence[Cell]
+    cells: Sequence[MeasuredCell]
     settings: EvaluationSettings
     builders: Mapping[str, Builder]
     journal: Journal

@@ -10,12 +10,12 @@ import numpy as np
 from autosync.cost import Replay
 from autosync.simulator.examples import data_digest
 from autosync.simulator.learned import LearnedSimulator
-from autosync.studies.evaluation import METRICS, Cell, Predictions
+from autosync.studies.evaluation import METRICS, MeasuredCell, Predictions
 
 __all__ = ["card_of", "pretrained"]
 
 
-def pretrained(cells: Sequence[Cell], network: str, seed: int) -> LearnedSimulator:
+def pretrained(cells: Sequence[MeasuredCell], network: str, seed: int) -> LearnedSimulator:
     """A simulator that has learned from the cells' training and validation parts."""
     learned = LearnedSimulator(Replay(), network, seed)
     train, validation = ([trial for cell in cells for trial in cell.trials(part)] for part in ("train", "validation"))
@@ -23,7 +23,7 @@ def pretrained(cells: Sequence[Cell], network: str, seed: int) -> LearnedSimulat
     return learned
 
 
-def card_of(learned: LearnedSimulator, cells: Sequence[Cell]) -> dict[str, Any]:
+def card_of(learned: LearnedSimulator, cells: Sequence[MeasuredCell]) -> dict[str, Any]:
     """What the simulator learned from, and every metric on the test part of each cell, as JSON."""
     train = [trial for cell in cells for trial in cell.trials("train")]
     rows: list[dict[str, Any]] = [
@@ -39,7 +39,7 @@ def card_of(learned: LearnedSimulator, cells: Sequence[Cell]) -> dict[str, Any]:
     }
 
 
-def _metrics(learned: LearnedSimulator, cell: Cell) -> dict[str, float | None]:
+def _metrics(learned: LearnedSimulator, cell: MeasuredCell) -> dict[str, float | None]:
     tested, about = cell.tested, cell.measurements[0].trials[0]
     strategies = [each.trials[0].strategy for each in tested]
     mean, spread = learned.predict_with_spread(about.model, about.cluster, strategies)

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import final
 
 from autosync.spec import RuntimeRecord, digest
-from autosync.studies.evaluation.cells import Cell, identity_of
+from autosync.studies.evaluation.cells import MeasuredCell, identity_of
 
 __all__ = [
     "ABLATIONS",
@@ -56,8 +56,9 @@ def quick() -> EvaluationSettings:
 
 
 Records = tuple[RuntimeRecord, ...]
+Cells = Sequence[MeasuredCell]
 
-ALIKE: dict[str, Callable[[Cell, Cell], bool]] = {
+ALIKE: dict[str, Callable[[MeasuredCell, MeasuredCell], bool]] = {
     "unseen-cluster": lambda cell, other: cell.cluster == other.cluster,
     "unseen-model": lambda cell, other: cell.model == other.model,
     "unseen-both": lambda cell, other: cell.cluster == other.cluster or cell.model == other.model,
@@ -79,7 +80,7 @@ class Task:
     seed: int
     fit: Records
     validation: Records
-    test: tuple[Cell, ...]
+    test: tuple[MeasuredCell, ...]
     size: int | None = None
     own: Records = ()
 
@@ -99,7 +100,7 @@ def _digest_of(*parts: Records) -> str:
     return digest([[identity_of(record) for record in part] for part in parts])
 
 
-def tasks_of(experiment: str, cells: Sequence[Cell], settings: EvaluationSettings, seed: int) -> Iterator[Task]:
+def tasks_of(experiment: str, cells: Cells, settings: EvaluationSettings, seed: int) -> Iterator[Task]:
     """The tasks of one of `EXPERIMENTS` for a seed, which draws the records where not all are fitted."""
     making = _Making(cells, settings, seed)
     if experiment in ALIKE:
@@ -111,7 +112,7 @@ def tasks_of(experiment: str, cells: Sequence[Cell], settings: EvaluationSetting
     return making.all_cells(experiment)
 
 
-def passed_over(cells: Sequence[Cell], settings: EvaluationSettings) -> Iterator[str]:
+def passed_over(cells: Cells, settings: EvaluationSettings) -> Iterator[str]:
     """A sentence for each experiment, or part of one, that there are not the cells or records for."""
     models, clusters = {cell.model for cell in cells}, {cell.cluster for cell in cells}
     if len(clusters) < 2:
@@ -125,10 +126,10 @@ def passed_over(cells: Sequence[Cell], settings: EvaluationSettings) -> Iterator
             yield f"{cell.name} has {there} trials that are not for testing, so {', '.join(short)} cannot be drawn."
 
 
-def targets_of(cells: Sequence[Cell], most: int | None = None) -> list[Cell]:
+def targets_of(cells: Cells, most: int | None = None) -> list[MeasuredCell]:
     """A few cells in which every model and every cluster comes at least once: the biggest first."""
     models, clusters = {cell.model for cell in cells}, {cell.cluster for cell in cells}
-    chosen: list[Cell] = []
+    chosen: list[MeasuredCell] = []
     while models or clusters:
         best = min(
             (cell for cell in cells if cell not in chosen),
@@ -140,14 +141,14 @@ def targets_of(cells: Sequence[Cell], most: int | None = None) -> list[Cell]:
     return chosen[:most]
 
 
-def _count(cell: Cell) -> int:
+def _count(cell: MeasuredCell) -> int:
     return len(cell.measurements)
 
 
 @final
 @dataclass(frozen=True)
 class _Making:
-    cells: Sequence[Cell]
+    cells: Cells
     settings: EvaluationSettings
     seed: int
 
@@ -181,21 +182,26 @@ class _Making:
         fit = self._evenly("train", self.cells, self.settings.speed_records)
         yield Task("speed", largest.name, self.seed, fit, (), (largest,), len(fit))
 
-    def _targets(self) -> list[Cell]:
+    def _targets(self) -> list[MeasuredCell]:
         return targets_of(self.cells, self.settings.most_targets)
 
-    def _left_out(self, experiment: str) -> list[tuple[str, list[Cell]]]:
+    def _left_out(self, experiment: str) -> list[tuple[str, list[MeasuredCell]]]:
         """The name and the cells of each cluster, of each model, or of each target cell."""
         if experiment == "unseen-both":
             return [(target.name, [target]) for target in self._targets()]
         names = {cell: cell.cluster if experiment == "unseen-cluster" else cell.model for cell in self.cells}
         return [(name, [cell for cell in names if names[cell] == name]) for name in sorted({*names.values()})]
 
-    def _known(self, experiment: str, left_out: Sequence[Cell]) -> list[Cell]:
+    def _known(self, experiment: str, left_out: Cells) -> list[MeasuredCell]:
         return [cell for cell in self.cells if not any(ALIKE[experiment](cell, other) for other in left_out)]
 
     def _task(
-        self, experiment: str, target: str, known: Sequence[Cell], test: Sequence[Cell], size: int | None = None
+        self,
+        experiment: str,
+        target: str,
+        known: Cells,
+        test: Cells,
+        size: int | None = None,
     ) -> Task:
         """A task that fits and validates on the known cells' own parts."""
         most = self.settings.most_records
@@ -209,7 +215,7 @@ class _Making:
     def _drawn(self, records: Sequence[RuntimeRecord], count: int, purpose: str) -> Records:
         return tuple(self._rng(purpose).sample(list(records), len(records))[:count])
 
-    def _evenly(self, part: str, cells: Sequence[Cell], most: int | None) -> Records:
+    def _evenly(self, part: str, cells: Cells, most: int | None) -> Records:
         """All records of a part, or `most` of them, drawn from the cells in turns."""
         by_cell = [cell.trials(part) for cell in cells]
         if most is None or sum(map(len, by_cell)) <= most:

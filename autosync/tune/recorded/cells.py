@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import final
 
 from autosync.cost import drifts_in_cell
 from autosync.dataset import RecordStore
@@ -15,38 +16,43 @@ from autosync.engine.zoo import default_space
 from autosync.errors import DatasetError
 from autosync.space import SearchSpace
 from autosync.spec import RuntimeRecord, Strategy, digest
+from autosync.stats.cells import Cell, CellName, records_by_cell, with_noise
 from autosync.stats.hits import Yardstick, is_hit, yardstick_of
-from autosync.stats.noise import Noise, deviation_of_repeats, deviation_of_steps, noise_of
+from autosync.stats.noise import Noise, noise_of
 from search_spaces import load_space
 
-__all__ = ["Cell", "cells_of", "read_cells"]
+__all__ = ["RecordedCell", "read_cells", "recorded_cells"]
 
 LEAST_STRATEGIES = 12
 """The fewest timed strategies that a cell needs to be searched."""
 
-ENOUGH_REPEATS = 12
-"""The fewest repeats by which a cell's noise is known from its own trials."""
 
-
+@final
 @dataclass(frozen=True, eq=False)
-class Cell:
-    """One cell: `trials` hold each strategy by its canonical form, with its records in order of their start.
+class RecordedCell(Cell):
+    """A cell to search in: `trials` hold each strategy by its canonical form, with its records in order of their start.
 
-    Steps are as if the machine had not drifted between occasions: a search would have timed all on one. `deviation` is
-    that of log seconds between trials of one strategy. `digest` is of what was measured: what is worked out from it,
-    such as drifts, differs in its last digits from processor to processor.
+    Steps are as if the machine had not drifted between occasions: a search would have timed all on one. `digest` is of
+    what was measured: what is worked out from it, such as drifts, differs in its last digits from processor to
+    processor.
     """
 
-    name: str
     space: SearchSpace
     trials: Mapping[Strategy, tuple[RuntimeRecord, ...]]
-    deviation: float
     digest: str
 
     @cached_property
     def seconds(self) -> Mapping[Strategy, float]:
         """True step seconds of each strategy: the median of its trials' medians; infinite if none was timed."""
-        return {strategy: _seconds(trials) for strategy, trials in self.trials.items()}
+        return {each: statistics.median(_medians(trials) or [math.inf]) for each, trials in self.trials.items()}
+
+    @property
+    def log_seconds(self) -> list[list[float]]:
+        return [[math.log(each) for each in _medians(trials)] for trials in self.trials.values()]
+
+    @property
+    def steps(self) -> list[Sequence[float]]:
+        return [each.step_seconds for trials in self.trials.values() for each in trials]
 
     @property
     def best_seconds(self) -> float:
@@ -90,7 +96,7 @@ class Cell:
         return found
 
 
-def read_cells(folder: Path, only: Sequence[str] = ()) -> tuple[list[Cell], list[str]]:
+def read_cells(folder: Path, only: Sequence[str] = ()) -> tuple[list[RecordedCell], list[str]]:
     """The cells in `folder` (or in `records` inside it), and a sentence for each that is too small.
 
     `only` names the cells wanted; all when empty. Raises `DatasetError`.
@@ -99,7 +105,7 @@ def read_cells(folder: Path, only: Sequence[str] = ()) -> tuple[list[Cell], list
     store = inside if inside.is_dir() else folder
     if not store.is_dir():
         raise DatasetError(f"Trials are read from a folder of records, but there is no folder {folder}; name another.")
-    cells, small = cells_of(RecordStore(store).read())
+    cells, small = recorded_cells(RecordStore(store).read())
     known = [cell.name for cell in cells]
     for name in only:
         if name not in known:
@@ -109,29 +115,26 @@ def read_cells(folder: Path, only: Sequence[str] = ()) -> tuple[list[Cell], list
     return [cell for cell in cells if not only or cell.name in only], small
 
 
-def cells_of(records: Iterable[RuntimeRecord]) -> tuple[list[Cell], list[str]]:
+def recorded_cells(records: Iterable[RuntimeRecord]) -> tuple[list[RecordedCell], list[str]]:
     """The cells that are big enough, by name, and a sentence for each that is not."""
-    by_cell: dict[tuple[str, str], list[RuntimeRecord]] = {}
-    for record in sorted(records, key=lambda record: record.started_at):
-        if record.outcome != "lost":
-            by_cell.setdefault((record.model.digest, record.cluster.digest), []).append(record)
-    names = _names(by_cell)
-    cells = [_cell(names[key], own) for key, own in by_cell.items()]
-    fault = {cell.name: _fault(cell) for cell in cells}
-    kept = [cell for cell in cells if not fault[cell.name]]
-    return sorted(_with_noise(kept), key=lambda cell: cell.name), sorted(filter(None, fault.values()))
+    ordered = sorted(records, key=lambda record: record.started_at)
+    by_cell = records_by_cell(record for record in ordered if record.outcome != "lost")
+    cells = [_cell(name, own) for name, own in by_cell.items()]
+    faults = [_fault(cell) for cell in cells]
+    kept = [cell for cell, fault in zip(cells, faults, strict=True) if not fault]
+    return with_noise(kept), [fault for fault in faults if fault]
 
 
-def _cell(name: str, records: Sequence[RuntimeRecord]) -> Cell:
+def _cell(name: CellName, records: Sequence[RuntimeRecord]) -> RecordedCell:
     model, cluster = records[0].model, records[0].cluster
     space = load_space(default_space(model.name)).bind(model, cluster)
     trials: dict[Strategy, list[RuntimeRecord]] = {}
     for record in _leveled(records):
         trials.setdefault(space.canonical(record.strategy), []).append(record)
     # Ordered by digest: in the order of time, strategies bred from good ones would come last.
-    ordered = sorted(trials.items(), key=lambda each: each[0].digest)
+    ordered = {each: tuple(trials[each]) for each in sorted(trials, key=lambda each: each.digest)}
     measured = [[each.strategy.digest, each.outcome, each.started_at, *each.step_seconds] for each in records]
-    return Cell(name, space, {strategy: tuple(own) for strategy, own in ordered}, math.nan, digest(measured))
+    return RecordedCell(name.model, name.cluster, math.nan, space, ordered, digest(measured))
 
 
 def _leveled(records: Sequence[RuntimeRecord]) -> list[RuntimeRecord]:
@@ -145,7 +148,7 @@ def _leveled(records: Sequence[RuntimeRecord]) -> list[RuntimeRecord]:
     ]
 
 
-def _fault(cell: Cell) -> str:
+def _fault(cell: RecordedCell) -> str:
     timed = sum(math.isfinite(seconds) for seconds in cell.seconds.values())
     if timed >= LEAST_STRATEGIES and any(math.isfinite(cell.seconds[each]) for _, each in cell.baselines):
         return ""
@@ -155,37 +158,5 @@ def _fault(cell: Cell) -> str:
     )
 
 
-def _seconds(trials: Sequence[RuntimeRecord]) -> float:
-    medians = [each.median_seconds for each in trials if each.median_seconds is not None]
-    return statistics.median(medians) if medians else math.inf
-
-
-def _with_noise(cells: Sequence[Cell]) -> list[Cell]:
-    """The cells with their noise: by own repeats; where these are few, by all cells'; without any, by trials' steps."""
-    ratios = {cell.name: _ratios(cell) for cell in cells}
-    pooled = [ratio for own in ratios.values() for ratio in own]
-    found = []
-    for cell in cells:
-        own = ratios[cell.name] if len(ratios[cell.name]) >= ENOUGH_REPEATS else pooled
-        steps = [each.step_seconds for trials in cell.trials.values() for each in trials]
-        found.append(replace(cell, deviation=deviation_of_repeats(own) if own else deviation_of_steps(steps)))
-    return found
-
-
-def _ratios(cell: Cell) -> list[float]:
-    """Log-ratios of the first two trials of each strategy that was timed twice."""
-    medians = [
-        [each.median_seconds for each in trials if each.median_seconds is not None] for trials in cell.trials.values()
-    ]
-    return [math.log(each[0] / each[1]) for each in medians if len(each) > 1]
-
-
-def _names(by_cell: Mapping[tuple[str, str], Sequence[RuntimeRecord]]) -> dict[tuple[str, str], str]:
-    """Names MODEL@CLUSTER, as the collection calls cells, else by the number of nodes; equal ones with a digest."""
-    plain = {}
-    for key, records in by_cell.items():
-        _, _, cluster = records[0].run.rpartition("@")
-        called = cluster if "@" in records[0].run else f"{len(records[0].cluster.nodes)}-nodes"
-        plain[key] = f"{records[0].model.name}@{called}"
-    said = list(plain.values())
-    return {key: name if said.count(name) == 1 else f"{name}-{key[0][:4]}{key[1][:4]}" for key, name in plain.items()}
+def _medians(trials: Sequence[RuntimeRecord]) -> list[float]:
+    return [each.median_seconds for each in trials if each.median_seconds is not None]

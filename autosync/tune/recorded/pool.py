@@ -15,7 +15,7 @@ from autosync.search.guided.decisions import DecisionCoder, Decisions
 from autosync.search.protocol import Proposal
 from autosync.space import SearchSpace
 from autosync.spec import RuntimeRecord, Strategy
-from autosync.tune.recorded.cells import Cell
+from autosync.tune.recorded.cells import RecordedCell
 from trials.trial import TrialRequest
 
 __all__ = ["RUN", "PoolSpace", "RecordedTable"]
@@ -124,7 +124,7 @@ class RecordedTable:
     that there is; asked for again, the others follow in turn.
     """
 
-    def __init__(self, cell: Cell, seed: int) -> None:
+    def __init__(self, cell: RecordedCell, seed: int) -> None:
         self._cell = cell
         self._seed = seed
         self._timed: dict[str, int] = {}

@@ -13,7 +13,7 @@ from autosync.tune.composing import make_searcher
 from autosync.tune.finals import seconds_for
 from autosync.tune.options import OptionsError, TuneOptions
 from autosync.tune.patience import Patience
-from autosync.tune.recorded.cells import Cell, read_cells
+from autosync.tune.recorded.cells import RecordedCell, read_cells
 from autosync.tune.recorded.pool import RUN, PoolSpace, RecordedTable
 from autosync.words.quantities import counted, duration
 
@@ -82,7 +82,7 @@ def _reporter(table: RecordedTable, say: Callable[[str], None]) -> Callable[[Run
     return report
 
 
-def _summary(cell: Cell, records: Sequence[RuntimeRecord]) -> str:
+def _summary(cell: RecordedCell, records: Sequence[RuntimeRecord]) -> str:
     """What the search found, by the true seconds of each strategy, which it was not told."""
     met = [cell.seconds[cell.space.canonical(each.strategy)] for each in records]
     close = next((number for number, each in enumerate(met, 1) if each <= CLOSE * cell.best_seconds), 0)

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any, final
 
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
-from autosync.studies.collect.plan import Cell, Plan
+from autosync.stats.cells import CellName
+from autosync.studies.collect.plan import Plan
 from tests.cases import mlp_model, star_cluster
 from tests.trials.scripted import ScriptedStep
 from trials.clock import FakeClock
@@ -15,7 +16,7 @@ from trials.trial import Stage, TrialRequest, run_trial
 
 __all__ = ["CELL", "PretendBackend", "plan"]
 
-CELL = Cell("mlp", "2x200mbit")
+CELL = CellName("mlp", "2x200mbit")
 
 
 def plan(**changes: Any) -> Plan:

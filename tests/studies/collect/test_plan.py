@@ -8,7 +8,8 @@ import pytest
 
 from autosync.engine.zoo import MODELS
 from autosync.errors import AutosyncError, ClusterError
-from autosync.studies.collect.plan import Cell, cell_of, check_models, chosen, cluster_of, read_plan
+from autosync.stats.cells import CellName, cell_of
+from autosync.studies.collect.plan import check_models, chosen, cluster_of, read_plan
 from tests.studies.collect.plans import plan
 
 ROOT = Path(__file__).parents[3]
@@ -50,14 +51,14 @@ def test_cells_are_every_model_on_every_cluster_and_are_told_from_a_record_s_run
     assert [str(cell) for cell in wide.cells] == [
         "bert-mini@2x200mbit", "mlp@2x200mbit", "bert-mini@two_racks", "mlp@two_racks",
     ]  # fmt: skip
-    assert cell_of(wide.run_of(wide.cells[2])) == Cell("bert-mini", "two_racks")
+    assert cell_of(wide.run_of(wide.cells[2])) == CellName("bert-mini", "two_racks")
     assert cell_of("runs-of-a-search-0a1b2c") is None
 
 
 def test_some_models_and_clusters_can_be_chosen() -> None:
     wide = plan(models=["bert-mini", "mlp"])
     assert chosen(wide, [], []) == wide.cells
-    assert chosen(wide, ["mlp"], ["3x1gbit"]) == [Cell("mlp", "3x1gbit")]
+    assert chosen(wide, ["mlp"], ["3x1gbit"]) == [CellName("mlp", "3x1gbit")]
     with pytest.raises(AutosyncError, match=r"--cluster names what the plan has: 2x200mbit, 3x1gbit; not '4x1gbit'"):
         chosen(wide, [], ["4x1gbit"])
 

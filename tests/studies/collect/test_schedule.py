@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autosync.studies.collect.plan import Cell
+from autosync.stats.cells import CellName
 from autosync.studies.collect.schedule import rounds_of, slots_of, slots_until
 from tests.studies.collect.plans import CELL, plan
 
@@ -40,7 +40,7 @@ def test_the_rest_is_bred_and_drawn_in_the_planned_shares() -> None:
 def test_the_seed_and_the_cell_decide_and_nothing_else() -> None:
     assert slots_of(LONG, CELL) == slots_of(LONG, CELL)
     assert slots_of(LONG, CELL) != slots_of(plan(**LONG.model_dump() | {"seed": 1}), CELL)
-    assert slots_of(LONG, CELL) != slots_of(LONG, Cell("mlp", "3x1gbit"))
+    assert slots_of(LONG, CELL) != slots_of(LONG, CellName("mlp", "3x1gbit"))
     slot = slots_of(LONG, CELL)[30]
     assert slot.rng(LONG, CELL).random() == slot.rng(LONG, CELL).random()
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from autosync.cost import Simulator
 from autosync.search.protocol import Proposal
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
-from autosync.studies.evaluation import Builder, Cell, cells_of
+from autosync.studies.evaluation import Builder, MeasuredCell, measured_cells
 from autosync.studies.evaluation.simulators import ClosedForm
 from autosync.studies.evaluation.tasks import ABLATIONS
 from search_spaces.default import SPACE
@@ -57,8 +57,8 @@ def records(strategies: int = 60, repeats: int = 10) -> list[RuntimeRecord]:
 
 
 @cache
-def cells(strategies: int = 60, repeats: int = 10) -> tuple[Cell, ...]:
-    return cells_of(records(strategies, repeats), part_of)[0]
+def cells(strategies: int = 60, repeats: int = 10) -> tuple[MeasuredCell, ...]:
+    return measured_cells(records(strategies, repeats), part_of)[0]
 
 
 def by_law(law: Simulator, found: Sequence[RuntimeRecord]) -> list[RuntimeRecord]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from autosync.spec import RuntimeRecord
-from autosync.studies.evaluation import EvaluationError, cells_of
+from autosync.studies.evaluation import EvaluationError, measured_cells
 from tests.studies.evaluation.made_up import CLUSTERS, NOISE, cells, part_of, records_of
 
 
@@ -21,7 +21,7 @@ def test_trials_of_a_strategy_are_one_measurement_of_their_medians_median() -> N
         replace(first, step_seconds=(seconds,) * 5, started_at=first.started_at + place)
         for place, seconds in enumerate((0.3, 0.1, 0.2), 1000)
     ]
-    (cell,), _ = cells_of([*again, *records_of("mlp", "three", 30, 0)[1:]], part_of)
+    (cell,), _ = measured_cells([*again, *records_of("mlp", "three", 30, 0)[1:]], part_of)
     measured = next(each for each in cell.measurements if each.digest == first.strategy.digest)
     assert measured.seconds == pytest.approx(0.2)
     assert [trial.started_at for trial in measured.trials] == [first.started_at + place for place in (1000, 1001, 1002)]
@@ -30,7 +30,7 @@ def test_trials_of_a_strategy_are_one_measurement_of_their_medians_median() -> N
 
 
 def test_a_strategy_is_in_one_part_with_all_its_trials() -> None:
-    (cell,), _ = cells_of(records_of("mlp", "three"), part_of)
+    (cell,), _ = measured_cells(records_of("mlp", "three"), part_of)
     assert sum(len(cell.part(part)) for part in ("train", "validation", "test")) == len(cell.measurements)
     digests = {part: {trial.strategy.digest for trial in cell.trials(part)} for part in ("train", "test")}
     assert not digests["train"] & digests["test"]
@@ -38,7 +38,7 @@ def test_a_strategy_is_in_one_part_with_all_its_trials() -> None:
 
 
 def test_the_noise_of_a_trial_is_known_from_repeats() -> None:
-    (cell,), _ = cells_of(records_of("mlp", "three", 100, 100), part_of)
+    (cell,), _ = measured_cells(records_of("mlp", "three", 100, 100), part_of)
     assert cell.deviation == pytest.approx(NOISE, rel=0.35)
     once, twice = ([each for each in cell.measurements if len(each.trials) == count] for count in (1, 2))
     assert not once
@@ -53,7 +53,7 @@ def slower(given: RuntimeRecord, factor: float = 1.3) -> RuntimeRecord:
 
 def test_what_the_machine_drifted_by_between_occasions_is_no_noise() -> None:
     there = records_of("mlp", "three", 100, 0)
-    (cell,), _ = cells_of([*there, *map(slower, there)], part_of)
+    (cell,), _ = measured_cells([*there, *map(slower, there)], part_of)
     assert cell.deviation < 0.02
     (first, second), *_ = (each.log_seconds for each in cell.tested)
     assert second == pytest.approx(first, abs=0.03)
@@ -62,21 +62,21 @@ def test_what_the_machine_drifted_by_between_occasions_is_no_noise() -> None:
 def test_what_is_tested_does_not_tell_how_far_the_machine_drifted() -> None:
     there = records_of("mlp", "three", 100, 0)
     later = [slower(each) for each in there if part_of(each.strategy.digest) == "test"]
-    (cell,), _ = cells_of([*there, *later], part_of)
+    (cell,), _ = measured_cells([*there, *later], part_of)
     assert {drift for each in cell.measurements for drift in each.drifts} == {0.0}
 
 
 def test_cells_with_few_repeats_have_the_noise_of_all_together() -> None:
     few = [*records_of("mlp", "three", 60, 2), *records_of("mlp", "four", 60, 30)]
-    first, second = cells_of(few, part_of)[0]
-    alone, _ = cells_of(records_of("mlp", "four", 60, 30), part_of)
+    first, second = measured_cells(few, part_of)[0]
+    alone, _ = measured_cells(records_of("mlp", "four", 60, 30), part_of)
     assert {cell.cluster: cell.deviation for cell in (first, second)}["four"] == alone[0].deviation
     assert first.deviation > 0.005
     assert second.deviation > 0.005
 
 
 def test_a_cell_too_small_is_passed_over_with_a_reason() -> None:
-    kept, sentences = cells_of([*records_of("mlp", "three"), *records_of("mlp", "four", 6, 0)], part_of)
+    kept, sentences = measured_cells([*records_of("mlp", "three"), *records_of("mlp", "four", 6, 0)], part_of)
     assert [cell.name for cell in kept] == ["mlp@three"]
     (sentence,) = sentences
     assert sentence.startswith("mlp@four has ")
@@ -85,22 +85,22 @@ def test_a_cell_too_small_is_passed_over_with_a_reason() -> None:
 
 def test_too_few_records_are_refused_by_naming_every_cell() -> None:
     with pytest.raises(EvaluationError, match=r"No cell has enough strategies .*mlp@four has .*mlp@three has"):
-        cells_of([*records_of("mlp", "three", 6, 0), *records_of("mlp", "four", 6, 0)], part_of)
+        measured_cells([*records_of("mlp", "three", 6, 0), *records_of("mlp", "four", 6, 0)], part_of)
 
 
 def test_no_records_are_refused() -> None:
     failed = replace(records_of("mlp", "three")[0], outcome="failed", reason="it broke", step_seconds=())
     for nothing in ([], [failed]):
         with pytest.raises(EvaluationError, match="needs records with a step time, but there are none"):
-            cells_of(nothing, part_of)
+            measured_cells(nothing, part_of)
 
 
 def test_a_cluster_without_a_name_is_called_after_what_it_is_made_of() -> None:
     unnamed = [replace(each, run="by-hand") for each in records_of("mlp", "three")]
-    assert cells_of(unnamed, part_of)[0][0].cluster == "3-nodes-3-replicas"
+    assert measured_cells(unnamed, part_of)[0][0].cluster == "3-nodes-3-replicas"
 
 
 def test_clusters_of_one_name_are_told_apart_by_their_digests() -> None:
     both = [*records_of("mlp", "three"), *records_of("mlp", "four")]
-    names = [cell.cluster for cell in cells_of([replace(each, run="x/mlp@lab") for each in both], part_of)[0]]
+    names = [cell.cluster for cell in measured_cells([replace(each, run="x/mlp@lab") for each in both], part_of)[0]]
     assert sorted(names) == sorted(f"lab-{cluster.digest[:6]}" for cluster in CLUSTERS.values())

@@ -17,13 +17,13 @@ from autosync.stats.tables import Table
 from autosync.studies.evaluation import BUILDERS as KNOWN
 from autosync.studies.evaluation import (
     EXPERIMENTS,
-    Cell,
     Evaluation,
     EvaluationSettings,
     Findings,
     Journal,
+    MeasuredCell,
     Subject,
-    cells_of,
+    measured_cells,
 )
 from autosync.studies.evaluation.answers import TABLES
 from autosync.studies.evaluation.details import WORST
@@ -35,7 +35,7 @@ from tests.cost.cases import SLOW_MESSAGES
 from tests.studies.evaluation.made_up import BUILDERS, NOISE, Guessing, by_law, cells, part_of, records
 
 CELLS = cells()
-OF_REPLAY = cells_of(by_law(Replay(SLOW_MESSAGES), records()), part_of)[0]
+OF_REPLAY = measured_cells(by_law(Replay(SLOW_MESSAGES), records()), part_of)[0]
 """Cells of a law that a replay can learn, as it cannot that of `CELLS`."""
 SETTINGS = EvaluationSettings(
     seeds=2, shots=(0, 10), curve=(10, 25), speed_records=20, speed_candidates=50, resamples=50
@@ -147,7 +147,7 @@ def test_a_simulator_is_fitted_once_for_all_that_it_is_adjusted_to(
 @pytest.mark.quick("replay*")
 @pytest.mark.parametrize(("name", "found", "known"), [("linear", CELLS, None), ("replay", OF_REPLAY, 3)])
 def test_what_is_adjusted_stays_as_it_is_and_errs_less_where_it_was_adjusted(
-    name: str, found: Sequence[Cell], known: int | None
+    name: str, found: Sequence[MeasuredCell], known: int | None
 ) -> None:
     """The replay is given few records before: all would teach it the whole of its law."""
     for target in (cell for cell in found if cell.cluster == "four"):

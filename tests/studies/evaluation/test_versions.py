@@ -13,7 +13,7 @@ from autosync.studies.evaluation import (
     EvaluationSettings,
     Journal,
     Subject,
-    cells_of,
+    measured_cells,
     write_report,
 )
 from autosync.studies.evaluation.cells import split_of, stored_records
@@ -73,7 +73,7 @@ def test_results_of_before_there_were_versions_are_shown_as_such_and_not_taken_f
 
 @pytest.mark.thorough
 def test_the_results_that_come_with_the_program_are_found_by_their_keys_of_before() -> None:
-    found, _ = cells_of(stored_records(SHIPPED), split_of)
+    found, _ = measured_cells(stored_records(SHIPPED), split_of)
     results = Journal(SHIPPED / "evaluation" / "results.jsonl").results
     jobs = list(jobs_of("accuracy", found, EvaluationSettings(seeds=1), KNOWN))
     assert {job.key_of(UNVERSIONED) for job in jobs} <= results.keys()

@@ -11,7 +11,7 @@ from autosync.baselines import BASELINES, different_strategies
 from autosync.dataset import RecordStore
 from autosync.search.protocol import Proposal
 from autosync.spec import ClusterSpec, RuntimeRecord
-from autosync.tune.recorded.cells import Cell, cells_of
+from autosync.tune.recorded.cells import RecordedCell, recorded_cells
 from search_spaces.default import SPACE
 from tests.cases import mlp_model, star_cluster
 from tests.search.laws import timed, truth
@@ -55,8 +55,8 @@ def _record(name: str, cluster: ClusterSpec, proposal: Proposal, number: int, pu
     )
 
 
-def cell(name: str = "two") -> Cell:
-    (found,), _ = cells_of(records_of(name))
+def cell(name: str = "two") -> RecordedCell:
+    (found,), _ = recorded_cells(records_of(name))
     return found
 
 

@@ -13,20 +13,20 @@ from autosync.dataset import RecordStore
 from autosync.errors import DatasetError
 from autosync.spec import RuntimeRecord
 from autosync.studies.bench.columns import facts_of
-from autosync.tune.recorded.cells import cells_of, read_cells
+from autosync.tune.recorded.cells import read_cells, recorded_cells
 from tests.tune.recorded.examples import REPEATED, cell, records_of, write_dataset
 
 BOTH = [*records_of("two"), *records_of("three")]
 
 
 def test_a_model_on_a_cluster_is_a_cell_called_as_its_collection_calls_it() -> None:
-    cells, passed_over = cells_of(BOTH)
+    cells, passed_over = recorded_cells(BOTH)
     assert [each.name for each in cells] == ["mlp@three", "mlp@two"]
     assert passed_over == []
 
 
 def test_cells_that_would_be_called_alike_are_told_apart() -> None:
-    cells, _ = cells_of([replace(each, run="x/mlp@same") for each in BOTH])
+    cells, _ = recorded_cells([replace(each, run="x/mlp@same") for each in BOTH])
     names = [each.name for each in cells]
     assert len(set(names)) == 2
     assert all(name.startswith("mlp@same-") for name in names)
@@ -65,19 +65,19 @@ def faster(record: RuntimeRecord, times: float) -> RuntimeRecord:
 def test_lost_trials_say_nothing() -> None:
     first = next(records_of("two"))
     lost = replace(first, outcome="lost", reason="its node left", step_seconds=(), started_at=-1.0)
-    (with_lost,), _ = cells_of([lost, *records_of("two")])
+    (with_lost,), _ = recorded_cells([lost, *records_of("two")])
     assert with_lost.digest == cell().digest
 
 
 def test_other_times_make_another_digest() -> None:
     records = list(records_of("two"))
-    (other,), _ = cells_of([*records[:-2], replace(records[-2], started_at=1234.0)])
+    (other,), _ = recorded_cells([*records[:-2], replace(records[-2], started_at=1234.0)])
     assert other.digest != cell().digest
 
 
 def test_a_cell_with_few_strategies_is_passed_over_in_a_sentence() -> None:
     small = [each for each in records_of("two") if each.purpose == "baseline"]
-    cells, passed_over = cells_of([*records_of("three"), *small])
+    cells, passed_over = recorded_cells([*records_of("three"), *small])
     assert [each.name for each in cells] == ["mlp@three"]
     assert passed_over == [
         f"mlp@two has {len(small)} timed strategies and {len(small)} baselines, but needs 12 and one; "
@@ -112,7 +112,7 @@ def test_the_share_of_hits_is_of_all_trials_but_those_of_baselines_which_are_non
     baselines = [each for each in timed if each.purpose == "baseline"]
     again = [replace(each, purpose="remeasure", started_at=each.started_at + 1000) for each in baselines]
     searched = [faster(each, 0.05) for each in timed if each.purpose != "baseline"]
-    (found,), _ = cells_of([*baselines, *again, *searched])
+    (found,), _ = recorded_cells([*baselines, *again, *searched])
     assert facts_of(found)["hit_share"] == 1.0
 
 
