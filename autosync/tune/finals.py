@@ -145,7 +145,7 @@ TIMES_MORE = 2
 
 
 def hold_finals(job: Job, chosen: Sequence[RuntimeRecord], baselines: Collection[str]) -> tuple[Rounds, Verdict]:
-    """All rounds, and the verdict: by the rounds of all finalists if these decide, else by those of the best two alone.
+    """Hold the finals, and return all rounds and the verdict: by all finalists if these decide, else by the best two.
 
     `chosen` are the finalists' trials, `baselines` the digests of baselines. Raises `TrialError` when no
     trial can be run any more, or no baseline succeeded.
@@ -184,8 +184,7 @@ def hold_finals(job: Job, chosen: Sequence[RuntimeRecord], baselines: Collection
 
 def _is_out_of_time(job: Job, pair: Sequence[RuntimeRecord], rounds: int) -> bool:
     """Whether so many more rounds of the `pair` would end after the time budget."""
-    seconds = rounds * sum(map(seconds_of_turn, pair))
-    return job.seconds_gone + seconds > (job.options.time_budget_seconds or math.inf)
+    return rounds * sum(map(seconds_of_turn, pair)) > job.seconds_left
 
 
 def _noted(verdict: Verdict, sentence: str) -> Verdict:
@@ -209,9 +208,8 @@ def measure_worths(job: Job, winner: RuntimeRecord) -> list[Worth]:
     requests = [again(winner, f"{REVERTED}nothing")]
     requests += [again(winner, f"{REVERTED}{each.label}", each.strategy) for each in chosen]
     seconds_a_round = len(requests) * seconds_of_turn(winner)
-    budget = options.time_budget_seconds or math.inf
     rounds = take_turns(
-        requests, options.rounds, job.backend.run, job.append, lambda: job.seconds_gone + seconds_a_round > budget
+        requests, options.rounds, job.backend.run, job.append, lambda: seconds_a_round > job.seconds_left
     )
     generator = np.random.default_rng(options.seed)
     return [worth_of(each, winner.strategy, rounds, generator) for each in chosen]

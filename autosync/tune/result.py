@@ -21,7 +21,7 @@ __all__ = ["Result", "result_json", "result_table", "verdict_in_words", "worths_
 
 @dataclass(frozen=True)
 class Result:
-    """All that a run has found: its trials, the re-measured rounds of the finalists, and the verdict on them.
+    """The result of a run: its trials, the re-measured rounds of the finalists, and the verdict on them.
 
     `stopped_because` says in a sentence why no more trials were run; `worths` are what the winner's decisions are
     worth, None when that was not asked for.
@@ -30,7 +30,7 @@ class Result:
     model: ModelSpec
     trials: Sequence[RuntimeRecord]
     rounds: Sequence[Sequence[RuntimeRecord]]
-    verdict: Verdict | None
+    verdict: Verdict
     stopped_because: str = ""
     worths: Sequence[Worth] | None = None
 
@@ -42,9 +42,7 @@ class Result:
 def result_table(result: Result) -> Table:
     """Median step, its 95 % interval and the speed-up over the best baseline; finalists, re-measured, come first."""
     verdict = result.verdict
-    return contenders_table(
-        result.contenders(), verdict.winner.digest if verdict else None, verdict.baseline.digest if verdict else None
-    )
+    return contenders_table(result.contenders(), verdict.winner.digest, verdict.baseline.digest)
 
 
 def worths_table(worths: Sequence[Worth]) -> Table:
@@ -94,9 +92,8 @@ def result_json(result: Result, seconds: float) -> dict[str, Any]:
             }
             for row in result.contenders()
         ],
+        "verdict": _verdict_json(result.verdict),
     }
-    if result.verdict:
-        document["verdict"] = _verdict_json(result.verdict)
     if result.worths is not None:
         document["counterfactuals"] = [_worth_json(each) for each in result.worths]
     return document
