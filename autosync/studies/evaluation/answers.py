@@ -134,7 +134,7 @@ TABLES: Sequence[Callable[[Findings], Table]] = (
     ablations_table,
     *DETAILS,
 )
-"""All tables, in the order of the report."""
+"""The tables, in the order of the report."""
 
 
 def _metrics_text(scores: Scores) -> list[str]:
