@@ -34,7 +34,7 @@ from autosync.train import use_logical_devices
 
 WORKERS = 4
 BATCH_SIZE = 128
-"""Of all workers together. 1437 training images make eleven batches of 128 and one of 29, which four share unevenly."""
+"""The batch of all workers together: 1437 training images make eleven of 128 and one of 29, shared unevenly by four."""
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ class Guard:
 
     @contextmanager
     def marks(self) -> Iterator[None]:
-        """In the block, what is started bears the mark."""
+        """Mark a block: what is started in it bears the mark."""
         before = {name: os.environ.get(name) for name in (MARKS, "SPT_NOENV")}
         os.environ[MARKS] = f"{before[MARKS] or ''} {self._mark}".strip()
         os.environ["SPT_NOENV"] = "1"  # else Ray's processes write their titles over their environment
@@ -79,7 +79,7 @@ class Guard:
 
 @contextmanager
 def guarded(then: Sequence[str] = ()) -> Iterator[None]:
-    """In the block, what is started ends if this process is killed; then `then` is run."""
+    """Guard a block: what is started in it ends if this process is killed, and then `then` is run."""
     guard = Guard(then)
     try:
         with guard.marks():

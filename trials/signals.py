@@ -13,7 +13,7 @@ __all__ = ["ctrl_c_is_ignored", "ctrl_c_waits", "ending_unwinds", "signals_go_to
 
 @contextmanager
 def ctrl_c_is_ignored() -> Iterator[None]:
-    """In the block no Ctrl-C takes effect, and none ever does in processes that are started in it.
+    """Ctrl-C takes no effect in the block, and never does in processes that are started in it.
 
     A terminal sends Ctrl-C to all of them alike. Ray's would die one by one before they can be ended in order, and
     some would stay.
@@ -56,7 +56,7 @@ def ctrl_c_waits() -> Iterator[None]:
 
 @contextmanager
 def signals_go_to(receiver: Callable[[int], None]) -> Iterator[None]:
-    """In the block, `receiver` is told by number of Ctrl-C, requests to end and a closed terminal; they do no more.
+    """Ctrl-C, requests to end and a closed terminal do no more in the block than tell `receiver` their number.
 
     Those that this process ignores (under nohup, say) stay ignored.
     """
@@ -66,7 +66,7 @@ def signals_go_to(receiver: Callable[[int], None]) -> Iterator[None]:
 
 @contextmanager
 def ending_unwinds() -> Iterator[None]:
-    """In the block, the first request to end or closed terminal raises SystemExit, and later ones do nothing."""
+    """The first request to end or closed terminal in the block raises SystemExit, and later ones do nothing."""
     seen: list[int] = []
 
     def unwind(number: int) -> None:

@@ -45,7 +45,7 @@ def parameter_server(model: ModelSpec, cluster: ClusterSpec) -> Strategy:
 
 
 def balanced_parameter_server(model: ModelSpec, cluster: ClusterSpec) -> Strategy:
-    """Each variable, in graph order, on the server that holds the least bytes so far.
+    """Place each variable, in graph order, on the server that holds the least bytes so far.
 
     AutoDist's `PSLoadBalancing` builder and its default; the same rule as TensorFlow's `GreedyLoadBalancingStrategy`.
     """

@@ -32,7 +32,7 @@ INTERRUPTED = 130
 """Exit status after Ctrl-C, as shells have it."""
 
 SETTINGS = {"show_default": True, "max_content_width": 110}
-"""Of every command's help."""
+"""Click's settings of every command, which shape its help."""
 
 GOES_ON = "Interrupted; every result so far is kept, and the same command goes on."
 

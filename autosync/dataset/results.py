@@ -74,7 +74,7 @@ class ResultStore:
         write_file(self.directory, self._path(key).name, table)
 
     def read(self) -> list[dict[str, Any]]:
-        """All rows, key by key in order; none when there is no such directory."""
+        """Read all rows, key by key in order; there are none when there is no such directory."""
         return [row for table in self._tables().values() for row in rows_of(table)]
 
     def merge(self) -> int:

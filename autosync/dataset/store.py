@@ -82,14 +82,14 @@ class RecordStore:
         return self._whole(lambda: self._records({name: each for name, each in wanted.items() if each is not None}))
 
     def read_table(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """All rows, or some columns of them, each record once, in no promised order."""
+        """Read all rows, or some columns of them, each record once, in no promised order."""
         names = SCHEMA.arrow.names if columns is None else list(columns)
         tables = self._whole(lambda: list(_distinct(self._tables(sorted({*names, "record_id"})))))
         empty = SCHEMA.arrow.empty_table().select(names)
         return pa.concat_tables([empty, *(plain(table.select(names), str(path)) for path, table in tables)])
 
     def to_pandas(self, columns: Sequence[str] | None = None) -> pd.DataFrame:
-        """All rows, or some columns of them, as a pandas DataFrame, each record once, in no promised order."""
+        """Read what `read_table` does, as a pandas DataFrame."""
         return self.read_table(columns).to_pandas()
 
     def current_files(self) -> list[Path]:
@@ -141,7 +141,7 @@ class RecordStore:
         return [record for _, record in found]
 
     def _tables(self, columns: Sequence[str] | None = None) -> Iterator[tuple[Path, pa.Table]]:
-        """Each file with its rows. Raises `FileNotFoundError` when one has gone before it was read."""
+        """Yield each file with its rows. Raises `FileNotFoundError` when one has gone before it was read."""
         for path in list_files(self.directory):
             yield path, read_encoded(path, columns=columns)
 

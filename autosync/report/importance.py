@@ -1,4 +1,4 @@
-"""Which factors explain step times: each one's share of the variance, fairly divided among factors that go together.
+"""The importance of factors: each one's share of the variance of step times, fairly divided where factors go together.
 
 Notation: y is the logarithm of a strategy's median step seconds. A factor's columns are its values and, unless it has
 two values only, their squares. R^2(S) is that of the linear regression of y on the columns of the factors S. A factor's

@@ -39,7 +39,7 @@ SEARCHERS: Mapping[str, Entry] = {
     "gp": Entry("autosync.search.rivals.gaussian_process:gp", SCIKIT_LEARN),
     "gp-knobs": Entry("autosync.search.rivals.gaussian_process:gp_on_knobs", SCIKIT_LEARN),
 }
-"""In the order of the command's help."""
+"""The searchers by name, in the order of the command's help."""
 
 
 def check_installed(name: str) -> None:

@@ -218,7 +218,7 @@ PRETRAINED = "pretrained"
 
 
 def shipped_folder() -> Path:
-    """Where the checkpoint lies that comes with the program."""
+    """The folder of the checkpoint that comes with the program."""
     return Path(str(files("autosync.simulator"))) / PRETRAINED
 
 

@@ -47,7 +47,7 @@ class Bucket(NamedTuple):
 
 
 def reduced_shards(domains: Domains, draft: Draft) -> list[ReducedShard]:
-    """All shards to all-reduce, in ready order."""
+    """The shards to all-reduce, in ready order."""
     found = []
     for variable, each in enumerate(draft):
         domain = domains.each[variable]
@@ -88,7 +88,7 @@ def _with_shards(each: VariableStrategy, changed: Mapping[int, AllReduce]) -> Va
 
 
 def balanced_buckets(domains: Domains, draft: Draft, count: int, rng: random.Random) -> Draft:
-    """At most `count` buckets of each kind, contiguous in ready order, of about equal bytes.
+    """Lay out at most `count` buckets of each kind, contiguous in ready order, of about equal bytes.
 
     Each boundary is moved by up to a third of a bucket at random; without the rule `bucket_order` it is anywhere.
     """

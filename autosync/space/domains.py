@@ -35,7 +35,7 @@ class Domains:
 
     @cached_property
     def positions(self) -> tuple[int, ...]:
-        """Each variable's place in the order that buckets are cut from: that in which gradients are ready, if known."""
+        """Variables' places in the order that buckets are cut from: that in which gradients are ready, if known."""
         if "bucket_order" in self.knowledge:
             return tuple(domain.variable.ready_order for domain in self.each)
         names = " ".join(domain.variable.name for domain in self.each)

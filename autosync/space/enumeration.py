@@ -1,4 +1,4 @@
-"""All strategies of a small space, one by one."""
+"""The enumeration of a small space: its strategies, one by one."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def offered_servers(rule: Rule, variable: Variable, cluster: ClusterSpec) -> tup
 
 
 def offered_reductions(rule: Rule, variable: Variable, cluster: ClusterSpec) -> tuple[AllReduce, ...]:
-    """Each algorithm with each compressor, all of group 0; compressors that gather are there once, as `ring`."""
+    """Every algorithm with every compressor, in group 0; compressors that gather are there with `ring` alone."""
     if not rule.all_reduce:
         return ()
     compressors = [each for each in _fitting(rule, variable) if _worth_gathering(each, variable, cluster)] or [None]

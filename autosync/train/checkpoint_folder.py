@@ -42,5 +42,5 @@ class Checkpoints:
         return self.files()[-1] if self.files() else None
 
     def files(self) -> list[Path]:
-        """All checkpoints, the oldest first."""
+        """The checkpoints, the oldest first."""
         return sorted(Path(self.directory).glob("step-*.keras"))

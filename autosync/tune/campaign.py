@@ -121,18 +121,11 @@ class Campaign:
             return "The time is used up, but for measuring again."
         return None if self._baselines_left else self._out_of_patience()
 
-    @property
-    def best_median_seconds(self) -> float | None:
-        """Median step seconds that a trial which begins now is compared with."""
-        return best_now(*self._timed("search"))
-
-    @property
-    def best_baseline_seconds(self) -> float | None:
-        """Median step seconds that a baseline is compared with: the best of them is timed to its end, however slow."""
-        return best_now(*self._timed("baseline"))
-
     def _timed(self, purpose: str) -> tuple[list[RuntimeRecord], list[RuntimeRecord]]:
-        """Records that a trial with this purpose is compared with: of earlier processes of the run, and of this one."""
+        """Records that a trial with this purpose is compared with: of earlier processes of the run, and of this one.
+
+        A baseline is compared with baselines alone: the best of them is timed to its end, however slow.
+        """
         earlier, now = self.records[: self._earlier], self.records[self._earlier :]
         if purpose != "baseline":
             return earlier, now
@@ -154,7 +147,7 @@ class Campaign:
         return self._request(proposals[0])
 
     def _proposed(self) -> list[Proposal]:
-        """At most one proposal: a baseline as soon as there is room or time for these alone, or no patience is left."""
+        """Ask for one proposal: a baseline as soon as there is room or time for these alone, or no patience is left."""
         baselines, limits = self._baselines_left, self._limits
         if baselines and (limits.out_of_time(baselines + 1) or self._out_of_patience()):
             return ask_within(self.searcher, baselines)
@@ -218,6 +211,7 @@ class Campaign:
         return self.searcher.state()
 
     def _request(self, proposal: Proposal) -> TrialRequest:
+        timed = self._timed(proposal.purpose)
         return TrialRequest(
             strategy=proposal.strategy,
             protocol=self._protocol,
@@ -225,12 +219,8 @@ class Campaign:
             label=proposal.label,
             run=self._run,
             seed=self._seed,
-            best_median_seconds=self._compared_with(proposal.purpose),
-            best_when=best_when(*self._timed(proposal.purpose)),
+            # What is timed again is to be compared, so it runs to its end.
+            best_median_seconds=None if proposal.purpose == "remeasure" else best_now(*timed),
+            best_when=best_when(*timed),
             predicted_seconds=proposal.predicted_seconds,
         )
-
-    def _compared_with(self, purpose: str) -> float | None:
-        if purpose == "remeasure":
-            return None  # it is to be compared, so it runs to its end
-        return self.best_baseline_seconds if purpose == "baseline" else self.best_median_seconds

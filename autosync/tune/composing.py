@@ -157,16 +157,11 @@ def _protocol(options: TuneOptions) -> TimingProtocol:
 
 
 def _limits(job: Job, trials: int, records: Callable[[], list[RuntimeRecord]]) -> Limits:
-    """The search's limits. A time budget is for the whole run: time gone by, further trials and finals count too."""
-    budget = job.options.time_budget_seconds or math.inf
-    rounds, reverted = job.options.rounds, job.options.counterfactuals
+    """The search's limits. Its time is out when what is left is needed for the finals."""
+    options = job.options
 
     def out_of_time(more: int) -> bool:
         in_turn = math.ceil(more / max(1, len(job.backend)))
-        return job.seconds_gone + seconds_for(in_turn, records(), rounds, reverted) >= budget
+        return seconds_for(in_turn, records(), options.rounds, options.counterfactuals) >= job.seconds_left
 
-    return Limits(
-        trials,
-        out_of_time,
-        Patience(job.options.patience, job.options.training_steps),
-    )
+    return Limits(trials, out_of_time, Patience(options.patience, options.training_steps))

@@ -201,8 +201,7 @@ def _judged(job: Job, chosen: Sequence[RuntimeRecord], baselines: Collection[str
 
 def _is_out_of_time(job: Job, pair: Sequence[RuntimeRecord], rounds: int) -> bool:
     """Whether so many more rounds of the `pair` would end after the time budget."""
-    seconds = rounds * sum(map(seconds_of_turn, pair))
-    return job.seconds_gone + seconds > (job.options.time_budget_seconds or math.inf)
+    return rounds * sum(map(seconds_of_turn, pair)) > job.seconds_left
 
 
 def _noted(verdict: Verdict, sentence: str) -> Verdict:
@@ -226,9 +225,8 @@ def measure_worths(job: Job, winner: RuntimeRecord) -> list[Worth]:
     requests = [again(winner, f"{REVERTED}nothing")]
     requests += [again(winner, f"{REVERTED}{each.label}", each.strategy) for each in chosen]
     seconds_a_round = len(requests) * seconds_of_turn(winner)
-    budget = options.time_budget_seconds or math.inf
     rounds = take_turns(
-        requests, options.rounds, job.backend.run, job.append, lambda: job.seconds_gone + seconds_a_round > budget
+        requests, options.rounds, job.backend.run, job.append, lambda: seconds_a_round > job.seconds_left
     )
     generator = np.random.default_rng(options.seed)
     return [worth_of(each, winner.strategy, rounds, generator) for each in chosen]

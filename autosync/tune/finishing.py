@@ -11,7 +11,6 @@ from autosync.baselines import FRAMEWORK_DEFAULTS
 from autosync.errors import NodesLostError, TrialError
 from autosync.report import write_report
 from autosync.runs import csv_of, read_run
-from autosync.search.verdict.judging import Verdict
 from autosync.spec import RuntimeRecord
 from autosync.tune.finals import finalists, hold_finals, measure_worths
 from autosync.tune.job import Job
@@ -67,14 +66,15 @@ def finish(job: Job, records: Sequence[RuntimeRecord], stopped_because: str) -> 
         report_run(job)
         return 1
     result = Result(job.backend.model, records, rounds, verdict, stopped_because)
-    _write_and_print(job, result, verdict)
+    _write_and_print(job, result)
     if job.options.counterfactuals:
-        _time_counterfactuals(job, result, verdict)
+        _time_counterfactuals(job, result)
     _print_files(job, result)
     return 0
 
 
-def _write_and_print(job: Job, result: Result, verdict: Verdict) -> None:
+def _write_and_print(job: Job, result: Result) -> None:
+    verdict = result.verdict
     summary = strategy_in_words(verdict.winner, job.backend.model)
     job.directory.write_strategy(verdict.winner, summary)
     job.directory.write_result(result_json(result, job.seconds_gone))
@@ -90,8 +90,9 @@ def _write_and_print(job: Job, result: Result, verdict: Verdict) -> None:
     console.print()
 
 
-def _time_counterfactuals(job: Job, result: Result, verdict: Verdict) -> None:
+def _time_counterfactuals(job: Job, result: Result) -> None:
     """Find out what the winner's decisions are worth, and add that to the result; the verdict stands without it."""
+    verdict = result.verdict
     winner = next(each for each in result.trials if each.strategy.digest == verdict.winner.digest)
     try:
         worths = measure_worths(job, winner)

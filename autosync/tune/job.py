@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -42,6 +43,11 @@ class Job:
     @property
     def seconds_gone(self) -> float:
         return time.monotonic() - self.begin
+
+    @property
+    def seconds_left(self) -> float:
+        """What is left of the time budget, if there is one: it is for the whole run, finals included."""
+        return (self.options.time_budget_seconds or math.inf) - self.seconds_gone
 
     def append(self, record: RuntimeRecord) -> None:
         """Keep `record` for good."""

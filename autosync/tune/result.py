@@ -22,7 +22,7 @@ __all__ = ["Result", "beside_in_words", "result_json", "result_table", "verdict_
 
 @dataclass(frozen=True)
 class Result:
-    """All that a run has found: its trials, the re-measured rounds of the finalists, and the verdict on them.
+    """The result of a run: its trials, the re-measured rounds of the finalists, and the verdict on them.
 
     `stopped_because` says in a sentence why no more trials were run; `worths` are what the winner's decisions are
     worth, None when that was not asked for.
@@ -31,7 +31,7 @@ class Result:
     model: ModelSpec
     trials: Sequence[RuntimeRecord]
     rounds: Sequence[Sequence[RuntimeRecord]]
-    verdict: Verdict | None
+    verdict: Verdict
     stopped_because: str = ""
     worths: Sequence[Worth] | None = None
 
@@ -43,9 +43,7 @@ class Result:
 def result_table(result: Result) -> Table:
     """Median step, its 95 % interval and the speed-up over the best baseline; finalists, re-measured, come first."""
     verdict = result.verdict
-    return contenders_table(
-        result.contenders(), verdict.winner.digest if verdict else None, verdict.baseline.digest if verdict else None
-    )
+    return contenders_table(result.contenders(), verdict.winner.digest, verdict.baseline.digest)
 
 
 def worths_table(worths: Sequence[Worth]) -> Table:
@@ -71,7 +69,7 @@ def verdict_in_words(verdict: Verdict) -> str:
 
 def beside_in_words(result: Result) -> list[str]:
     """Sentences on the winner over what frameworks do by default, and on the way to the bound."""
-    return autosync.runs.beside_the_verdict(_judged_json(result, result.verdict)) if result.verdict else []
+    return autosync.runs.beside_the_verdict(_judged_json(result, result.verdict))
 
 
 def result_json(result: Result, seconds: float) -> dict[str, Any]:
@@ -100,9 +98,8 @@ def result_json(result: Result, seconds: float) -> dict[str, Any]:
             }
             for row in result.contenders()
         ],
+        "verdict": _judged_json(result, result.verdict),
     }
-    if result.verdict:
-        document["verdict"] = _judged_json(result, result.verdict)
     if result.worths is not None:
         document["counterfactuals"] = [_worth_json(each) for each in result.worths]
     return document

@@ -105,7 +105,7 @@ def unshare(kind: int) -> None:
 
 @contextmanager
 def children_born_in(pid_namespace: Path | None) -> Iterator[None]:
-    """In the block, children that this thread starts live in that pid namespace, or in a new one for None."""
+    """Children that this thread starts in the block live in that pid namespace, or in a new one for None."""
     own = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
     try:
         if pid_namespace is None:

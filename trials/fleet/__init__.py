@@ -1,1 +1,1 @@
-"""Who runs trials: back ends, and a lane for every group of nodes that can run one."""
+"""The fleet: back ends that run trials, and a lane for every group of nodes that can run one."""

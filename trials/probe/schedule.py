@@ -110,7 +110,7 @@ def _offsets(count: int) -> list[int]:
 
 
 def _pairs(cluster: ClusterSpec) -> Iterator[tuple[str, str]]:
-    """All ordered pairs of nodes, nearest in the ring of nodes first."""
+    """Yield all ordered pairs of nodes, those nearest in the ring of nodes first."""
     names = [node.name for node in cluster.nodes]
     for offset in range(1, len(names)):
         for index, source in enumerate(names):
@@ -118,7 +118,7 @@ def _pairs(cluster: ClusterSpec) -> Iterator[tuple[str, str]]:
 
 
 def _spread(pairs: Sequence[tuple[str, str]], few: bool) -> list[tuple[str, str]]:
-    """As many `pairs` as give each source and each target its turn; of a fan among many nodes the first few."""
+    """Choose so many of the `pairs` that each source and each target has its turn; of a fan among many nodes, a few."""
     sources, targets = (list(dict.fromkeys(ends)) for ends in zip(*pairs, strict=True))
     wanted = max(len(sources), len(targets))
     if not few and min(len(sources), len(targets)) == 1:

@@ -1,4 +1,4 @@
-"""All that can be worked out before a strategy is known: tables of one model on one cluster with its replicas."""
+"""Tables of one model on one cluster with its replicas: what can be worked out before a strategy is known."""
 
 from __future__ import annotations
 

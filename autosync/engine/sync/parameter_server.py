@@ -53,7 +53,7 @@ class DenseServer:
         return [shaped(part, shard.shape, device) for part, shard in zip(parts, self.shards, strict=True)]
 
     def _value(self, member: Member) -> Any:
-        """All shards' values, flat, where `member` can use them."""
+        """The values of all shards, flat, where `member` can use them."""
         import tensorflow as tf
 
         if self.copies is not None and member.device != self.block.device:

@@ -36,7 +36,7 @@ class PowerSGDBucket:
     """All-reduces the left factors, together with all that travels whole, and then the right ones."""
 
     def __init__(self, place: BucketPlace, compressor: PowerSGD, algorithm: str) -> None:
-        """At least one of the shards must be a matrix that is worth factoring."""
+        """Lay out a bucket, of whose shards one at least must be a matrix that is worth factoring."""
         shapes = [compressor.matrix(shard.shape) for shard in place.shards]
         factored = [shard for shard, shape in zip(place.shards, shapes, strict=True) if shape]
         self._place = place
@@ -117,7 +117,7 @@ class _Part:
         self.next_right: Any = None
 
     def first_message(self, whole: Any) -> Any:
-        """All left factors, and behind them all that is not factored."""
+        """The left factors, and behind them what is not factored."""
         import tensorflow as tf
 
         with tf.device(self.device):
@@ -125,7 +125,7 @@ class _Part:
             return tf.concat([tf.reshape(left, [-1]), whole], 0)
 
     def second_message(self, mean: Any) -> Any:
-        """All right factors, once the `mean` of the first messages is known."""
+        """The right factors, once the `mean` of the first messages is known."""
         import tensorflow as tf
 
         rank = self._matrices.rank

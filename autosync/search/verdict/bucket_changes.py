@@ -86,7 +86,7 @@ class _Member:
 
 
 def bucket_changes(contrast: Contrast) -> Iterator[tuple[str, dict[str, VariableStrategy]]]:
-    """Each change in words, with the decisions it makes, by variable."""
+    """Yield each change in words, with the decisions that it makes, by variable."""
     members = list(_members(contrast))
     ours = _by(members, lambda member: member.ours.group)
     for bucket in ours.values():

@@ -71,7 +71,7 @@ def counterfactuals(
 
 
 def _reverted(model: ModelSpec, winner: Strategy, baseline: Strategy) -> Iterator[tuple[Change, Strategy]]:
-    """Each decision with the strategy that reverts it, but for those that change nothing or repeat another."""
+    """Yield each decision with the strategy that reverts it, but for those that change nothing or repeat another."""
     met = {winner.digest}
     for change in changes(model, winner, baseline):
         strategy = _applied(change, model, winner)

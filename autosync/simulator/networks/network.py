@@ -31,7 +31,7 @@ class Member(Protocol):
     def tensors(self) -> dict[str, torch.Tensor]: ...
 
     def text(self) -> str:
-        """All of the member that is not tensors, as text."""
+        """What the member holds beside its tensors, as text."""
         ...
 
 

@@ -171,7 +171,7 @@ CONTENDERS: Mapping[str, Contender] = {
     "guided-not-retimed": partial(_guided, simulator=_transferred, retime_every=0),
     IDEAL: _ideal,
 }
-"""All contenders by name; in a replay trials run one by one, so each is told of all trials before it proposes.
+"""The contenders by name. In a replay trials run one by one, so each is told of all trials before it proposes.
 
 `guided` has the replay, corrected by `NETWORK`, both taught on other cells first. `original` has what its authors had:
 a network that reads what a closed form says of links and servers, taught in the search; *transferred*, it has ours.

@@ -114,7 +114,7 @@ def _write_facts(cells: Sequence[RecordedCell], out: Path, say: Say) -> None:
 
 
 def _taught_on(order: ReplayOrder) -> dict[str, str]:
-    """For each cell the digest of all others, on which the simulator of a search of it may have been taught."""
+    """The digest, for each cell, of all others, on which the simulator of a search of it may have been taught."""
     cells, _ = read_cells(order.data)
     return {cell.name: digest([each.digest for each in cells if each is not cell]) for cell in cells}
 

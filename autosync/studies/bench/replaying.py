@@ -117,7 +117,7 @@ class Replaying:
     checkpoints: Path
 
     def run(self, jobs: Sequence[SearchJob], processes: int) -> Iterator[tuple[SearchJob, list[Row]]]:
-        """Each job with its rows, as they are done; in this process, or in several others.
+        """Carry out the jobs, in this process or in several others, and yield each with its rows as it is done.
 
         Raises `BenchError` when the records have changed since the jobs were made.
         """

@@ -1,4 +1,4 @@
-"""All tables and pictures there are results for, written from what is on disk."""
+"""The report of the benchmarks: tables and pictures of all results that are on disk."""
 
 from __future__ import annotations
 

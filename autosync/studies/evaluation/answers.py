@@ -126,7 +126,7 @@ TABLES: Sequence[Callable[[Findings], Table]] = (
     ablations_table,
     *DETAILS,
 )
-"""All tables, in the order of the report."""
+"""The tables, in the order of the report."""
 
 
 def _text(scores: Scores | None, name: str) -> str:

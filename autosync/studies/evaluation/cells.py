@@ -89,7 +89,7 @@ class MeasuredCell(Cell):
         return tuple(each for each in self.measurements if each.part in parts)
 
     def trials(self, *parts: str) -> list[RuntimeRecord]:
-        """All trials of these parts' strategies, in order of their start."""
+        """The trials of these parts' strategies, in order of their start."""
         found = [trial for each in self.part(*parts) for trial in each.trials]
         return sorted(found, key=lambda trial: (trial.started_at, trial.strategy.digest))
 

@@ -114,7 +114,7 @@ class Result:
 def jobs_of(
     experiment: str, cells: Sequence[MeasuredCell], settings: EvaluationSettings, builders: Mapping[str, Builder]
 ) -> Iterator[Job]:
-    """All jobs of an experiment, seed by seed, so that what is there when it is interrupted is balanced."""
+    """Yield all jobs of an experiment, seed by seed, so that what is there when it is interrupted is balanced."""
     for seed in range(settings.seeds):
         for task in tasks_of(experiment, cells, settings, seed):
             for name, builder in builders.items():

@@ -163,7 +163,7 @@ METRICS = {
         Metric("width", "its half width", interval_width, in_percent=True),
     )
 }
-"""All metrics by name, in the order of tables' columns."""
+"""The metrics by name, in the order of tables' columns."""
 
 
 def _peak(predictions: Predictions, count: int) -> FloatArray:

@@ -147,4 +147,4 @@ BUILDERS: Builders = {
     "analytic": Builder(lambda _seed, _ablation: ClosedForm(AnalyticSimulator)),
     "drafted linear": Builder(_drafted, random=True, only=("speed",)),
 }
-"""All simulators, in the order of tables' rows; targets are held against the first, which comes with the program."""
+"""The simulators, in the order of tables' rows; targets are held against the first, which comes with the program."""

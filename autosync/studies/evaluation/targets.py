@@ -34,8 +34,9 @@ class Target:
 
 
 def targets(findings: Findings) -> Iterator[Target]:
-    """Each target, held against the first simulator unless it names another: to take whichever is best on the tests
-    would be to learn from them.
+    """Hold each target against the first simulator, unless it names another.
+
+    To take whichever is best on the tests would be to learn from them.
     """
     judged, look = findings.simulators[0], findings.second_look()
     scores = findings.scores(Subject("accuracy", judged))

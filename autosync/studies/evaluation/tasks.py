@@ -63,7 +63,7 @@ ALIKE: dict[str, Callable[[MeasuredCell, MeasuredCell], bool]] = {
     "unseen-model": lambda cell, other: cell.model == other.model,
     "unseen-both": lambda cell, other: cell.cluster == other.cluster or cell.model == other.model,
 }
-"""For each experiment on the unseen, the cells that tell too much of each other."""
+"""The cells that tell too much of each other, for each experiment on the unseen."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,7 +216,7 @@ class _Making:
         return tuple(self._rng(purpose).sample(list(records), len(records))[:count])
 
     def _evenly(self, part: str, cells: Cells, most: int | None) -> Records:
-        """All records of a part, or `most` of them, drawn from the cells in turns."""
+        """The records of a part, or `most` of them, drawn from the cells in turns."""
         by_cell = [cell.trials(part) for cell in cells]
         if most is None or sum(map(len, by_cell)) <= most:
             return tuple(record for records in by_cell for record in records)

@@ -49,7 +49,7 @@ def halving_mean(
 
 
 def _halved(devices: Sequence[str], sums: Sequence[Any], distances: Sequence[int], wire: Wire) -> list[Any]:
-    """Each replica's own part of the sum; None where there are too few elements for it."""
+    """Add up by halves, and return each replica's own part of the sum; None where there are too few elements."""
     held = list(sums)
     for far in distances:
         halves = [_halves(part, device) for part, device in zip(held, devices, strict=True)]
@@ -76,7 +76,7 @@ def _doubled(devices: Sequence[str], messages: Sequence[Message | None], distanc
 
 
 def _halves(part: Any, device: str) -> tuple[Any, Any]:
-    """Both halves of a flat tensor, the first being the longer one; None for an empty one."""
+    """Cut a flat tensor into halves, of which the first may be longer by one element; an empty half is None."""
     if part is None:
         return None, None
     elements = int(part.shape[0])
