@@ -11,7 +11,7 @@ from autosync.report.blocks import Block, Facts, Note, Paragraph, Row, Table, nu
 from autosync.report.findings import Findings
 from autosync.report.numbers import percent, percent_interval
 from autosync.spec import RuntimeRecord
-from autosync.words.quantities import counted
+from autosync.words.quantities import counted, few_of
 
 __all__ = ["conditions_blocks", "failures_blocks"]
 
@@ -69,7 +69,6 @@ def _listed(names: Iterable[str]) -> str:
 
 NUMBER = re.compile(r"\d+(\.\d+)?")
 DIGEST = re.compile(r"\b[0-9a-f]{8,16}\b")
-NAMED = 4
 LONGEST_REASON = 400
 
 OUTCOMES = {"failed": 0, "timed_out": 1, "lost": 2, "stopped": 3}
@@ -114,6 +113,4 @@ def _reason(records: list[RuntimeRecord]) -> str:
 
 
 def _names(records: list[RuntimeRecord]) -> str:
-    names = list(dict.fromkeys(f"{each.label} {each.strategy.digest[:8]}" for each in records))
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return ", ".join(names[:NAMED]) + more
+    return few_of(list(dict.fromkeys(f"{each.label} {each.strategy.digest[:8]}" for each in records)), 4)
