@@ -1,7 +1,5 @@
 """The command `autosync bench`."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """The command `autosync cluster`: cluster files checked, shown, described, and converted."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
 from pathlib import Path

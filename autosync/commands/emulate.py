@@ -1,7 +1,5 @@
 """The command `autosync emulate`: make, look at, use, break and remove an emulated cluster."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path

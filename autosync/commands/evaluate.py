@@ -1,7 +1,5 @@
 """The command `autosync evaluate`: how good the simulators are on stored records."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

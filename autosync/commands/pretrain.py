@@ -1,7 +1,5 @@
 """The command `autosync pretrain`: a simulator fitted on a dataset, as a checkpoint with a card."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from functools import partial

@@ -1,7 +1,5 @@
 """The command `autosync report`."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 

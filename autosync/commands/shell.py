@@ -1,7 +1,5 @@
 """What all commands have in common: how they refuse, and their exit statuses."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Sequence
 from typing import Any

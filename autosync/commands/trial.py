@@ -1,7 +1,5 @@
 """The command `autosync trial`: time one strategy by hand."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Iterator
 from functools import partial

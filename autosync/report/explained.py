@@ -1,7 +1,5 @@
 """The explanation, line by line: decisions, bytes over links, the predicted step, and the nearest baseline."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple

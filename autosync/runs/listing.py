@@ -1,7 +1,5 @@
 """The runs in a folder, found and read from their small files alone; the tables of runs and of contenders."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Checkpoints of learned simulators: written, read, restored; and the one that comes with the program."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """All strategies of a small space, one by one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import TypeAlias
 

@@ -1,7 +1,5 @@
 """Mutation: one to three random moves on a draft."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Mapping
 from typing import TypeAlias

@@ -1,7 +1,5 @@
 """A strategy read as a person names it, and checked to be one for this model on this cluster."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """What pictures share: a new figure, rows of dots with intervals, axes in milliseconds, legends."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Several runs: their winners, their speed-ups, and their curves over each other."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from matplotlib.ticker import MaxNLocator

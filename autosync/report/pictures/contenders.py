@@ -1,7 +1,5 @@
 """Baselines and finalists: medians with intervals, and the finals round by round."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Predicted against measured step times, and how far predictions were off as the search went on."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The search, trial by trial, and under the same axis the share of trials that beat the best baseline."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import product
 from typing import Any

@@ -1,7 +1,5 @@
 """The conditions: noise, hosts, versions, and when all this was measured; and the trials that failed, with reasons."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable

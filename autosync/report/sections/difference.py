@@ -1,7 +1,5 @@
 """How the winner differs from the baseline nearest to it, and what its decisions are worth."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
