@@ -1,7 +1,5 @@
 """The option `--capture-time-limit`, which every command that captures a model has."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, TypeVar
 

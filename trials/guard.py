@@ -6,8 +6,6 @@ parent becomes. Once the guarded process is gone, however that came, the guard k
 This file is also the guard's program, which Python runs by itself: it imports the standard library alone.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

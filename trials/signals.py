@@ -1,7 +1,5 @@
 """Signals put off to a better moment: Ctrl-C, requests to end, a closed terminal."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """The command `autosync` and its subcommands, a file each."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The command `autosync bench`."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from functools import partial
@@ -35,34 +33,36 @@ def command() -> None:
 OUT = click.option("--out", type=Path, default=Path("runs/bench"), help="Folder of all results.")
 
 
-def _replaying(searchers: Sequence[str], seeds: int) -> Any:
-    """The options of the commands that replay."""
+def _all(*options: Any) -> Any:
+    """What gives a command all `options`, in this order."""
 
     def add(function: Any) -> Any:
-        options = (
-            click.option("--data", type=Path, default=Path("runtimes"), help="Folder of the records."),
-            OUT,
-            click.option("--searchers", default=",".join(searchers), help="With commas between."),
-            click.option("--cells", default="", help="MODEL@CLUSTER, with commas between.  [default: all]"),
-            click.option("--seeds", type=click.IntRange(1), default=seeds, help="Searches each; in fives."),
-            click.option("--trials", type=click.IntRange(1), default=60, help="Budget of each search."),
-            click.option(
-                "--baselines/--no-baselines",
-                default=True,
-                help="Baselines given to the searcher, or not at all.",
-            ),
-            click.option(
-                "--drawn",
-                is_flag=True,
-                help="Draw for each seed what strategies take without noise, and noise for each trial.",
-            ),
-            click.option("--processes", type=click.IntRange(1), default=os.cpu_count() or 1, help="Side by side."),
-        )
         for option in reversed(options):
             function = option(function)
         return function
 
     return add
+
+
+def _replaying(searchers: Sequence[str], seeds: int) -> Any:
+    """The options of the commands that replay."""
+    return _all(
+        click.option("--data", type=Path, default=Path("runtimes"), help="Folder of the records."),
+        OUT,
+        click.option("--searchers", default=",".join(searchers), help="With commas between."),
+        click.option("--cells", default="", help="MODEL@CLUSTER, with commas between.  [default: all]"),
+        click.option("--seeds", type=click.IntRange(1), default=seeds, help="Searches each; in fives."),
+        click.option("--trials", type=click.IntRange(1), default=60, help="Budget of each search."),
+        click.option(
+            "--baselines/--no-baselines", default=True, help="Baselines given to the searcher, or not at all."
+        ),
+        click.option(
+            "--drawn",
+            is_flag=True,
+            help="Draw for each seed what strategies take without noise, and noise for each trial.",
+        ),
+        click.option("--processes", type=click.IntRange(1), default=os.cpu_count() or 1, help="Side by side."),
+    )
 
 
 @command.command()
@@ -84,33 +84,26 @@ def ablations(searchers: str, cells: str, **given: Any) -> None:
 
 def _searching(cells: Sequence[str]) -> Any:
     """The options of the commands that search live clusters."""
-
-    def add(function: Any) -> Any:
-        options = (
-            click.option(
-                "--data",
-                type=Path,
-                default=Path("runtimes"),
-                help="Folder of records; those of other models on other clusters teach the simulator.",
-            ),
-            OUT,
-            click.option("--cells", default=",".join(cells), help="MODEL@CLUSTER, as --emulate takes clusters."),
-            click.option("--seeds", type=click.IntRange(1), default=3, help="Searches each."),
-            click.option("--trials", type=click.IntRange(1), default=60, help="Of each search, finals not counted."),
-            click.option("--searcher", default="guided", help=f"One of {', '.join(SEARCHERS)}."),
-            click.option(
-                "--without-rule",
-                "without_rules",
-                multiple=True,
-                help="A rule of the search space to switch off, or '' for none; repeatable, searches take turns.",
-            ),
-            click.argument("more", nargs=-1, type=click.UNPROCESSED),
-        )
-        for option in reversed(options):
-            function = option(function)
-        return function
-
-    return add
+    return _all(
+        click.option(
+            "--data",
+            type=Path,
+            default=Path("runtimes"),
+            help="Folder of records; those of other models on other clusters teach the simulator.",
+        ),
+        OUT,
+        click.option("--cells", default=",".join(cells), help="MODEL@CLUSTER, as --emulate takes clusters."),
+        click.option("--seeds", type=click.IntRange(1), default=3, help="Searches each."),
+        click.option("--trials", type=click.IntRange(1), default=60, help="Of each search, finals not counted."),
+        click.option("--searcher", default="guided", help=f"One of {', '.join(SEARCHERS)}."),
+        click.option(
+            "--without-rule",
+            "without_rules",
+            multiple=True,
+            help="A rule of the search space to switch off, or '' for none; repeatable, searches take turns.",
+        ),
+        click.argument("more", nargs=-1, type=click.UNPROCESSED),
+    )
 
 
 @command.command()

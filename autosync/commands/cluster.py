@@ -1,14 +1,12 @@
 """The command `autosync cluster`: cluster files checked, shown, described, and converted."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
 from pathlib import Path
 
 import click
 
-from autosync.commands.shell import SETTINGS, run_command
+from autosync.commands.shell import SETTINGS, print_lines, run_command
 from autosync.words.cluster import cluster_lines, route_lines
 from trials.cluster.file import ClusterFile, read_cluster_file
 from trials.cluster.resource_spec import cluster_file_text
@@ -35,8 +33,7 @@ def schema_command() -> None:
 def show_command(file: Path) -> None:
     """Check the cluster file FILE, and print its nodes, links and routes."""
     cluster = read_cluster_file(file)
-    for line in (*cluster_lines(cluster), *route_lines(cluster)):
-        click.echo(line)
+    print_lines([*cluster_lines(cluster), *route_lines(cluster)])
 
 
 @command.command("import")

@@ -1,7 +1,5 @@
 """The command `autosync collect`."""
 
-from __future__ import annotations
-
 import math
 import shlex
 import sys

@@ -1,16 +1,13 @@
 """The command `autosync emulate`: make, look at, use, break and remove an emulated cluster."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import click
 
-from autosync.commands.shell import SETTINGS, run_command
+from autosync.commands.shell import SETTINGS, print_lines, run_command
 from autosync.errors import ClusterError
-from autosync.spec import ClusterSpec
 from trials.cluster.racks import parse_rate, star_of
 from trials.emulate import faults
 from trials.emulate.hosts import run_inside
@@ -41,16 +38,18 @@ def up_command(file: Path | None, nodes: int | None, link: str | None, no_ray: b
     check_machine()
     if file and (nodes or link):
         raise ClusterError("A cluster is described by a file, or by --nodes and --link; give one of the two.")
-    cluster = _described(file) if file else star_of(nodes or 4, parse_rate(link or "1gbit"))
+    from trials.cluster.file import read_cluster_file  # pydantic
+
+    cluster = read_cluster_file(file) if file else star_of(nodes or 4, parse_rate(link or "1gbit"))
     made = up(name, cluster, start_ray=not no_ray, say=click.echo)
-    _print(status_lines(made))
+    print_lines(status_lines(made))
 
 
 @command.command("status")
 @name_option
 def status_command(name: str) -> None:
     """Print the nodes, their links, processes and memory, and whether Ray is alive on them."""
-    _print(status_lines(_found(name)))
+    print_lines(status_lines(_found(name)))
 
 
 @command.command("down")
@@ -82,40 +81,21 @@ def fault_group() -> None:
     """Let something happen to a node, to see what a search makes of it."""
 
 
-@fault_group.command("kill")
-@click.argument("node")
-@name_option
-def kill_command(node: str, name: str) -> None:
-    """End all processes of NODE at once."""
-    faults.kill_node(_found(name), node)
-    click.echo(f"Node {node!r} is dead.")
+def _fault(command: str, about: str, act: Callable[[Emulated, str], object], then: str) -> None:
+    """Add a command that lets `act` happen to a node, and says what it is `then`."""
+
+    @fault_group.command(command, help=about)
+    @click.argument("node")
+    @name_option
+    def happen(node: str, name: str) -> None:
+        act(_found(name), node)
+        click.echo(f"Node {node!r} {then}.")
 
 
-@fault_group.command("restart")
-@click.argument("node")
-@name_option
-def restart_command(node: str, name: str) -> None:
-    """Start NODE again, and let it join Ray."""
-    faults.restart_node(_found(name), node)
-    click.echo(f"Node {node!r} runs again.")
-
-
-@fault_group.command("unplug")
-@click.argument("node")
-@name_option
-def unplug_command(node: str, name: str) -> None:
-    """Cut NODE off its switch."""
-    faults.set_link(_found(name), node, up=False)
-    click.echo(f"Node {node!r} is unplugged.")
-
-
-@fault_group.command("plug")
-@click.argument("node")
-@name_option
-def plug_command(node: str, name: str) -> None:
-    """Join NODE to its switch again."""
-    faults.set_link(_found(name), node, up=True)
-    click.echo(f"Node {node!r} is plugged in.")
+_fault("kill", "End all processes of NODE at once.", faults.kill_node, "is dead")
+_fault("restart", "Start NODE again, and let it join Ray.", faults.restart_node, "runs again")
+_fault("unplug", "Cut NODE off its switch.", partial(faults.set_link, up=False), "is unplugged")
+_fault("plug", "Join NODE to its switch again.", partial(faults.set_link, up=True), "is plugged in")
 
 
 @fault_group.command("add")
@@ -123,12 +103,6 @@ def plug_command(node: str, name: str) -> None:
 def add_command(name: str) -> None:
     """Add a node like the first one, on the same switch."""
     click.echo(f"Node {faults.add_node(_found(name)).cluster.nodes[-1].name!r} has joined.")
-
-
-def _described(file: Path) -> ClusterSpec:
-    from trials.cluster.file import read_cluster_file
-
-    return read_cluster_file(file)
 
 
 def _found(name: str) -> Emulated:
@@ -144,11 +118,6 @@ def _others() -> str:
     """A sentence with the names of the emulated clusters there are; empty when there is none."""
     names = names_there_are()
     return f" There are: {', '.join(names)}." if names else ""
-
-
-def _print(lines: Sequence[str]) -> None:
-    for line in lines:
-        click.echo(line)
 
 
 main = partial(run_command, command, interrupted="Interrupted; what had been made was removed.")

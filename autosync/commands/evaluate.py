@@ -1,7 +1,5 @@
 """The command `autosync evaluate`: how good the simulators are on stored records."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -11,7 +9,7 @@ from typing import Any
 
 import click
 
-from autosync.commands.shell import GOES_ON, SETTINGS, listed, run_command
+from autosync.commands.shell import GOES_ON, SETTINGS, listed, print_lines, run_command
 from autosync.studies.evaluation import (
     BUILDERS,
     EXPERIMENTS,
@@ -51,8 +49,7 @@ def command(builders: Mapping[str, Builder], /, data: Path, out: Path | None, **
     settings = _settings(given["is_quick"], given["seeds"], given["most_records"])
     cells, small = measured_cells(stored_records(data), split_of)
     left_out = [*small, *passed_over(cells, settings)]
-    for sentence in left_out:
-        click.echo(f"Passed over: {sentence}")
+    print_lines(f"Passed over: {sentence}" for sentence in left_out)
     out = out or data / "evaluation"
     evaluation = Evaluation(cells, settings, builders, Journal(out / "results.jsonl"))
     done = 0 if given["report_only"] else evaluation.run(experiments, simulators, time.process_time, click.echo)
@@ -77,9 +74,4 @@ def _chosen(option: str, given: str, known: Mapping[str, Builder] | Sequence[str
     return [name for name in known if not names or name in names]
 
 
-main = partial(
-    run_command,
-    command,
-    interrupted=GOES_ON,
-    obj=BUILDERS,
-)
+main = partial(run_command, command, interrupted=GOES_ON, obj=BUILDERS)

@@ -1,13 +1,11 @@
 """The command `autosync explain`."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 
 import click
 
-from autosync.commands.shell import SETTINGS, run_command
+from autosync.commands.shell import SETTINGS, print_lines, run_command
 from autosync.engine.capture_apart import captured_apart
 from autosync.spec import ClusterSpec, ModelSpec, Strategy
 from trials.capture_limit import capture_time_limit
@@ -34,8 +32,7 @@ def command(
     from trials.cluster.file import read_cluster_file
 
     makers = Makers(partial(_captured, seconds=capture_seconds), read_cluster_file, _implied)
-    for line in explained(find_subject(Sources(strategy, model, cluster, result), makers)):
-        click.echo(line)
+    print_lines(explained(find_subject(Sources(strategy, model, cluster, result), makers)))
 
 
 def _captured(name: str, strategy: Strategy, seconds: float) -> ModelSpec:

@@ -1,7 +1,5 @@
 """The command `autosync import`: the public AutoSync dataset into a directory of records."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The command `autosync pretrain`: a simulator fitted on a dataset, as a checkpoint with a card."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from functools import partial
@@ -10,7 +8,7 @@ from typing import Any
 
 import click
 
-from autosync.commands.shell import SETTINGS, run_command
+from autosync.commands.shell import SETTINGS, print_lines, run_command
 from autosync.simulator.networks import NETWORKS
 from autosync.simulator.saved import shipped_folder
 from autosync.studies.evaluation import METRICS, measured_cells
@@ -36,15 +34,13 @@ def command(data: Path, out: Path | None, network: str, seed: int) -> None:
     part, and says on its card how well it predicts those of the test part.
     """
     cells, small = measured_cells(stored_records(data), split_of)
-    for sentence in small:
-        click.echo(f"Passed over: {sentence}")
+    print_lines(f"Passed over: {sentence}" for sentence in small)
     out = out or shipped_folder()
     learned = pretrained(cells, network, seed)
     learned.save(out)
     card = card_of(learned, cells)
     (out / CARD).write_text(json.dumps(card, indent=1) + "\n")
-    for line in _table(card):
-        click.echo(line)
+    print_lines(_table(card))
     size = sum(file.stat().st_size for file in out.iterdir())
     click.echo(f"{network}, fitted on {card['records']} records: {size / 1e6:.2f} MB in {out}")
 

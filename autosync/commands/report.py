@@ -1,20 +1,17 @@
 """The command `autosync report`."""
 
-from __future__ import annotations
-
-import sys
 from functools import partial
 from pathlib import Path
 
 import click
-from rich.console import Console
 from rich.table import Table
 
-from autosync.commands.shell import PLAIN_WIDTH, SETTINGS, run_command
+from autosync.commands.shell import SETTINGS, run_command
 from autosync.report.comparison import Comparison, standings_of, write_comparison
 from autosync.report.numbers import NOTHING, ratio
 from autosync.report.page import write_report
 from autosync.runs import read_run, run_called
+from autosync.runs.listing import plain_console
 from autosync.words.quantities import duration, milliseconds
 
 __all__ = ["command", "main"]
@@ -39,9 +36,7 @@ def command(runs: tuple[str, ...], data: Path | None, out: Path | None) -> None:
         click.echo(f"Report: {write_report(found[0], out)}")
         return
     comparison = standings_of(found)
-    # Titles may hold brackets and colons, which are no markup.
-    width = None if sys.stdout.isatty() else PLAIN_WIDTH
-    console = Console(highlight=False, markup=False, emoji=False, width=width)
+    console = plain_console()
     if not comparison.is_of_one_cell:
         console.print(f"These runs are of different {comparison.differ_in}: their step times do not compare.")
     console.print(_table(comparison))

@@ -1,21 +1,17 @@
 """The command `autosync runs`."""
 
-from __future__ import annotations
-
 import json
-import sys
 from functools import partial
 from pathlib import Path
 
 import click
-from rich.console import Console
 
-from autosync.commands.shell import PLAIN_WIDTH, SETTINGS, run_command
+from autosync.commands.shell import SETTINGS, run_command
 from autosync.errors import AutosyncError
 from autosync.runs.contenders import beside_the_verdict, contenders_of, verdict_in_words
 from autosync.runs.documents import result_schema, strategy_of
 from autosync.runs.export import csv_of, json_of
-from autosync.runs.listing import contenders_table, listed_runs, run_called, runs_table
+from autosync.runs.listing import contenders_table, listed_runs, plain_console, run_called, runs_table
 from autosync.runs.run import Run, read_run
 from autosync.spec import cut
 
@@ -38,7 +34,7 @@ def list_runs(folder: Path) -> None:
     found = listed_runs(folder)
     if not found:
         raise AutosyncError(f"A run is a directory with a run.json, but {folder} holds none; name another folder.")
-    console = _console()
+    console = plain_console()
     console.print(runs_table(found))
     for each in found:
         if each.fault:
@@ -50,7 +46,7 @@ def list_runs(folder: Path) -> None:
 @DATA
 def show(run: str | None, data: Path | None) -> None:
     """The verdict of RUN, its contenders, and where its files are."""
-    found, console = _run(run, data), _console()
+    found, console = _run(run, data), plain_console()
     nodes = len(found.cluster.nodes)
     console.print(
         f"Run {found.title}: {found.model_name} on {nodes} node{'s' * (nodes != 1)}, {found.trial_count} trials."
@@ -117,11 +113,6 @@ def schema() -> None:
 
 def _run(name: str | None, data: Path | None) -> Run:
     return read_run(run_called(name), data)
-
-
-def _console() -> Console:
-    # Names may hold brackets and colons, which are no markup.
-    return Console(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
 
 
 main = partial(run_command, command)

@@ -1,9 +1,7 @@
 """What all commands have in common: how they refuse, and their exit statuses."""
 
-from __future__ import annotations
-
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import click
@@ -14,10 +12,10 @@ __all__ = [
     "GOES_ON",
     "INTERRUPTED",
     "NOT_DONE",
-    "PLAIN_WIDTH",
     "REFUSED",
     "SETTINGS",
     "listed",
+    "print_lines",
     "run_command",
     "without_rays_own_news",
 ]
@@ -38,9 +36,6 @@ GOES_ON = "Interrupted; every result so far is kept, and the same command goes o
 
 RAYS_OWN_NEWS = "A worker died or was killed while executing a task"
 """What Ray prints, at length, of a process that has died."""
-
-PLAIN_WIDTH = 130
-"""Columns of a table where output does not go to a terminal."""
 
 
 def run_command(
@@ -72,6 +67,11 @@ def run_command(
 def without_rays_own_news() -> None:
     """Keep Ray, which reads this when it is imported, from printing what commands tell in a sentence."""
     os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", RAYS_OWN_NEWS)
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    for line in lines:
+        click.echo(line)
 
 
 def listed(text: str) -> list[str]:

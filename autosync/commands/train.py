@@ -1,7 +1,5 @@
 """The command `autosync train`."""
 
-from __future__ import annotations
-
 import time
 from functools import partial
 from pathlib import Path

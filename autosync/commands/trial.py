@@ -1,17 +1,14 @@
 """The command `autosync trial`: time one strategy by hand."""
 
-from __future__ import annotations
-
 import statistics
-import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
-from autosync.commands.shell import NOT_DONE, SETTINGS, run_command, without_rays_own_news
+from autosync.commands.shell import NOT_DONE, SETTINGS, print_lines, run_command, without_rays_own_news
 from autosync.errors import SpecError
 from autosync.spec import (
     RuntimeRecord,
@@ -57,10 +54,10 @@ def _time(choice: Choice, request: TrialRequest, as_json: bool) -> int:
     with opened(choice) as ready:
         backend = ready.backend
         if not as_json:
-            _print([*ready.notes, model_in_words(backend.model), *cluster_lines(backend.cluster)])
+            print_lines([*ready.notes, model_in_words(backend.model), *cluster_lines(backend.cluster)])
         check_strategy(request.strategy, backend.model, backend.cluster)
         record = backend.run(request)
-    _print([canonical_json(record.to_json())] if as_json else record_lines(record))
+    print_lines([canonical_json(record.to_json())] if as_json else record_lines(record))
     return 0 if record.outcome == "ok" else NOT_DONE
 
 
@@ -70,12 +67,6 @@ def _strategy(file: Path) -> Strategy:
         return Strategy.from_json(read_json(file, f"Strategy file {str(file)!r}"))
     except OSError as error:
         raise SpecError(f"Strategy file {str(file)!r} cannot be read: {error.strerror}.") from None
-
-
-def _print(lines: Iterable[str]) -> None:
-    for line in lines:
-        click.echo(line)
-    sys.stdout.flush()
 
 
 def record_lines(record: RuntimeRecord) -> Iterator[str]:

@@ -1,7 +1,5 @@
 """The command `autosync tune`."""
 
-from __future__ import annotations
-
 import sys
 import time
 from functools import partial

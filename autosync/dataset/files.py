@@ -1,7 +1,5 @@
 """Whole files of records: listed, read, and written so that a crash leaves all of a file or nothing."""
 
-from __future__ import annotations
-
 import os
 import stat
 import uuid

@@ -3,8 +3,6 @@
 Format: parquet.thrift of apache/parquet-format.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO, final

@@ -4,8 +4,6 @@ Pages are written with checksums, which are verified wherever there are any. Tex
 it in each row says so (`plain`), and whoever wants Python values shares them among rows (`values_of`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path

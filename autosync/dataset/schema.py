@@ -4,8 +4,6 @@ To add a column, append a `Column` with a `since` one above the highest, which r
 rows of older files get as `fill`. Columns are never renamed, retyped or removed, so files of every age stay readable.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Records split into training, validation and test, by strategy, the same everywhere and for ever."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable
 

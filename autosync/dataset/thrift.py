@@ -5,8 +5,6 @@ zigzag varints. Nothing else reads damaged ones safely: asked for a field that a
 process.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final, final
 
 __all__ = ["BINARY", "I32", "I64", "LIST", "STRUCT", "CompactError", "Struct", "read_struct"]

@@ -1,7 +1,5 @@
 """What a page is made of: sections of paragraphs, tables, pictures, facts and commands. Text is plain, never markup."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias

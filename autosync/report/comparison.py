@@ -1,7 +1,5 @@
 """Several runs beside each other: what each found, and their curves, over one another where they can be compared."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

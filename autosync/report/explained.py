@@ -1,7 +1,5 @@
 """The explanation, line by line: decisions, bytes over links, the predicted step, and the nearest baseline."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -11,7 +9,7 @@ from autosync.cost import AnalyticSimulator, Breakdown, Coefficients, breakdown,
 from autosync.runs.subject import Subject
 from autosync.spec import Link
 from autosync.words.cluster import cluster_lines
-from autosync.words.quantities import megabytes, model_in_words
+from autosync.words.quantities import few_of, megabytes, model_in_words
 from autosync.words.strategy import strategy_in_words
 
 __all__ = ["Term", "explained", "step_lines", "terms_of"]
@@ -72,7 +70,6 @@ def _ms(seconds: float) -> str:
 
 MOST_LINKS = 16
 MOST_DIFFERENCES = 6
-NAMED = 3
 
 
 def explained(subject: Subject) -> Iterator[str]:
@@ -147,5 +144,4 @@ def _nearest_lines(subject: Subject, nearest: Nearest, simulator: AnalyticSimula
 def _difference_line(subject: Subject, difference: Difference) -> str:
     names = sorted(difference.variables, key=lambda name: -subject.model.by_name[name].bytes)
     size = sum(subject.model.by_name[name].bytes for name in names)
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return f"{', '.join(names[:NAMED])}{more} ({megabytes(size)}): {difference.here}; there {difference.there}"
+    return f"{few_of(names)} ({megabytes(size)}): {difference.here}; there {difference.there}"

@@ -39,6 +39,10 @@ class Point:
         return self.record.purpose == "baseline"
 
     @property
+    def is_stopped(self) -> bool:
+        return self.record.outcome == "stopped"
+
+    @property
     def is_searched(self) -> bool:
         """Whether a searcher chose it: it is no baseline, and was not only timed again."""
         return self.record.purpose == "search"

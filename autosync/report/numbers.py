@@ -1,7 +1,5 @@
 """Numbers as the report writes them, with their intervals."""
 
-from __future__ import annotations
-
 import math
 
 from autosync.words.quantities import milliseconds

@@ -1,7 +1,5 @@
 """A page: a headline and sections become one HTML file with everything inside, and its pictures PNG files beside it."""
 
-from __future__ import annotations
-
 import io
 import os
 import re

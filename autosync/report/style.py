@@ -1,7 +1,5 @@
 """How pictures look: colours that a page may exchange for its dark ones, markers, and matplotlib's settings."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType

@@ -1,7 +1,5 @@
 """The contenders of a run: every baseline and every finalist, with the median of its steps and how sure that is."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

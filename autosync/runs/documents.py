@@ -1,7 +1,5 @@
 """The small files of a run. Each is refused in one sentence that names it when it is not what a run leaves."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from importlib.resources import files

@@ -1,7 +1,5 @@
 """A run's trials as rows for programs: CSV and JSON."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,12 +1,12 @@
 """The runs in a folder, found and read from their small files alone; the tables of runs and of contenders."""
 
-from __future__ import annotations
-
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
 from rich.table import Table
 
 from autosync.errors import AutosyncError
@@ -16,10 +16,13 @@ from autosync.runs.run import is_run
 from autosync.words.quantities import duration, milliseconds
 from autosync.words.strategy import marked
 
-__all__ = ["RUNS", "Listed", "contenders_table", "listed_runs", "run_called", "runs_table"]
+__all__ = ["RUNS", "Listed", "contenders_table", "listed_runs", "plain_console", "run_called", "runs_table"]
 
 RUNS = Path("runs")
 """The folder in which the tuner keeps runs by default."""
+
+PLAIN_WIDTH = 130
+"""Columns of a table where output does not go to a terminal."""
 
 FINISHED, UNPROVEN, UNFINISHED, UNREADABLE = "finished", "no verdict", "unfinished", "unreadable"
 
@@ -99,6 +102,11 @@ def _listed(directory: Path) -> Listed:
         speedup_interval=(low_high[0], low_high[1]) if low_high and verdict.get("beyond_noise") else None,
         state=FINISHED if verdict else UNPROVEN if result else UNFINISHED,
     )
+
+
+def plain_console() -> Console:
+    """Where tables are printed. What they show may hold brackets and colons, which are no markup."""
+    return Console(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
 
 
 def contenders_table(rows: Sequence[Contender], winner: str | None, baseline: str | None) -> Table:

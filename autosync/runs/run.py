@@ -1,7 +1,5 @@
 """What a run left on disk: what was asked, its records, where it stands, and what came out."""
 
-from __future__ import annotations
-
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """What is explained: a strategy with its model, its cluster and whatever was measured, found on disk or captured."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

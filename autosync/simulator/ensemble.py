@@ -1,7 +1,5 @@
 """An ensemble: members that each learned from most of the records, and how they do on those that they left out."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import final
 
@@ -12,10 +12,10 @@ import numpy.typing as npt
 import torch
 
 from autosync.cost import Replay, Simulator
-from autosync.simulator.ensemble import Ensemble, Spread, Teaching, calibrated_spread, family_error, taught
+from autosync.simulator.ensemble import Teaching, calibrated_spread, family_error, taught
 from autosync.simulator.examples import data_digest, examples_of, family_counts, family_key
 from autosync.simulator.networks import network_called
-from autosync.simulator.saved import Saved, read_saved, write_saved
+from autosync.simulator.saved import Knowledge, Saved, read_saved, write_saved
 from autosync.simulator.settings import NOTHING_WITHHELD, Ablation, TrainingSettings
 from autosync.simulator.view import View
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
@@ -24,16 +24,6 @@ from autosync.stats.occasions import timed_and_weighed
 __all__ = ["LearnedSimulator"]
 
 FloatArray = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False)
-class _Knowledge:
-    """What was learned, and from what; without an ensemble, nothing was."""
-
-    ensemble: Ensemble | None = None
-    spread: Spread = field(default_factory=Spread)
-    record_count: int = 0
-    data_digest: str = ""
 
 
 @final
@@ -64,7 +54,7 @@ class LearnedSimulator:
         self._network = network_called(network)
         self.settings = settings or self._network.settings
         self.ablation = ablation
-        self._start = self._known = _Knowledge()
+        self._start = self._known = Knowledge()
 
     def predict(self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy]) -> FloatArray:
         """Log step seconds (n,). Raises `SpecError` when a strategy does not fit the model and the cluster."""
@@ -117,7 +107,7 @@ class LearnedSimulator:
             targets = examples.targets
             level = family_error((targets.measured - targets.base).numpy(), targets.occasions.numpy())
         before = self._start.spread if earlier else None
-        self._known = _Knowledge(
+        self._known = Knowledge(
             ensemble,
             calibrated_spread(held, family_counts(timed), level, before),
             self._start.record_count + len(timed),
@@ -126,7 +116,8 @@ class LearnedSimulator:
 
     def save(self, directory: str | Path) -> None:
         """Write everything learned to `directory`, the base's state too when it is `Restorable`."""
-        write_saved(Path(directory), self._saved())
+        saved = Saved(self.network, self.seed, self.settings, self.ablation, self.base, self._known)
+        write_saved(Path(directory), saved)
 
     @classmethod
     def load(cls, directory: str | Path, base: Simulator | None = None) -> LearnedSimulator:
@@ -137,27 +128,12 @@ class LearnedSimulator:
         """
         saved = read_saved(Path(directory), base)
         learned = cls(saved.base, saved.network, saved.seed, saved.settings, saved.ablation)
-        learned._start = _Knowledge(saved.ensemble, saved.spread, saved.record_count, saved.data_digest)
-        learned._known = learned._start
+        learned._start = learned._known = saved.known
         return learned
 
     @property
     def _view(self) -> View:
         return View(self.base, self._network.detail, self.ablation)
-
-    def _saved(self) -> Saved:
-        known = self._known
-        return Saved(
-            self.network,
-            self.seed,
-            self.settings,
-            self.ablation,
-            self.base,
-            known.ensemble,
-            known.spread,
-            known.record_count,
-            known.data_digest,
-        )
 
     def _left_to_base(self, records: Sequence[RuntimeRecord]) -> Sequence[RuntimeRecord]:
         """The records without what the checkpoint's networks account for already, which the base must not learn too."""

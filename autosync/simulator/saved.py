@@ -1,11 +1,9 @@
 """Checkpoints of learned simulators: written, read, restored; and the one that comes with the program."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, field, fields
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeVar
@@ -36,6 +34,7 @@ from autosync.spec.codec import every, known_fields, required
 
 __all__ = [
     "CheckpointError",
+    "Knowledge",
     "Saved",
     "read_checkpoint",
     "read_saved",
@@ -107,26 +106,33 @@ INPUTS = {
 
 
 @dataclass(frozen=True, eq=False)
+class Knowledge:
+    """What was learned, and from what; without an ensemble, nothing was."""
+
+    ensemble: Ensemble | None = None
+    spread: Spread = field(default_factory=Spread)
+    record_count: int = 0
+    data_digest: str = ""
+
+
+@dataclass(frozen=True, eq=False)
 class Saved:
-    """Everything a learned simulator is; `data_digest` says what it learned from."""
+    """Everything a learned simulator is."""
 
     network: str
     seed: int
     settings: TrainingSettings
     ablation: Ablation
     base: Simulator
-    ensemble: Ensemble | None
-    spread: Spread
-    record_count: int
-    data_digest: str
+    known: Knowledge
 
 
 def write_saved(directory: Path, saved: Saved) -> None:
     """Write the checkpoint, in place of an older one."""
-    tensors, texts = dict[str, torch.Tensor](), list[str]()
-    if saved.ensemble is not None:
-        tensors = {f"normalization.{name}": each for name, each in saved.ensemble.normalization.tensors().items()}
-        for number, member in enumerate(saved.ensemble.members):
+    tensors, texts, known = dict[str, torch.Tensor](), list[str](), saved.known
+    if known.ensemble is not None:
+        tensors = {f"normalization.{name}": each for name, each in known.ensemble.normalization.tensors().items()}
+        for number, member in enumerate(known.ensemble.members):
             tensors |= {f"member.{number}.{name}": tensor for name, tensor in member.tensors().items()}
             texts.append(member.text())
     document = {
@@ -134,9 +140,9 @@ def write_saved(directory: Path, saved: Saved) -> None:
         "inputs": INPUTS,
         "inputs_version": VERSION,
         "members": texts,
-        "spread": saved.spread.to_json(),
-        "record_count": saved.record_count,
-        "data_digest": saved.data_digest,
+        "spread": known.spread.to_json(),
+        "record_count": known.record_count,
+        "data_digest": known.data_digest,
         "seed": saved.seed,
         "settings": saved.settings.to_json(),
         "ablation": saved.ablation.to_json(),
@@ -161,10 +167,12 @@ def read_saved(directory: Path, base: Simulator | None) -> Saved:
             _restored(TrainingSettings, document["settings"]),
             _restored(Ablation, document["ablation"]),
             _restored_base(base, document),
-            _restored_ensemble(tensors, document),
-            _restored(Spread, document["spread"]),
-            required(document, "record_count", int, "It"),
-            required(document, "data_digest", str, "It"),
+            Knowledge(
+                _restored_ensemble(tensors, document),
+                _restored(Spread, document["spread"]),
+                required(document, "record_count", int, "It"),
+                required(document, "data_digest", str, "It"),
+            ),
         )
     except CheckpointError:
         raise

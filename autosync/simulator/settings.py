@@ -1,7 +1,5 @@
 """How a learned simulator is trained, and what is withheld from it to see what that is worth."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 
 __all__ = ["NOTHING_WITHHELD", "Ablation", "TrainingSettings"]

@@ -1,7 +1,5 @@
 """Training one member of an ensemble: a torch module that predicts residuals over the base simulator."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Inputs made of strategies: by a base simulator's figures, in the detail asked for, less what is withheld."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass

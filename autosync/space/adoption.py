@@ -1,7 +1,5 @@
 """Adoption: the strategy inside a space that is nearest to one outside it."""
 
-from __future__ import annotations
-
 import math
 import random
 from dataclasses import replace

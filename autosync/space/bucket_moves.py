@@ -1,7 +1,5 @@
 """Moves that change which all-reduced shards share a bucket."""
 
-from __future__ import annotations
-
 import random
 
 from autosync.space.buckets import Bucket, balanced_buckets, buckets_of, grouped

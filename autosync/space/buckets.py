@@ -1,7 +1,5 @@
 """All-reduce buckets of a draft: laid out contiguously in ready order, split, merged, and kept within their number."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple

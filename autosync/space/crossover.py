@@ -1,7 +1,5 @@
 """Crossover: a draft made of the decisions of two others."""
 
-from __future__ import annotations
-
 import random
 
 from autosync.space.buckets import Bucket, ReducedShard, grouped, reduced_shards

@@ -1,7 +1,5 @@
 """The domain of one variable: every decision that a bound space offers it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import NamedTuple, TypeAlias, final

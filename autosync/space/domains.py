@@ -1,7 +1,5 @@
 """The domains of all variables of a model, and what can be said about them together."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass
 from functools import cached_property

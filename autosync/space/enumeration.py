@@ -1,7 +1,5 @@
 """The enumeration of a small space: its strategies, one by one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import TypeAlias
 

@@ -1,7 +1,5 @@
 """Moves that change how gradients travel: a bucket's algorithm, a variable's compressor, the staleness of all."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterable, Sequence
 

@@ -1,7 +1,5 @@
 """What is known of good strategies before any is timed: rules with names, each of which a space can do without."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 

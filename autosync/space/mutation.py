@@ -1,34 +1,12 @@
 """Mutation: one to three random moves on a draft."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from autosync.space.bucket_moves import merge_buckets, rebucket, shift_bucket_boundary, split_bucket
+from autosync.space import bucket_moves, exchange_moves, server_moves, variable_moves
 from autosync.space.domain import Draft
 from autosync.space.domains import Domains
-from autosync.space.exchange_moves import (
-    change_algorithm,
-    change_algorithms,
-    change_staleness,
-    compress_alike,
-    compress_big,
-    compress_one,
-)
-from autosync.space.server_moves import move_shard, rebalance, relieve_heaviest
-from autosync.space.variable_moves import (
-    flip_alike,
-    flip_big,
-    flip_one,
-    flip_some_shards,
-    recut_alike,
-    recut_big,
-    recut_one,
-    toggle_local_copies,
-    toggle_local_copy,
-)
 
 __all__ = ["MOVES", "Move", "moved", "perturbed"]
 
@@ -36,40 +14,40 @@ Move: TypeAlias = Callable[[Domains, Draft, random.Random], Draft | None]
 """Gives a changed draft, or None where it does not apply. It may leave too many buckets; see `within_limits`."""
 
 MOVES: tuple[Move, ...] = (
-    flip_one,
-    flip_alike,
-    flip_big,
-    flip_some_shards,
-    recut_one,
-    recut_alike,
-    recut_big,
-    toggle_local_copy,
-    toggle_local_copies,
-    merge_buckets,
-    split_bucket,
-    shift_bucket_boundary,
-    rebucket,
-    relieve_heaviest,
-    move_shard,
-    rebalance,
-    change_algorithm,
-    change_algorithms,
-    compress_one,
-    compress_alike,
-    compress_big,
-    change_staleness,
+    variable_moves.flip_one,
+    variable_moves.flip_alike,
+    variable_moves.flip_big,
+    variable_moves.flip_some_shards,
+    variable_moves.recut_one,
+    variable_moves.recut_alike,
+    variable_moves.recut_big,
+    variable_moves.toggle_local_copy,
+    variable_moves.toggle_local_copies,
+    bucket_moves.merge_buckets,
+    bucket_moves.split_bucket,
+    bucket_moves.shift_bucket_boundary,
+    bucket_moves.rebucket,
+    server_moves.relieve_heaviest,
+    server_moves.move_shard,
+    server_moves.rebalance,
+    exchange_moves.change_algorithm,
+    exchange_moves.change_algorithms,
+    exchange_moves.compress_one,
+    exchange_moves.compress_alike,
+    exchange_moves.compress_big,
+    exchange_moves.change_staleness,
 )
 
 FOLLOWS_FROM: Mapping[Move, str] = {
-    relieve_heaviest: "load_balancing",
-    flip_alike: "common_decisions",
-    flip_big: "common_decisions",
-    recut_alike: "common_decisions",
-    recut_big: "common_decisions",
-    toggle_local_copies: "common_decisions",
-    change_algorithms: "common_decisions",
-    compress_alike: "common_decisions",
-    compress_big: "common_decisions",
+    server_moves.relieve_heaviest: "load_balancing",
+    variable_moves.flip_alike: "common_decisions",
+    variable_moves.flip_big: "common_decisions",
+    variable_moves.recut_alike: "common_decisions",
+    variable_moves.recut_big: "common_decisions",
+    variable_moves.toggle_local_copies: "common_decisions",
+    exchange_moves.change_algorithms: "common_decisions",
+    exchange_moves.compress_alike: "common_decisions",
+    exchange_moves.compress_big: "common_decisions",
 }
 """Moves that are nothing but a rule of `KNOWLEDGE` at work, each with the name of that rule."""
 

@@ -1,7 +1,5 @@
 """Decisions by name, for the sentences that say why a strategy lies outside a space."""
 
-from __future__ import annotations
-
 from autosync.spec import AllReduce, Compressor, ParameterServer, Partition
 
 __all__ = ["compressor_text", "cut_text", "reduction_text", "server_text"]

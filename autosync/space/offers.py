@@ -1,7 +1,5 @@
 """The servers, all-reduce algorithms and compressors of a rule that a variable is offered on a cluster."""
 
-from __future__ import annotations
-
 import math
 
 from autosync.layout.all_reduce import laid_out

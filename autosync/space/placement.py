@@ -1,7 +1,5 @@
 """The server that holds each shard of a draft: loads, and placements balanced by bytes."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Sequence

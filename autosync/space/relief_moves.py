@@ -1,7 +1,5 @@
 """Moves on the decisions that keep one resource busy: what it carries goes elsewhere, or gets there in another way."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Collection, Mapping, Sequence
 

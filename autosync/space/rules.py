@@ -1,7 +1,5 @@
 """The words a search space is declared in: which variables a rule decides, and what it offers them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Literal, TypeAlias, final

@@ -6,8 +6,6 @@ servers, which algorithm and compressor), carries it out, and then perturbs a fe
 `common_decisions` draws are independent after all.
 """
 
-from __future__ import annotations
-
 import random
 
 from autosync.space.bucket_moves import bucket_count

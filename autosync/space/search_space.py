@@ -1,7 +1,5 @@
 """The search space: a declared space bound to a model and a cluster."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Collection, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Moves that change which server holds which shard."""
 
-from __future__ import annotations
-
 import random
 
 from autosync.space.domain import Draft

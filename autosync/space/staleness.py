@@ -3,8 +3,6 @@
 It is 0 unless all are on parameter servers, uncompressed and without local copies: else replicas wait for each other.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from autosync.space.domain import Draft

@@ -1,7 +1,5 @@
 """What a shard that changes kind finds around it: the loads of servers and the buckets that are ready near it."""
 
-from __future__ import annotations
-
 import random
 from bisect import bisect_left
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Moves that change how variables are synchronized and cut, one at a time or many together."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterable, Sequence
 

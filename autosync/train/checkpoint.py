@@ -4,8 +4,6 @@ A .keras file is a zip of JSON and HDF5, and Keras passes over members it does n
 go, is both what `keras.models.load_model` reads and all that training needs to go on as if it had never stopped.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import zipfile

@@ -1,7 +1,5 @@
 """A directory of checkpoints: written every so many steps, the newest kept."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """A strategy read as a person names it, and checked to be one for this model on this cluster."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -22,11 +20,9 @@ from autosync.spec import (
     listed,
     read_json,
 )
+from autosync.words.quantities import few_of
 
 __all__ = ["check_devices", "check_factors", "read_strategy", "renamed_for", "workers_named"]
-
-NAMED = 3
-"""Variables named in a sentence before the rest are only counted."""
 
 
 def read_strategy(strategy: Strategy | Mapping[str, Any] | str | os.PathLike[str]) -> Strategy:
@@ -76,7 +72,7 @@ def check_factors(strategy: Strategy, model: ModelSpec) -> None:
     wanted = [each.variable for each, _, shard in strategy.shards() if isinstance(shard.compressor, SufficientFactors)]
     if lacking := [name for name in wanted if model.by_name[name].factor_rows is None]:
         raise TrainingError(
-            f"Sufficient factors, as for {_listed(lacking)}, have rows by the batch, whose size must be known; "
+            f"Sufficient factors, as for {_few_of(lacking)}, have rows by the batch, whose size must be known; "
             "fix the batch size of the model's inputs (batch_shape), or find a strategy without them."
         )
 
@@ -101,9 +97,9 @@ def renamed_for(strategy: Strategy, variables: Sequence[str], untrained: Sequenc
     faults = []
     if unknown:
         idle = "; some of these have no path to the loss" if set(unknown) & set(untrained) else ""
-        faults.append(f"it decides {_listed(unknown)}, which this model does not train{idle}")
+        faults.append(f"it decides {_few_of(unknown)}, which this model does not train{idle}")
     if undecided:
-        faults.append(f"this model trains {_listed(undecided)}, which it does not decide")
+        faults.append(f"this model trains {_few_of(undecided)}, which it does not decide")
     raise TrainingError(
         f"A strategy is found for one model, and this one is another's: {', and '.join(faults)}. "
         "Find one with autosync tune."
@@ -122,6 +118,5 @@ def _is_same(one: str, other: str) -> bool:
     return mine[-shared:] == its[-shared:]
 
 
-def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(map(cut, names[:NAMED]))
-    return f"{shown} and {len(names) - NAMED} more" if len(names) > NAMED else shown
+def _few_of(names: Sequence[str]) -> str:
+    return few_of([cut(each) for each in names])

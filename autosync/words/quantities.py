@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from autosync.spec import ModelSpec
 
-__all__ = ["counted", "duration", "megabytes", "milliseconds", "model_in_words"]
+__all__ = ["counted", "duration", "few_of", "megabytes", "milliseconds", "model_in_words"]
 
 
 def megabytes(count: float) -> str:
@@ -33,6 +35,12 @@ def counted(count: int, noun: str) -> str:
     """Things by their number, as 1 trial or 20 strategies."""
     plural = f"{noun[:-1]}ies" if noun.endswith("gy") else f"{noun}s"
     return f"{count} {noun if count == 1 else plural}"
+
+
+def few_of(names: Sequence[str], most: int = 3) -> str:
+    """The first of `names`, at most so many, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def model_in_words(model: ModelSpec) -> str:

@@ -21,7 +21,7 @@ from autosync.spec import (
     VariableStrategy,
 )
 from autosync.spec.algorithms import ALGORITHM_ROWS
-from autosync.words.quantities import counted, megabytes
+from autosync.words.quantities import counted, few_of, megabytes
 
 __all__ = [
     "ARCHITECTURES",
@@ -34,9 +34,6 @@ __all__ = [
     "strategy_in_words",
     "summary_of",
 ]
-
-NAMED = 3
-"""Variables named one by one before the rest are only counted."""
 
 GATHERED = ("Touched rows", "Sufficient factors")
 """Beginnings of lines about parts that all replicas send to all others, in no bucket."""
@@ -168,10 +165,7 @@ def _cut(strategy: Strategy, model: ModelSpec) -> list[str]:
 def _listed(sizes: dict[str, int]) -> str:
     """The biggest by name, the others by number, and the bytes in all."""
     biggest = sorted(sizes, key=lambda name: -sizes[name])
-    text = ", ".join(biggest[:NAMED])
-    if len(biggest) > NAMED:
-        text += f" and {len(biggest) - NAMED} more"
-    return f"{text}; {megabytes(sum(sizes.values()))}"
+    return f"{few_of(biggest)}; {megabytes(sum(sizes.values()))}"
 
 
 ARCHITECTURES = ("all-reduce", "parameter servers", "mixed", "gathered rows")

@@ -1,7 +1,5 @@
 """YAML files checked against a pydantic model; whatever is wrong with one is told in a sentence."""
 
-from __future__ import annotations
-
 import typing
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Discovery: the nodes of a running Ray cluster, or this machine alone, as a `ClusterSpec`."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Mapping, Sequence

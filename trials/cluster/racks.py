@@ -4,8 +4,6 @@ Each rack is a switch, and one more switch, the core, joins the racks: what a ra
 the rack's one uplink. Nodes outside of racks hang on the core.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """What a node tells Ray of itself when it starts, and a node as Ray tells of it: labels and resources, both ways."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Seats: which living Ray nodes the nodes of a cluster spec stand for, and how many trials fit side by side."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Trials in this very process, on logical devices: no Ray, no network; for tests and for trying things out."""
 
-from __future__ import annotations
-
 from typing import final
 
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord

@@ -1,7 +1,5 @@
 """Lanes: places where one trial at a time runs; trials on different lanes run side by side."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Protocol
 

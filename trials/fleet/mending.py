@@ -1,7 +1,5 @@
 """Mending: deciding which lanes go where when nodes have left or joined, from seats and machines alone."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Trials on Ray actors: a handle, which any process may hold, to a supervisor with its set of workers."""
 
-from __future__ import annotations
-
 import contextlib
 import uuid
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The supervisor: a Ray actor that owns one set of workers and runs trials on it, whatever becomes of them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any, final
 

@@ -1,7 +1,5 @@
 """Probes: data along several routes at once; and the rates (Gbit/s) and latencies of links that they tell."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import statistics

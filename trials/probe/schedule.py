@@ -1,7 +1,5 @@
 """Choosing which probes are made, and which of them side by side: never two over one link."""
 
-from __future__ import annotations
-
 import queue
 import threading
 from collections import Counter

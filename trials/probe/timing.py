@@ -1,7 +1,5 @@
 """Timing one probe: message sizes that suit the link, repeats, slopes."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Ray for trials: join the cluster that is named, or start a small one here, and watch its head."""
 
-from __future__ import annotations
-
 import logging
 import os
 import socket

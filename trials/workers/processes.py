@@ -1,7 +1,5 @@
 """What runs inside the Ray actors: workers that host TensorFlow servers, and the client that drives them."""
 
-from __future__ import annotations
-
 import gc
 import os
 import sys

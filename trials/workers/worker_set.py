@@ -1,7 +1,5 @@
 """A set of worker processes with their client, placed together on Ray and kept from trial to trial."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A `graph_item` file: which variables a model has, and which of their gradients are sparse."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any

@@ -5,8 +5,6 @@ dataset was collected; of TensorFlow's `GraphDef` and `VariableDef` only the fie
 protobuf skips others. All live in a pool of their own, beside TensorFlow's.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Samples turned into records in a store."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterator

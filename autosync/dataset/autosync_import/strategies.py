@@ -1,7 +1,5 @@
 """A strategy file: AutoDist's message, turned into a `Strategy` that makes the same decisions."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, final
 

@@ -1,7 +1,5 @@
 """Capturing: from a training task in Keras to a model that runs anywhere."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

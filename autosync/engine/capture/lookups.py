@@ -1,7 +1,5 @@
 """Lookups in sparse variables: which rows a step reads, and a gradient function that is given only those rows."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

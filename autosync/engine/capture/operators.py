@@ -1,7 +1,5 @@
 """The coarse operator graph of a traced model: what is heavy or reads a variable, its flops, and how it is joined."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any

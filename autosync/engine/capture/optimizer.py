@@ -1,7 +1,5 @@
 """A Keras optimizer as a function on flat arrays of any length, and its rule on all gradients together."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Sufficient factors of a gradient: finding, while a graph is traced, the two matrices that it is the product of."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any, TypeAlias

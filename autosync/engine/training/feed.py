@@ -4,8 +4,6 @@ An op `PyFunc` runs in the process of the device it is placed on, and finds the 
 process. So a worker can offer a function under a token, and the client, told the token, place an op that calls it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, final
 

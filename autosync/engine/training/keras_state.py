@@ -1,7 +1,5 @@
 """A training step's state in Keras' own objects: a model and its optimizer, and the files Keras makes of them."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace

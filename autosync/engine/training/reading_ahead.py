@@ -1,7 +1,5 @@
 """Data that worker processes read themselves: one shard's batches, read ahead and offered to the step's ops."""
 
-from __future__ import annotations
-
 import contextlib
 import queue
 import threading

@@ -13,8 +13,6 @@ a pooler and a mask. In pretraining the output projection is the token embedding
 gradient dense; in classification it is sparse. The mini models have no dropout, which keeps their graphs small.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 from typing import Any

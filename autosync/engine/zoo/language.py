@@ -5,8 +5,6 @@ on WMT (33 708 words), without its encoder; it trains by Adam with that paper's 
 sparse, the output projection's is dense and as large as the table. The mini model has no dropout.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Losses of the zoo's models: means over one replica's batch, float32 scalars."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import tensorflow as tf

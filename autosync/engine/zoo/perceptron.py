@@ -1,7 +1,5 @@
 """A multi-layer perceptron small enough for tests: 13 000 parameters, smooth activations, a width that is prime."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras

@@ -6,8 +6,6 @@ A replica's batch is MLPerf's 1 048 576 over 16 replicas. All four tables' gradi
 everything else; the tables themselves are far larger than what a step touches.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 from typing import Any

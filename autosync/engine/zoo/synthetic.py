@@ -1,7 +1,5 @@
 """Synthetic training data, drawn inside the graph from an int32 seed of shape (2,)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

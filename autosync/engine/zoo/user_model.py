@@ -1,7 +1,5 @@
 """A training task from a user's own function, named as `package.module:function`."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import random

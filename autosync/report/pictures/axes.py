@@ -1,9 +1,8 @@
 """What pictures share: a new figure, rows of dots with intervals, axes in milliseconds, legends."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -14,20 +13,23 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLoca
 from autosync.report.style import INK, MUTED, PAPER, Look, Width
 
 __all__ = [
+    "DASHED",
     "MILLI",
     "dot",
     "figure_of",
     "legend_below",
-    "log_milliseconds",
+    "log_axis",
     "look_handle",
     "padded",
-    "plain_ticks",
     "rows_axis",
     "rows_inches",
     "yardstick_line",
 ]
 
 MILLI = 1e3
+DASHED: dict[str, Any] = {"color": MUTED.light, "linewidth": 1.1, "linestyle": (0, (4, 2))}
+"""How the line looks that all else is compared with."""
+
 ROW_INCHES = {False: 0.27, True: 0.42}
 FRAME_INCHES = 0.55
 FINER = (
@@ -83,7 +85,7 @@ def dot(
 
 def yardstick_line(axes: Axes, at: float) -> None:
     """Draw the line that all rows are compared with."""
-    axes.axvline(at, color=MUTED.light, linewidth=1.1, linestyle=(0, (4, 2)), zorder=1)
+    axes.axvline(at, **DASHED, zorder=1)
 
 
 def padded(values: Sequence[float], share: float = 0.06) -> tuple[float, float]:
@@ -93,16 +95,16 @@ def padded(values: Sequence[float], share: float = 0.06) -> tuple[float, float]:
     return low / max(room, 1.03), high * max(room, 1.03)
 
 
-def log_milliseconds(axes: Axes, which: str, limits: tuple[float, float], most: int = 8) -> None:
+def log_axis(axes: Axes, which: str, limits: tuple[float, float], most: int = 8) -> None:
     """Make the axis logarithmic, with at most `most` plain numbers on it."""
     axes.set(**{f"{which}scale": "log", f"{which}lim": limits})
     axis = axes.xaxis if which == "x" else axes.yaxis
-    axis.set_major_locator(FixedLocator(plain_ticks(limits, most)))
+    axis.set_major_locator(FixedLocator(_plain_ticks(limits, most)))
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 
-def plain_ticks(limits: tuple[float, float], most: int) -> list[float]:
+def _plain_ticks(limits: tuple[float, float], most: int) -> list[float]:
     """Numbers that are easy to read, about evenly apart on a logarithmic axis: the finest set of at most `most`."""
     low, high = limits
     for steps in FINER:

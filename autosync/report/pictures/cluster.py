@@ -1,7 +1,5 @@
 """The cluster: nodes on their switches, each with the rates of its links both ways, and where these come from."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field

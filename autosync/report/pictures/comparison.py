@@ -1,20 +1,18 @@
 """Several runs: their winners, their speed-ups, and their curves over each other."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
-from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
+from matplotlib.ticker import MaxNLocator
 
 from autosync.report.blocks import Drawing
 from autosync.report.pictures.axes import (
+    DASHED,
     MILLI,
     dot,
     figure_of,
     legend_below,
-    log_milliseconds,
+    log_axis,
     padded,
-    plain_ticks,
     rows_axis,
     rows_inches,
     yardstick_line,
@@ -42,7 +40,7 @@ def draw_winners(rows: Sequence[tuple[str, Contender | None, Contender | None]],
                 dot(axes, each.median_seconds * MILLI, (low, high), row + beside, look_of(each.architecture), sure)
                 ends += [low, high]
     rows_axis(axes, [title for title, _, _ in rows], width.is_narrow)
-    log_milliseconds(axes, "x", padded(ends))
+    log_axis(axes, "x", padded(ends))
     axes.set_xlabel("milliseconds a step")
     return Drawing(figure)
 
@@ -78,15 +76,10 @@ def draw_curves(
             band = [end * unit for end in yardstick.interval]
             axes.axhspan(*band, color=colour, alpha=0.13, linewidth=0)
             ends += band
+    log_axis(axes, "y", padded(ends), 7 if relative else 8)
+    axes.set_ylabel("best so far / best baseline" if relative else "best milliseconds a step so far")
     if relative:
-        axes.set(yscale="log", ylim=padded(ends), ylabel="best so far / best baseline")
-        axes.yaxis.set_major_locator(FixedLocator(plain_ticks(axes.get_ylim(), 7)))
-        axes.yaxis.set_minor_locator(NullLocator())
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axes.axhline(1.0, color=MUTED.light, linewidth=1.1, linestyle=(0, (4, 2)))
-    else:
-        log_milliseconds(axes, "y", padded(ends))
-        axes.set_ylabel("best milliseconds a step so far")
+        axes.axhline(1.0, **DASHED)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("trial")
     legend_below(figure, handles, width)

@@ -1,7 +1,5 @@
 """Baselines and finalists: medians with intervals, and the finals round by round."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +12,7 @@ from autosync.report.pictures.axes import (
     dot,
     figure_of,
     legend_below,
-    log_milliseconds,
+    log_axis,
     look_handle,
     padded,
     rows_axis,
@@ -50,7 +48,7 @@ def draw_contenders(
         between = finalists - (0.66 if width.is_narrow else 0.5)
         axes.axhline(between, color=FAINT.light, linewidth=0.8, zorder=1)
     values = [end * MILLI for each in rows for end in (*(each.interval or ()), each.median_seconds or 0.0)]
-    log_milliseconds(axes, "x", padded(values), 6 if width.is_narrow else 10)
+    log_axis(axes, "x", padded(values), 6 if width.is_narrow else 10)
     axes.set_xlabel("milliseconds a step")
     if yardstick_seconds is not None:
         yardstick_line(axes, yardstick_seconds * MILLI)
@@ -87,7 +85,7 @@ def draw_rounds(
             label=each.name,
         )  # fmt: skip
         handles += line
-    log_milliseconds(axes, "y", padded(ends))
+    log_axis(axes, "y", padded(ends))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("round")
     axes.set_ylabel("milliseconds a step")

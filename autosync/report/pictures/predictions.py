@@ -1,26 +1,16 @@
 """Predicted against measured step times, and how far predictions were off as the search went on."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
+from matplotlib.ticker import MaxNLocator
 
 from autosync.report.blocks import Drawing
 from autosync.report.findings import Point
-from autosync.report.pictures.axes import (
-    MILLI,
-    figure_of,
-    legend_below,
-    log_milliseconds,
-    look_handle,
-    padded,
-    plain_ticks,
-)
-from autosync.report.style import ARCHITECTURE_LOOKS, INK, MUTED, PAPER, Width
+from autosync.report.pictures.axes import DASHED, MILLI, figure_of, legend_below, log_axis, look_handle, padded
+from autosync.report.style import ARCHITECTURE_LOOKS, INK, PAPER, Look, Width
 from autosync.spec import median_interval
 from autosync.words.quantities import milliseconds
 from autosync.words.strategy import ARCHITECTURES
@@ -37,7 +27,7 @@ def draw_predictions(points: Sequence[Point], width: Width) -> Drawing:
     values = [(each.record.predicted_seconds or 1.0) * MILLI for each in known]
     values += [end * MILLI for each in known for end in median_interval(each.record.step_seconds)]
     limits = padded(values)
-    scatter.plot(limits, limits, color=MUTED.light, linewidth=1.1, linestyle=(0, (4, 2)))
+    scatter.plot(limits, limits, **DASHED)
     tooltips = {}
     for architecture in ARCHITECTURES:
         for is_baseline in (True, False):
@@ -47,14 +37,14 @@ def draw_predictions(points: Sequence[Point], width: Width) -> Drawing:
                 _draw(scatter, course, chosen, gid)
                 tooltips[gid] = [_tooltip(each) for each in chosen]
     for which in ("x", "y"):
-        log_milliseconds(scatter, which, limits, 6)
+        log_axis(scatter, which, limits, 6)
     scatter.set(aspect="equal", xlabel="measured milliseconds a step", ylabel="predicted milliseconds a step")
     _finish_course(course, known)
     there = {each.architecture for each in known}
     handles = [look_handle(ARCHITECTURE_LOOKS[name], name) for name in ARCHITECTURES if name in there]
     if any(each.is_baseline for each in known):
-        handles.append(_hollow("baselines: hollow"))
-    handles.append(Line2D([], [], color=MUTED.light, linestyle=(0, (4, 2)), label="predicted = measured"))
+        handles.append(look_handle(Look(INK, "o"), "baselines: hollow", sure=False))
+    handles.append(Line2D([], [], color=DASHED["color"], linestyle=DASHED["linestyle"], label="predicted = measured"))
     legend_below(figure, handles, width)
     return Drawing(figure, tooltips)
 
@@ -67,14 +57,9 @@ def _draw(scatter: Axes, course: Axes, chosen: Sequence[Point], gid: str) -> Non
     for each, height in zip(chosen, predicted, strict=True):
         low, high = median_interval(each.record.step_seconds)
         scatter.plot([low * MILLI, high * MILLI], [height, height], color=look.light, linewidth=0.8, alpha=0.4)
-    marks: dict[str, Any] = {
-        "s": 22,
-        "marker": look.marker,
-        "facecolor": PAPER.light if hollow else look.light,
-        "edgecolor": look.light,
-        "linewidth": 1.0,
-        "zorder": 3,
-    }
+    face = PAPER.light if hollow else look.light
+    marks: dict[str, Any] = {"s": 22, "marker": look.marker, "linewidth": 1.0, "zorder": 3}
+    marks |= {"facecolor": face, "edgecolor": look.light}
     scatter.scatter(measured, predicted, **marks).set_gid(gid)
     off = [p / m for p, m in zip(predicted, measured, strict=True)]
     course.scatter([each.number for each in chosen], off, **marks)
@@ -82,16 +67,10 @@ def _draw(scatter: Axes, course: Axes, chosen: Sequence[Point], gid: str) -> Non
 
 def _finish_course(axes: Axes, known: Sequence[Point]) -> None:
     off = [(each.record.predicted_seconds or 1.0) / (each.record.median_seconds or 1.0) for each in known]
-    axes.axhline(1.0, color=MUTED.light, linewidth=1.1, linestyle=(0, (4, 2)), zorder=1)
-    axes.set(yscale="log", ylim=padded([*off, 0.8, 1.25]), xlabel="trial", ylabel="predicted / measured")
-    axes.yaxis.set_major_locator(FixedLocator(plain_ticks(axes.get_ylim(), 7)))
-    axes.yaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.axhline(1.0, **DASHED, zorder=1)
+    log_axis(axes, "y", padded([*off, 0.8, 1.25]), 7)
+    axes.set(xlabel="trial", ylabel="predicted / measured")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-
-
-def _hollow(label: str) -> Line2D:
-    return Line2D([], [], linestyle="", marker="o", color=INK.light, markerfacecolor=PAPER.light, label=label)
 
 
 def _tooltip(point: Point) -> str:

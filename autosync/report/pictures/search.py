@@ -1,8 +1,7 @@
 """The search, trial by trial, and under the same axis the share of trials that beat the best baseline."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -12,7 +11,7 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from autosync.report.blocks import Drawing
 from autosync.report.findings import Point
-from autosync.report.pictures.axes import MILLI, figure_of, legend_below, log_milliseconds, look_handle, padded
+from autosync.report.pictures.axes import DASHED, MILLI, figure_of, legend_below, log_axis, look_handle, padded
 from autosync.report.style import ARCHITECTURE_LOOKS, FAINT, INK, MUTED, PAPER, Width, look_of
 from autosync.spec import median_interval
 from autosync.stats.accuracy import best_so_far
@@ -54,28 +53,21 @@ def _draw_trials(axes: Axes, points: Sequence[Point], yardstick: Yardstick | Non
         low, high = (end * MILLI for end in median_interval(each.record.step_seconds))
         axes.plot([each.number] * 2, [low, high], color=look_of(each.architecture).light, linewidth=0.8, alpha=0.4)
         ends += [low, high]
-    for architecture in ARCHITECTURES:
-        for is_baseline in (True, False):
-            for stopped in (True, False):
-                chosen = [
-                    each
-                    for each in timed
-                    if (each.architecture, each.is_baseline, each.record.outcome == "stopped")
-                    == (architecture, is_baseline, stopped)
-                ]
-                if chosen:
-                    gid = f"points-{architecture}-{is_baseline}-{stopped}".replace(" ", "-")
-                    _scatter(axes, chosen, gid)
-                    tooltips[gid] = [_tooltip(each) for each in chosen]
+    for kind in product(ARCHITECTURES, (True, False), (True, False)):
+        chosen = [each for each in timed if kind == (each.architecture, each.is_baseline, each.is_stopped)]
+        if chosen:
+            gid = f"points-{'-'.join(map(str, kind))}".replace(" ", "-")
+            _scatter(axes, chosen, gid)
+            tooltips[gid] = [_tooltip(each) for each in chosen]
     _ring_remeasured(axes, timed)
     if yardstick is not None:
         low, high = (end * MILLI for end in yardstick.interval)
         axes.axhspan(low, high, color=MUTED.light, alpha=0.16, linewidth=0)
-        axes.axhline(yardstick.seconds * MILLI, color=MUTED.light, linewidth=1.1, linestyle=(0, (4, 2)))
+        axes.axhline(yardstick.seconds * MILLI, **DASHED)
         ends += [low, high]
     _draw_best(axes, points)
     limits = padded(ends or [1.0, 10.0])
-    log_milliseconds(axes, "y", limits)
+    log_axis(axes, "y", limits)
     failed = [each.number for each in points if each.record.median_seconds is None]
     if failed:
         top = [limits[1]] * len(failed)
@@ -87,8 +79,7 @@ def _draw_trials(axes: Axes, points: Sequence[Point], yardstick: Yardstick | Non
 
 def _scatter(axes: Axes, chosen: Sequence[Point], gid: str) -> None:
     """Draw trials of one kind. Those that were stopped are hollow, since only their first steps were timed."""
-    look, is_baseline = look_of(chosen[0].architecture), chosen[0].is_baseline
-    stopped = chosen[0].record.outcome == "stopped"
+    look, is_baseline, stopped = look_of(chosen[0].architecture), chosen[0].is_baseline, chosen[0].is_stopped
     marks = axes.scatter(
         [each.number for each in chosen],
         [(each.record.median_seconds or 0.0) * MILLI for each in chosen],
@@ -149,7 +140,7 @@ def _handles(points: Sequence[Point], yardstick: Yardstick | None) -> list[Line2
     plain: dict[str, Any] = {"linestyle": "", "color": INK.light, "markerfacecolor": PAPER.light}
     if any(each.is_baseline for each in points):
         handles.append(Line2D([], [], marker="o", markersize=7, label="baselines: large", **plain))
-    if any(each.record.outcome == "stopped" for each in points):
+    if any(each.is_stopped for each in points):
         handles.append(Line2D([], [], marker="o", markersize=4.5, label="stopped early: hollow", **plain))
     if any(each.remeasured for each in points):
         handles.append(Line2D([], [], marker="o", markersize=10, label="measured again: ringed", **plain))

@@ -1,7 +1,5 @@
 """What a strategy sends over each link, beside the best baseline, and what each server and bucket of it holds."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What decisions are worth, and which factors explain step times: rows of dots with intervals."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The report's sections, one a file, each made of what the run found; each says so where the run does not say."""
 
-from __future__ import annotations
-
 from autosync.report.blocks import Section
 from autosync.report.findings import Findings
 from autosync.report.sections.asked import asked_blocks

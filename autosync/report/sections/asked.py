@@ -1,7 +1,5 @@
 """What was asked: the command, the model, the space, the budget and how steps were timed."""
 
-from __future__ import annotations
-
 from autosync.report.blocks import Block, Commands, Facts, Paragraph
 from autosync.report.findings import Findings
 from autosync.words.quantities import counted, duration, model_in_words

@@ -1,7 +1,5 @@
 """The cluster as it was measured, stated or assumed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple

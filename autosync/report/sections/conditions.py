@@ -1,7 +1,5 @@
 """The conditions: noise, hosts, versions, and when all this was measured; and the trials that failed, with reasons."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable
@@ -11,7 +9,7 @@ from autosync.report.blocks import Block, Facts, Note, Paragraph, Row, Table, nu
 from autosync.report.findings import Findings
 from autosync.report.numbers import percent, percent_interval
 from autosync.spec import RuntimeRecord
-from autosync.words.quantities import counted
+from autosync.words.quantities import counted, few_of
 
 __all__ = ["conditions_blocks", "failures_blocks"]
 
@@ -69,7 +67,6 @@ def _listed(names: Iterable[str]) -> str:
 
 NUMBER = re.compile(r"\d+(\.\d+)?")
 DIGEST = re.compile(r"\b[0-9a-f]{8,16}\b")
-NAMED = 4
 LONGEST_REASON = 400
 
 OUTCOMES = {"failed": 0, "timed_out": 1, "lost": 2, "stopped": 3}
@@ -114,6 +111,4 @@ def _reason(records: list[RuntimeRecord]) -> str:
 
 
 def _names(records: list[RuntimeRecord]) -> str:
-    names = list(dict.fromkeys(f"{each.label} {each.strategy.digest[:8]}" for each in records))
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return ", ".join(names[:NAMED]) + more
+    return few_of(list(dict.fromkeys(f"{each.label} {each.strategy.digest[:8]}" for each in records)), 4)

@@ -1,7 +1,5 @@
 """Baselines and winners, with what the finals found."""
 
-from __future__ import annotations
-
 from collections import Counter
 from functools import partial
 

@@ -1,7 +1,5 @@
 """How the winner differs from the baseline nearest to it, and what its decisions are worth."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -12,11 +10,9 @@ from autosync.report.findings import Findings
 from autosync.report.numbers import percent, ratio, ratio_interval
 from autosync.report.pictures.worths import draw_worths
 from autosync.spec import ModelSpec
-from autosync.words.quantities import megabytes
+from autosync.words.quantities import few_of, megabytes
 
 __all__ = ["difference_blocks", "worths_blocks"]
-
-NAMED = 3
 
 
 def difference_blocks(findings: Findings) -> list[Block]:
@@ -42,9 +38,7 @@ def difference_blocks(findings: Findings) -> list[Block]:
 
 def _row(difference: Difference, model: ModelSpec) -> Row:
     names = sorted(difference.variables, key=lambda name: -model.by_name[name].gradient_bytes)
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    size = megabytes(_bytes(difference, model))
-    return Row((", ".join(names[:NAMED]) + more, size, difference.here, difference.there))
+    return Row((few_of(names), megabytes(_bytes(difference, model)), difference.here, difference.there))
 
 
 def _bytes(difference: Difference, model: ModelSpec) -> float:

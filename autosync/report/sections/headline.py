@@ -1,7 +1,5 @@
 """The headline: one number with its interval, what it means, and what to do now."""
 
-from __future__ import annotations
-
 import shlex
 
 from autosync.cost import step_bound

@@ -1,7 +1,5 @@
 """The factors that explain step times among all that was timed."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from autosync.report.blocks import Block, Note, Picture, Row, Table, numbers, texts

@@ -1,7 +1,5 @@
 """Predicted against measured: a direct look at how well the simulator estimates step times."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from autosync.report.blocks import Block, Note, Picture, Row, Table, numbers, texts

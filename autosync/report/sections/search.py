@@ -1,7 +1,5 @@
 """The search: every trial, the best so far, and how often trials beat the best baseline."""
 
-from __future__ import annotations
-
 from collections import Counter
 from functools import partial
 

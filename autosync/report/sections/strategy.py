@@ -1,7 +1,5 @@
 """The winning strategy: which bytes go where, by who adds them up, by variable and by link."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 

@@ -1,7 +1,5 @@
 """The networks a learned simulator can be made of, by name. A new one joins by a file and a line here."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 

@@ -1,7 +1,5 @@
 """The deep-sets network (Zaheer et al. 2017): variables as a set. A control: what the RNN reads, but for the order."""
 
-from __future__ import annotations
-
 from typing import final
 
 import torch

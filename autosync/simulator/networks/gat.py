@@ -1,7 +1,5 @@
 """The graph network: attention (GATv2, Brody et al. 2022) among variables, servers, buckets, links and switches."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import final
 

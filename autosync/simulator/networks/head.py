@@ -1,7 +1,5 @@
 """The last part of a network: from what it makes of a strategy, and the pooled inputs, to a residual."""
 
-from __future__ import annotations
-
 from typing import final
 
 import torch

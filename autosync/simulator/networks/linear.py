@@ -1,7 +1,5 @@
 """The linear network: a weighted sum of pooled inputs."""
 
-from __future__ import annotations
-
 from typing import final
 
 import torch

@@ -1,7 +1,5 @@
 """What a network is to the simulator: how much of a strategy it reads, how it is trained, how it is restored."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol, final

@@ -1,7 +1,5 @@
 """The recurrent network: a bidirectional LSTM over variables in graph order, shards pooled into their variable."""
 
-from __future__ import annotations
-
 from typing import final
 
 import torch

@@ -1,7 +1,5 @@
 """Gradient-boosted trees (LightGBM) over pooled inputs, grown on the loss that all networks share: a control."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, final
 
