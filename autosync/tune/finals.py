@@ -27,7 +27,6 @@ __all__ = [
     "finalists",
     "hold_finals",
     "measure_worths",
-    "remeasure",
     "seconds_for",
     "seconds_of_turn",
     "take_turns",
@@ -72,24 +71,16 @@ def _fastest_default(records: Sequence[RuntimeRecord]) -> list[RuntimeRecord]:
     return sorted(timed, key=lambda each: each.median_seconds or math.inf)[:1]
 
 
-def remeasure(
-    chosen: Sequence[RuntimeRecord],
-    rounds: int,
-    run_trial: Callable[[TrialRequest], RuntimeRecord],
-    keep: Callable[[RuntimeRecord], object],
-    out_of_time: Callable[[], bool] = lambda: False,
-) -> list[list[RuntimeRecord]]:
-    """Time the finalists again, `rounds` times in turns, each to its end; the records by round. See `take_turns`."""
-    return take_turns([again(each, each.label) for each in chosen], rounds, run_trial, keep, out_of_time)
+def again(record: RuntimeRecord, label: str = "", strategy: Strategy | None = None) -> TrialRequest:
+    """The request that times `strategy` to its end, for a turn under the record's conditions.
 
-
-def again(record: RuntimeRecord, label: str, strategy: Strategy | None = None) -> TrialRequest:
-    """The request that times `strategy`, by default the record's own, for a turn under the record's conditions."""
+    Strategy and label are the record's own unless others are given.
+    """
     return TrialRequest(
         strategy=strategy or record.strategy,
         protocol=_shorter(record.protocol),
         purpose="remeasure",
-        label=label,
+        label=label or record.label,
         run=record.run,
         seed=record.seed,
         predicted_seconds=record.predicted_seconds if strategy is None else None,
@@ -172,7 +163,7 @@ def _judged(job: Job, chosen: Sequence[RuntimeRecord], baselines: Collection[str
     job.console.print(
         f"Measuring the {counted(len(chosen), 'finalist')} again, {counted(options.rounds, 'time')} in turns ..."
     )
-    rounds = remeasure(chosen, options.rounds, job.backend.run, job.append)
+    rounds = take_turns(list(map(again, chosen)), options.rounds, job.backend.run, job.append)
     first = judge(rounds, baselines, generator, LOOKS)
     if not first.is_promising:
         return rounds, first
@@ -186,7 +177,8 @@ def _judged(job: Job, chosen: Sequence[RuntimeRecord], baselines: Collection[str
         soft_wrap=True,
     )
     try:
-        more = remeasure(pair, count, job.backend.run, job.append, lambda: _is_out_of_time(job, pair, 1))
+        requests = list(map(again, pair))
+        more = take_turns(requests, count, job.backend.run, job.append, lambda: _is_out_of_time(job, pair, 1))
     except TrialError as error:
         if isinstance(error, NodesLostError) and options.on_node_loss == "shrink":
             raise

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from autosync.spec import RuntimeRecord
-from autosync.tune.finals import CANDIDATES, again, finalists, remeasure, seconds_for, take_turns
+from autosync.tune.finals import CANDIDATES, again, finalists, seconds_for, take_turns
 from tests.tune.pretend import PretendBackend
 from tests.tune.records import found, record
 from trials.trial import TrialRequest
@@ -69,7 +69,7 @@ def test_finalists_take_turns_and_each_record_is_kept_before_the_next_trial() ->
         order.append(request.strategy.digest)
         return backend.run(request)
 
-    rounds = remeasure(chosen, 4, run_trial, kept.append)
+    rounds = take_turns([again(each) for each in chosen], 4, run_trial, kept.append)
     assert order == [each.strategy.digest for each in chosen] * 4
     assert [len(turn) for turn in rounds] == [3] * 4
     assert [each for turn in rounds for each in turn] == kept
@@ -84,7 +84,7 @@ def test_a_turn_has_half_the_steps_rounded_up_and_is_never_stopped_early() -> No
         requests.append(request)
         return PretendBackend().run(request)
 
-    (turn,) = remeasure(chosen, 1, run_trial, lambda _: None)
+    (turn,) = take_turns([again(each) for each in chosen], 1, run_trial, lambda _: None)
     assert (requests[0].protocol.warmup_steps, requests[0].protocol.timed_steps) == (3, 5)
     assert requests[0].best_median_seconds is None
     assert len(turn[0].step_seconds) == 5
