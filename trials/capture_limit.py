@@ -7,8 +7,6 @@ import click
 
 from autosync.engine.capture_apart import CAPTURE_SECONDS, MOST_CAPTURE_SECONDS
 
-__all__ = ["capture_time_limit"]
-
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 

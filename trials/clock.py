@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from importlib import metadata
 from typing import Protocol
 
-__all__ = ["Clock", "Environment", "FakeClock", "WallClock"]
-
 UNIT_SECONDS = 2.0**-30
 
 

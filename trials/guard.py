@@ -17,8 +17,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import final
 
-__all__ = ["Guard", "guard_of_this_process", "guarded"]
-
 MARKS = "AUTOSYNC_GUARDS"
 """The marks of all guards that a process is subject to, with spaces between."""
 

@@ -19,8 +19,6 @@ from trials.fleet.lanes import Backend
 if TYPE_CHECKING:
     from trials.fleet.supervisor import RaySettings
 
-__all__ = ["KINDS", "Choice", "Opened", "check_model_name", "model_line", "model_on", "opened", "trials_on_ray"]
-
 KINDS = ("ray", "local")
 
 

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 
-__all__ = ["ctrl_c_is_ignored", "ctrl_c_waits", "ending_unwinds", "signals_go_to"]
-
 
 @contextmanager
 def ctrl_c_is_ignored() -> Iterator[None]:

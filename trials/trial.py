@@ -21,8 +21,6 @@ from autosync.spec import (
 )
 from trials.clock import Clock, Environment
 
-__all__ = ["Realizer", "Stage", "TrialRequest", "reason_of", "run_trial"]
-
 
 @dataclass(frozen=True)
 class TrialRequest:

@@ -11,8 +11,6 @@ import click
 from autosync.commands.shell import GOES_ON, NOT_DONE, SETTINGS, listed, run_command
 from autosync.search.registry import SEARCHERS
 
-__all__ = ["command", "main"]
-
 CELLS = tuple(
     f"{model}@{cluster}"
     for cluster in ("topologies/uniform_200mbit.yaml", "topologies/one_slow_node.yaml", "topologies/two_racks.yaml")

@@ -11,8 +11,6 @@ from autosync.words.cluster import cluster_lines, route_lines
 from trials.cluster.file import ClusterFile, read_cluster_file
 from trials.cluster.resource_spec import cluster_file_text
 
-__all__ = ["command", "main"]
-
 
 @click.group("cluster", invoke_without_command=True, context_settings=SETTINGS)
 @click.pass_context

@@ -13,8 +13,6 @@ from autosync.commands.shell import NOT_DONE, SETTINGS, listed, run_command
 from autosync.studies.collect.folder import Folder
 from autosync.studies.collect.plan import check_models, chosen, read_plan
 
-__all__ = ["command", "main"]
-
 
 @click.command("collect", context_settings=SETTINGS)
 @click.option(

@@ -17,8 +17,6 @@ from trials.emulate.state import names_there_are
 from trials.emulate.status import status_lines
 from trials.guard import guarded
 
-__all__ = ["command", "main"]
-
 name_option = click.option("--name", default="net", show_default=True, help="Which emulated cluster.")
 
 

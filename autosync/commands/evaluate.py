@@ -25,8 +25,6 @@ from autosync.studies.evaluation import (
 )
 from autosync.studies.evaluation.cells import split_of, stored_records
 
-__all__ = ["command", "main"]
-
 
 @click.command("evaluate", context_settings=SETTINGS)
 @click.option("--data", type=Path, default=Path("runtimes"), help="Folder of the records, or with them in `records`.")

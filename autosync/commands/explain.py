@@ -10,8 +10,6 @@ from autosync.engine.capture_apart import captured_apart
 from autosync.spec import ClusterSpec, ModelSpec, Strategy
 from trials.capture_limit import capture_time_limit
 
-__all__ = ["command", "main"]
-
 
 @click.command("explain", context_settings=SETTINGS)
 @click.argument("strategy", type=Path)

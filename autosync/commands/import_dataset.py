@@ -9,8 +9,6 @@ from autosync.commands.shell import NOT_DONE, SETTINGS, run_command
 from autosync.dataset.autosync_import import import_dataset
 from autosync.dataset.store import RecordStore
 
-__all__ = ["command", "main"]
-
 
 @click.command("import", context_settings=SETTINGS)
 @click.argument("directory", type=Path)

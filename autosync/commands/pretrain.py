@@ -15,8 +15,6 @@ from autosync.studies.evaluation import METRICS, measured_cells
 from autosync.studies.evaluation.cells import split_of, stored_records
 from autosync.studies.evaluation.pretraining import card_of, pretrained
 
-__all__ = ["command", "main"]
-
 CARD = "card.json"
 SHOWN = ("pairwise", "peak_at_1", "mape", "coverage")
 """Metrics that are printed; the card has all."""

@@ -14,8 +14,6 @@ from autosync.runs import read_run, run_called
 from autosync.runs.listing import plain_console
 from autosync.words.quantities import duration, milliseconds
 
-__all__ = ["command", "main"]
-
 COMPARISON = Path("comparison.html")
 
 

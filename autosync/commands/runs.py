@@ -15,8 +15,6 @@ from autosync.runs.listing import contenders_table, listed_runs, plain_console, 
 from autosync.runs.run import Run, read_run
 from autosync.spec import cut
 
-__all__ = ["command", "main"]
-
 
 @click.group("runs", context_settings=SETTINGS)
 def command() -> None:

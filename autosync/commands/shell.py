@@ -8,18 +8,6 @@ import click
 
 from autosync.errors import AutosyncError
 
-__all__ = [
-    "GOES_ON",
-    "INTERRUPTED",
-    "NOT_DONE",
-    "REFUSED",
-    "SETTINGS",
-    "listed",
-    "print_lines",
-    "run_command",
-    "without_rays_own_news",
-]
-
 NOT_DONE = 1
 """Exit status of a command that ended before all was done."""
 

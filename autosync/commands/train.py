@@ -11,8 +11,6 @@ from autosync.errors import TrainingError
 from trials.capture_limit import capture_time_limit
 from trials.opening import KINDS
 
-__all__ = ["command", "main"]
-
 
 @click.command("train", context_settings=SETTINGS)
 @click.option("--model", required=True, help="A zoo model such as bert, or your own as package.module:function.")

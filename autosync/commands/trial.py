@@ -25,8 +25,6 @@ from trials.capture_limit import capture_time_limit
 from trials.opening import KINDS, Choice, check_model_name, opened
 from trials.trial import TrialRequest
 
-__all__ = ["command", "main", "record_lines"]
-
 
 @click.command("trial", context_settings=SETTINGS)
 @click.option("--model", required=True, help="A zoo model such as bert, or your own as package.module:function.")

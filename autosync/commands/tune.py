@@ -13,8 +13,6 @@ from autosync.engine.capture_apart import CAPTURE_SECONDS
 from autosync.search.registry import SEARCHERS
 from autosync.tune.options import ON_NODE_LOSS, SIMULATORS, TRAINING_STEPS, OptionsError, TuneOptions
 
-__all__ = ["command", "main"]
-
 
 @click.command("tune", context_settings=SETTINGS)
 @click.option("--model", required=True, help="A zoo model such as bert, or your own as package.module:function.")

@@ -12,16 +12,6 @@ from autosync.dataset.parquet import plain, read_table, write_table
 from autosync.dataset.schema import SCHEMA, Schema
 from autosync.errors import DatasetError
 
-__all__ = [
-    "check_writable",
-    "list_files",
-    "read_encoded",
-    "read_file",
-    "remove_file",
-    "remove_stale_temporaries",
-    "write_file",
-]
-
 SUFFIX = ".parquet"
 TEMPORARY_PREFIX, TEMPORARY_SUFFIX = ".autosync-", ".tmp"
 IGNORED_PREFIXES = (".", "_")

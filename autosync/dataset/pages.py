@@ -9,8 +9,6 @@ from typing import BinaryIO, final
 
 from autosync.dataset.thrift import I32, I64, LIST, STRUCT, CompactError, Struct, read_struct
 
-__all__ = ["Chunk", "Footer", "Held", "PageError", "held_by", "read_footer"]
-
 MAGIC = b"PAR1"
 
 MOST_FOOTER_BYTES = 2**24

@@ -17,8 +17,6 @@ from autosync.dataset.pages import Footer, PageError, held_by, read_footer
 from autosync.errors import DatasetError
 from autosync.spec import cut
 
-__all__ = ["equal", "metadata_of", "plain", "read_table", "rows_of", "values_of", "write_table"]
-
 MOST_ROWS = 2**20
 """The most rows of a file. One of `FULL_BYTES`, over which files are not merged, holds a twentieth of that."""
 

@@ -20,8 +20,6 @@ from autosync.spec import RuntimeRecord
 if TYPE_CHECKING:
     import ray.data
 
-__all__ = ["ray_dataset", "read_rows", "records_with_ids"]
-
 READ_ATTEMPTS = 5
 
 NEEDED = ("record_id", "model_json", "cluster_json", "strategy_json", "protocol_json", "step_seconds", "versions")

@@ -15,8 +15,6 @@ from autosync.dataset.parquet import metadata_of, read_table, rows_of
 from autosync.errors import DatasetError, SpecError
 from autosync.spec import listed, parse_json
 
-__all__ = ["ResultColumn", "ResultStore"]
-
 MERGED = "merged"
 """The name, in place of a key, of the file of many; its metadata say under `COUNTS` how many rows each has."""
 

@@ -26,8 +26,6 @@ from autosync.spec import (
     quoted,
 )
 
-__all__ = ["COLUMNS", "PLAIN", "SCHEMA", "VERSION_KEY", "Column", "RecordReader", "Schema", "record_id", "table_of"]
-
 VERSION_KEY = b"autosync.records.version"
 
 TEXT = pa.dictionary(pa.int32(), pa.string())

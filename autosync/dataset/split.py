@@ -5,8 +5,6 @@ from collections.abc import Iterable
 
 from autosync.spec import RuntimeRecord
 
-__all__ = ["SPLITS", "split_of", "split_records"]
-
 SPLITS = ("train", "validation", "test")
 TRAIN_PERCENT = 60
 VALIDATION_PERCENT = 20

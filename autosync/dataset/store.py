@@ -32,8 +32,6 @@ from autosync.spec import RuntimeRecord
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["RecordStore"]
-
 FULL_BYTES = 16 * 2**20
 """Bytes from which files are not merged again; one decompresses to a few hundred MB."""
 

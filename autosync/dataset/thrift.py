@@ -7,8 +7,6 @@ process.
 
 from typing import Any, Final, final
 
-__all__ = ["BINARY", "I32", "I64", "LIST", "STRUCT", "CompactError", "Struct", "read_struct"]
-
 STOP, TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = range(13)
 """Kinds of values, by the protocol's numbers."""
 

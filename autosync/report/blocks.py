@@ -8,24 +8,6 @@ from matplotlib.figure import Figure
 
 from autosync.report.style import Width
 
-__all__ = [
-    "Block",
-    "Column",
-    "Commands",
-    "Drawing",
-    "Facts",
-    "Headline",
-    "Note",
-    "Paragraph",
-    "Picture",
-    "Points",
-    "Row",
-    "Section",
-    "Table",
-    "numbers",
-    "texts",
-]
-
 
 @dataclass(frozen=True)
 class Paragraph:

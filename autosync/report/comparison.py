@@ -15,8 +15,6 @@ from autosync.report.style import look_of
 from autosync.runs import Contender, Run, contender_of
 from autosync.words.quantities import counted, duration, milliseconds
 
-__all__ = ["Comparison", "Standing", "standings_of", "write_comparison"]
-
 
 @dataclass(frozen=True)
 class Standing:

@@ -12,8 +12,6 @@ from autosync.words.cluster import cluster_lines
 from autosync.words.quantities import few_of, megabytes, model_in_words
 from autosync.words.strategy import strategy_in_words
 
-__all__ = ["Term", "explained", "step_lines", "terms_of"]
-
 
 class Term(NamedTuple):
     """Something a step waits for, busy for so many seconds."""

@@ -18,8 +18,6 @@ from autosync.stats.hits import Yardstick, is_hit, yardstick_of
 from autosync.stats.noise import Noise, noise_of
 from autosync.words.strategy import architecture_of
 
-__all__ = ["Findings", "Payback", "Point", "payback_of"]
-
 SEED = 0
 """The seed of every bootstrap, so that the same run gives the same report."""
 

@@ -28,8 +28,6 @@ from autosync.layout.shards import holdings
 from autosync.spec import ALGORITHMS, AllReduce, ModelSpec, ParameterServer, Strategy
 from autosync.words.strategy import algorithm_in_words
 
-__all__ = ["FEWEST", "Factor", "Importance", "factors_of", "importance_of"]
-
 
 @dataclass(frozen=True, eq=False)
 class Factor:

@@ -4,17 +4,6 @@ import math
 
 from autosync.words.quantities import milliseconds
 
-__all__ = [
-    "NOTHING",
-    "TIMES",
-    "interval_ms",
-    "percent",
-    "percent_interval",
-    "rate",
-    "ratio",
-    "ratio_interval",
-]
-
 NOTHING = "\N{EN DASH}"
 """What stands where there is no number."""
 

@@ -22,8 +22,6 @@ from autosync.report.sections import headline_of, sections_of
 from autosync.report.style import COLOURS, NARROW, RC, WIDE
 from autosync.runs import Run
 
-__all__ = ["Page", "inline_svg", "write_page", "write_report"]
-
 SVG = "http://www.w3.org/2000/svg"
 LINK = "{http://www.w3.org/1999/xlink}href"
 NO_METADATA = dict.fromkeys(("Date", "Creator", "Type", "Format"))

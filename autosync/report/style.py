@@ -7,25 +7,6 @@ from typing import Any
 
 from autosync.words.strategy import ARCHITECTURES
 
-__all__ = [
-    "ARCHITECTURE_LOOKS",
-    "COLOURS",
-    "FAINT",
-    "GRID",
-    "INK",
-    "MUTED",
-    "NARROW",
-    "PAPER",
-    "RC",
-    "RUN_COLOURS",
-    "SERIES",
-    "WIDE",
-    "Colour",
-    "Look",
-    "Width",
-    "look_of",
-]
-
 
 @dataclass(frozen=True)
 class Colour:

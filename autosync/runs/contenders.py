@@ -9,16 +9,6 @@ from autosync.runs.run import Run
 from autosync.spec import RuntimeRecord, median_interval
 from autosync.words.strategy import architecture_of, marked
 
-__all__ = [
-    "Contender",
-    "beside_the_verdict",
-    "contender_of",
-    "contenders",
-    "contenders_of",
-    "strategy_name",
-    "verdict_in_words",
-]
-
 
 @dataclass(frozen=True)
 class Contender:

@@ -10,8 +10,6 @@ from autosync.errors import AutosyncError, SpecError
 from autosync.spec import STATE, ClusterSpec, Limits, Strategy, quoted, read_json
 from autosync.spec.reading import DOCUMENT
 
-__all__ = ["document_in", "result_fault", "result_of", "result_schema", "run_document", "state_of", "strategy_of"]
-
 LONGEST_FAULT = 120
 
 

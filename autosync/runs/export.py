@@ -9,8 +9,6 @@ from typing import Any
 
 from autosync.spec import RuntimeRecord, median_interval
 
-__all__ = ["COLUMNS", "csv_of", "json_of", "trial_rows"]
-
 COLUMNS = {
     "sequence": "number of the trial in its run, from 1, in order of their start",
     "label": "where the strategy comes from, or what was reverted",

@@ -16,8 +16,6 @@ from autosync.runs.run import is_run
 from autosync.words.quantities import duration, milliseconds
 from autosync.words.strategy import marked
 
-__all__ = ["RUNS", "Listed", "contenders_table", "listed_runs", "plain_console", "run_called", "runs_table"]
-
 RUNS = Path("runs")
 """The folder in which the tuner keeps runs by default."""
 

@@ -11,8 +11,6 @@ from autosync.runs.documents import document_in, result_of, run_document, state_
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
 from autosync.stats.accuracy import strategy_medians
 
-__all__ = ["REVERTED", "Run", "is_run", "read_run", "records_of"]
-
 REVERTED = "reverted: "
 """The beginning of labels of records that time the winner with one decision reverted, or with none beside those."""
 

@@ -11,8 +11,6 @@ from autosync.errors import AutosyncError, ModelError, SpecError
 from autosync.runs import is_run, records_of, result_of, run_document
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy, check_strategy, quoted, read_json
 
-__all__ = ["Makers", "RunFiles", "Sources", "Subject", "find_files", "find_subject"]
-
 
 @dataclass(frozen=True)
 class RunFiles:

@@ -14,8 +14,6 @@ from autosync.simulator.networks import Member, Network
 from autosync.simulator.settings import TrainingSettings
 from autosync.simulator.train import Lesson, one_thread
 
-__all__ = ["Ensemble", "HeldOut", "Spread", "Teaching", "calibrated_spread", "family_error", "taught"]
-
 FloatArray = npt.NDArray[np.float64]
 
 

@@ -22,8 +22,6 @@ from autosync.simulator.view import View
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord
 from autosync.stats.occasions import drifts_of, occasions_of, positions_by_family
 
-__all__ = ["Examples", "Targets", "data_digest", "examples_of", "family_counts", "family_key"]
-
 FloatArray = npt.NDArray[np.float64]
 
 SURE = 2.0

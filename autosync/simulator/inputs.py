@@ -11,8 +11,6 @@ from enum import IntEnum
 
 import torch
 
-__all__ = ["Detail", "Graph", "Inputs", "Normalization"]
-
 LARGEST_NORMALIZED = 3.0
 LEAST_SCALE = 0.05
 

@@ -21,8 +21,6 @@ from autosync.simulator.view import View
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
 from autosync.stats.occasions import timed_and_weighed
 
-__all__ = ["LearnedSimulator"]
-
 FloatArray = npt.NDArray[np.float64]
 
 

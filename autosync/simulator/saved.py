@@ -32,18 +32,6 @@ from autosync.simulator.settings import Ablation, TrainingSettings
 from autosync.spec import STATE, canonical_json, cut, quoted, read_json
 from autosync.spec.codec import every, known_fields, required
 
-__all__ = [
-    "CheckpointError",
-    "Knowledge",
-    "Saved",
-    "read_checkpoint",
-    "read_saved",
-    "shipped_checkpoint",
-    "shipped_folder",
-    "write_checkpoint",
-    "write_saved",
-]
-
 FORMAT = "autosync.simulator/2"
 TENSORS, DOCUMENT = "simulator.safetensors", "simulator.json"
 

@@ -2,8 +2,6 @@
 
 from dataclasses import asdict, dataclass
 
-__all__ = ["NOTHING_WITHHELD", "Ablation", "TrainingSettings"]
-
 
 @dataclass(frozen=True)
 class TrainingSettings:

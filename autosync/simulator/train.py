@@ -9,25 +9,6 @@ import torch
 from autosync.simulator.examples import Examples, Targets
 from autosync.simulator.settings import TrainingSettings
 
-__all__ = [
-    "ERROR",
-    "LEVEL",
-    "OUTLIER",
-    "SKIP",
-    "TEMPERATURE",
-    "Lesson",
-    "Pairs",
-    "batches",
-    "chosen_pairs",
-    "loss",
-    "one_thread",
-    "pair_weights",
-    "ranking_loss",
-    "regression_loss",
-    "seeded",
-    "train",
-]
-
 TEMPERATURE = 0.05
 """Log seconds (about 5 %) over which a wrong order stops being a near miss."""
 ERROR = 0.05

@@ -24,8 +24,6 @@ from autosync.simulator.inputs import Detail, Graph, Inputs
 from autosync.simulator.settings import Ablation
 from autosync.spec import ClusterSpec, ModelSpec, Strategy
 
-__all__ = ["View"]
-
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.intp]
 

@@ -10,8 +10,6 @@ from autosync.space.placement import lightest
 from autosync.space.sampling import sampled
 from autosync.spec import AllReduce, ParameterServer, Partition, Strategy, Synchronizer, VariableStrategy
 
-__all__ = ["adopted"]
-
 
 def adopted(domains: Domains, strategy: Strategy, rng: random.Random) -> Draft:
     """The strategy's decisions, each changed as little as the domains ask for.

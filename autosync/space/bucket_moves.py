@@ -6,8 +6,6 @@ from autosync.space.buckets import Bucket, balanced_buckets, buckets_of, grouped
 from autosync.space.domain import Draft
 from autosync.space.domains import Domains
 
-__all__ = ["bucket_count", "merge_buckets", "rebucket", "shift_bucket_boundary", "split_bucket"]
-
 
 def merge_buckets(domains: Domains, draft: Draft, rng: random.Random) -> Draft | None:
     """Two buckets that are ready one after the other become one."""

@@ -8,16 +8,6 @@ from autosync.space.domain import BucketKind, Draft, all_reduce
 from autosync.space.domains import Domains
 from autosync.spec import AllReduce, VariableStrategy
 
-__all__ = [
-    "Bucket",
-    "ReducedShard",
-    "balanced_buckets",
-    "buckets_of",
-    "grouped",
-    "reduced_shards",
-    "within_limits",
-]
-
 
 class ReducedShard(NamedTuple):
     """A shard that is all-reduced. `position` is when its gradient is ready: ready order plus a fraction a shard.

@@ -8,8 +8,6 @@ from autosync.space.domains import Domains
 from autosync.space.surroundings import nearest_shard
 from autosync.spec import AllReduce, VariableStrategy
 
-__all__ = ["crossed"]
-
 
 def crossed(domains: Domains, first: Draft, second: Draft, rng: random.Random) -> Draft:
     """Either parent's decision for each variable; buckets stay whole where they can.

@@ -16,8 +16,6 @@ from autosync.spec import (
     VariableStrategy,
 )
 
-__all__ = ["REDUCED", "SERVED", "BucketKind", "Domain", "Draft", "all_reduce", "kind_of", "stands_for_whole"]
-
 SERVED = "served"
 REDUCED = "reduced"
 

@@ -9,8 +9,6 @@ from autosync.space.domain import Domain
 from autosync.space.knowledge import KNOWLEDGE
 from autosync.spec import Compressor
 
-__all__ = ["Domains"]
-
 
 @final
 @dataclass(frozen=True)

@@ -8,8 +8,6 @@ from autosync.space.domains import Domains
 from autosync.space.staleness import can_be_stale, with_staleness
 from autosync.spec import AllReduce, ParameterServer, Synchronizer, VariableStrategy
 
-__all__ = ["all_drafts"]
-
 _Used: TypeAlias = dict[BucketKind, int]
 """How many buckets of each kind are taken already."""
 

@@ -10,19 +10,6 @@ from autosync.space.placement import biggest
 from autosync.space.staleness import can_be_stale, with_staleness
 from autosync.spec import AllReduce, Compressor, VariableStrategy
 
-__all__ = [
-    "any_algorithms",
-    "change_algorithm",
-    "change_algorithms",
-    "change_staleness",
-    "common_algorithms",
-    "compress_alike",
-    "compress_big",
-    "compress_one",
-    "compressed",
-    "with_other_algorithm",
-]
-
 
 def change_algorithm(domains: Domains, draft: Draft, rng: random.Random) -> Draft | None:
     """One bucket is reduced by another algorithm."""

@@ -5,8 +5,6 @@ from types import MappingProxyType
 
 from autosync.errors import SpaceError
 
-__all__ = ["KNOWLEDGE", "check_known"]
-
 KNOWLEDGE: Mapping[str, str] = MappingProxyType(
     {
         "load_balancing": "A shard goes to the server that has least to do. Without it: to any server.",

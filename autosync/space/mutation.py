@@ -8,8 +8,6 @@ from autosync.space import bucket_moves, exchange_moves, server_moves, variable_
 from autosync.space.domain import Draft
 from autosync.space.domains import Domains
 
-__all__ = ["MOVES", "Move", "moved", "perturbed"]
-
 Move: TypeAlias = Callable[[Domains, Draft, random.Random], Draft | None]
 """Gives a changed draft, or None where it does not apply. It may leave too many buckets; see `within_limits`."""
 

@@ -2,8 +2,6 @@
 
 from autosync.spec import AllReduce, Compressor, ParameterServer, Partition
 
-__all__ = ["compressor_text", "cut_text", "reduction_text", "server_text"]
-
 
 def cut_text(cut: Partition | None) -> str:
     return f"cut in {cut.shards} along axis {cut.axis}" if cut else "whole"

@@ -19,8 +19,6 @@ from autosync.spec import (
     Variable,
 )
 
-__all__ = ["offered_reductions", "offered_servers"]
-
 
 def offered_servers(rule: Rule, variable: Variable, cluster: ClusterSpec) -> tuple[ParameterServer, ...]:
     """Every device with each local copy and compressor that can make a difference; empty without servers."""

@@ -8,8 +8,6 @@ from autosync.space.domain import Domain, Draft
 from autosync.space.domains import Domains
 from autosync.spec import ParameterServer, VariableStrategy
 
-__all__ = ["biggest", "lightest", "on_other", "replaced", "served_shards", "server_loads", "spread"]
-
 
 def server_loads(domains: Domains, draft: Draft) -> dict[str, float]:
     """Gradient bytes that one replica sends to each server device in a step."""

@@ -11,8 +11,6 @@ from autosync.space.placement import on_other, replaced, server_loads
 from autosync.space.variable_moves import flipped, recut
 from autosync.spec import ParameterServer
 
-__all__ = ["relieved"]
-
 MOST_TOGETHER = 8
 """The most variables that one move decides anew."""
 

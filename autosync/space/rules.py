@@ -7,8 +7,6 @@ from typing import Literal, TypeAlias, final
 from autosync.errors import SpaceError
 from autosync.spec import ALGORITHMS, ClusterSpec, Compressor, SufficientFactors, Variable
 
-__all__ = ["EVERYTHING", "LOSSLESS", "Cut", "PartBytes", "PerServer", "Rule", "Servers", "ShardCount", "Where"]
-
 LOSSLESS: tuple[Compressor | None, ...] = (None, SufficientFactors())
 """No compressor, which leaves gradients as they are, and the one that loses nothing."""
 

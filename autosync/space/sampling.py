@@ -19,8 +19,6 @@ from autosync.space.server_moves import draw_devices
 from autosync.space.staleness import can_be_stale, with_staleness
 from autosync.spec import Partition, Synchronizer, VariableStrategy
 
-__all__ = ["sampled"]
-
 STYLES = ("one kind", "big ones", "big ones", "sparse ones", "by shape", "by variable")
 PERTURBATIONS = (0, 0, 1, 1, 2, 4)
 STALE_CHANCE = 0.25

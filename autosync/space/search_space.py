@@ -23,8 +23,6 @@ from autosync.space.size import count_strategies, log_choices
 from autosync.space.staleness import can_be_stale, settled
 from autosync.spec import ALGORITHMS, AllReduce, ClusterSpec, ModelSpec, ParameterServer, Strategy, canonical_strategy
 
-__all__ = ["SMALL", "SearchSpace"]
-
 SMALL = 4096
 """The most strategies, before symmetry, of a space that is enumerated."""
 

@@ -7,8 +7,6 @@ from autosync.space.domains import Domains
 from autosync.space.placement import lightest, on_other, replaced, served_shards, server_loads, spread
 from autosync.spec import ParameterServer
 
-__all__ = ["draw_devices", "move_shard", "rebalance", "relieve_heaviest"]
-
 
 def relieve_heaviest(domains: Domains, draft: Draft, rng: random.Random) -> Draft | None:
     """A shard of the heaviest server goes to the lightest it is allowed on."""

@@ -26,8 +26,6 @@ from autosync.space.domains import Domains
 from autosync.space.staleness import is_plain
 from autosync.spec import AllReduce, Partition
 
-__all__ = ["count_strategies", "log_choices"]
-
 MOST_TERMS = 2048
 
 _Choices: TypeAlias = tuple[int, int, int, bool]

@@ -16,8 +16,6 @@ from autosync.space.search_space import SearchSpace
 from autosync.space.staleness import is_plain
 from autosync.spec import ClusterSpec, ModelSpec, Partition, Variable
 
-__all__ = ["Space"]
-
 MOST_SHARDS = 32
 """The most shards that a variable may be cut in where nothing bounds them: as fine as any declared space asks for."""
 

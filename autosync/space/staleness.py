@@ -9,8 +9,6 @@ from autosync.space.domain import Draft
 from autosync.space.domains import Domains
 from autosync.spec import ParameterServer, Synchronizer, VariableStrategy
 
-__all__ = ["can_be_stale", "is_plain", "settled", "with_staleness"]
-
 
 def can_be_stale(draft: Draft) -> bool:
     """Whether replicas could run ahead under the draft."""

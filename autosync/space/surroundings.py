@@ -11,8 +11,6 @@ from autosync.space.domains import Domains
 from autosync.space.placement import lightest, server_loads
 from autosync.spec import AllReduce, Compressor, ParameterServer
 
-__all__ = ["Surroundings", "nearest_shard"]
-
 NEW_BUCKET_CHANCE = 0.25
 FRESH = 1_000_000
 """The first of the numbers for new groups, which are renumbered when the strategy is made."""

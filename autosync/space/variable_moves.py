@@ -9,20 +9,6 @@ from autosync.space.placement import biggest
 from autosync.space.surroundings import Surroundings
 from autosync.spec import ParameterServer, Partition, Synchronizer, VariableStrategy
 
-__all__ = [
-    "flip_alike",
-    "flip_big",
-    "flip_one",
-    "flip_some_shards",
-    "flipped",
-    "recut",
-    "recut_alike",
-    "recut_big",
-    "recut_one",
-    "toggle_local_copies",
-    "toggle_local_copy",
-]
-
 
 def flip_one(domains: Domains, draft: Draft, rng: random.Random) -> Draft | None:
     """One variable changes between parameter servers and all-reduce."""

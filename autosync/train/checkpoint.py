@@ -18,8 +18,6 @@ import numpy.typing as npt
 from autosync.errors import TrainingError
 from autosync.spec import STATE, parse_json, quoted
 
-__all__ = ["Extras", "read_extras", "write_checkpoint"]
-
 Array = npt.NDArray[Any]
 
 DOCUMENT = "autosync/training.json"

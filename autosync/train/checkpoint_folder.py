@@ -8,8 +8,6 @@ from typing import Any
 
 from autosync.train.trainer import Trainer
 
-__all__ = ["Checkpoints"]
-
 
 @dataclass
 class Checkpoints:

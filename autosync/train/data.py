@@ -11,8 +11,6 @@ import numpy.typing as npt
 
 from autosync.errors import TrainingError
 
-__all__ = ["BatchForm", "FlatReader", "RayBatches", "Sharded", "Share", "Synthetic", "as_arrays", "leaves_of", "shares"]
-
 Array = npt.NDArray[Any]
 
 

@@ -16,8 +16,6 @@ from autosync.train.trainer import Trainer
 if TYPE_CHECKING:
     from autosync.engine.capture.task import TrainingTask
 
-__all__ = ["distribute", "distribute_task"]
-
 
 def distribute(
     model: Any,

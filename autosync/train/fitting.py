@@ -16,8 +16,6 @@ from autosync.train.running import Running
 if TYPE_CHECKING:
     from autosync.engine.training.keras_state import KerasState
 
-__all__ = ["Fitting", "Hooks", "first_batch"]
-
 OLDER_NAMES = {"on_train_batch_begin": "on_batch_begin", "on_train_batch_end": "on_batch_end"}
 
 

@@ -22,8 +22,6 @@ from autosync.spec import (
 )
 from autosync.words.quantities import few_of
 
-__all__ = ["check_devices", "check_factors", "read_strategy", "renamed_for", "workers_named"]
-
 
 def read_strategy(strategy: Strategy | Mapping[str, Any] | str | os.PathLike[str]) -> Strategy:
     """The strategy itself, out of its JSON document, or out of a file of it. Raises `SpecError`."""

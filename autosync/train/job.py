@@ -29,8 +29,6 @@ from autosync.words.quantities import model_in_words
 from trials.cluster.file import read_cluster_file
 from trials.opening import check_model_name, model_line, model_on
 
-__all__ = ["RunDirectory", "TrainOptions", "command_to_go_on", "train"]
-
 
 @final
 @dataclass(frozen=True)

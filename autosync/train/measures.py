@@ -10,8 +10,6 @@ from autosync.train.running import Running
 if TYPE_CHECKING:
     from autosync.engine.capture.metrics import TaskMetrics
 
-__all__ = ["Measures", "Objective"]
-
 
 @dataclass(frozen=True)
 class Objective:

@@ -20,8 +20,6 @@ from trials.workers.worker_set import WorkerDiedError, WorkerSet
 if TYPE_CHECKING:
     from autosync.engine.step.step_state import StepState
 
-__all__ = ["RayTraining"]
-
 LOOK_SECONDS = 2.0
 """Seconds between looks at the nodes during a step."""
 

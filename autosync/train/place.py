@@ -15,8 +15,6 @@ from autosync.spec import ClusterSpec, Strategy
 if TYPE_CHECKING:
     from autosync.engine.capture.captured import CapturedModel
 
-__all__ = ["InThisProcess", "OnRay", "Place", "Where", "open_place"]
-
 
 @dataclass(frozen=True)
 class Where:

@@ -21,8 +21,6 @@ from trials.trial import reason_of
 if TYPE_CHECKING:
     from autosync.engine.step.step_state import StepState
 
-__all__ = ["Progress", "Running"]
-
 
 @dataclass
 class Progress:

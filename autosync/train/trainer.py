@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from autosync.engine.capture.task import TrainingTask
     from autosync.engine.training.keras_state import KerasState
 
-__all__ = ["Trainer"]
-
 
 @final
 class Trainer:

@@ -11,8 +11,6 @@ from autosync.errors import ClusterError, SpecError
 from autosync.spec import cut, quoted, read_bytes
 from autosync.yaml_text import YAML, parse_yaml
 
-__all__ = ["read_checked"]
-
 Model = TypeVar("Model", bound=BaseModel)
 
 

@@ -12,8 +12,6 @@ from trials.cluster.racks import ASSUMED_UPLINK, CORE, Attached, joined
 from trials.cluster.ray_labels import machines_of, rack_of
 from trials.cluster.seats import part_of
 
-__all__ = ["check_room_here", "cluster_from_ray_nodes", "local_cluster", "matched"]
-
 WORKERS_OF_A_SINGLE_NODE = 4
 """The number of worker processes that a CPU machine which plays a cluster has by default."""
 

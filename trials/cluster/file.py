@@ -26,8 +26,6 @@ from autosync.spec.codec import first_repeated
 from trials.cluster.checked_yaml import read_checked
 from trials.cluster.racks import ASSUMED_UPLINK, CORE, Attached, Uplink, joined, parse_rate
 
-__all__ = ["ClusterFile", "NodeEntry", "RackEntry", "read_cluster_file"]
-
 LABEL = r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
 """A pattern of what Ray takes for the value of a node's label."""
 

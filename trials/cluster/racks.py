@@ -13,19 +13,6 @@ from dataclasses import dataclass, replace
 from autosync.errors import ClusterError
 from autosync.spec import ClusterSpec, Device, Figure, Link, Node, ParameterServer, Strategy, quoted
 
-__all__ = [
-    "ASSUMED_CORES",
-    "ASSUMED_UPLINK",
-    "CORE",
-    "Attached",
-    "Uplink",
-    "implied_cluster",
-    "joined",
-    "parse_emulation",
-    "parse_rate",
-    "star_of",
-]
-
 CORE, ONLY_SWITCH = "core", "switch"
 
 

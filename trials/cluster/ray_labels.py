@@ -7,8 +7,6 @@ from typing import Any
 
 from autosync.spec import Node, SharedCores
 
-__all__ = ["CORES_RESOURCE", "RAY_SETTINGS", "machines_of", "rack_of", "start_options"]
-
 CORES_LABEL = "autosync-cores"
 """The label with the cores that a node really has, perhaps parts of one; its CPUs are slots for Ray and may be more."""
 

@@ -20,8 +20,6 @@ from autosync.spec import MOST_NODES, listed, quoted
 from autosync.spec.codec import first_repeated
 from trials.cluster.checked_yaml import read_checked
 
-__all__ = ["ResourceNode", "ResourceSpec", "cluster_file_text"]
-
 CHECKED = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 

@@ -7,17 +7,6 @@ from autosync.errors import ClusterError
 from autosync.spec import ClusterSpec, Node
 from autosync.words.cluster import unlike_nodes
 
-__all__ = [
-    "addresses_of",
-    "alike",
-    "groups_of",
-    "part_of",
-    "reseated",
-    "seated_like",
-    "seats",
-    "unlike_machines",
-]
-
 SAME_RATE_FACTOR = 1.5
 """Rates of links that differ by a smaller factor count as equal: two probes of one link come this close."""
 

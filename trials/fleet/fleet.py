@@ -19,8 +19,6 @@ from trials.fleet.mending import Seated, mending
 from trials.fleet.on_ray import Launch, RayBackend, RaySettings, RunByName
 from trials.trial import TrialRequest, reason_of
 
-__all__ = ["Fleet", "FleetSettings"]
-
 LOOK_SECONDS = 1.0
 """Seconds between looks at the nodes while lanes are asked for."""
 

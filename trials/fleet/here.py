@@ -6,8 +6,6 @@ from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord
 from trials.clock import Clock, Environment, WallClock
 from trials.trial import Realizer, Stage, TrialRequest, run_trial
 
-__all__ = ["LocalBackend"]
-
 
 @final
 class LocalBackend:

@@ -6,8 +6,6 @@ from typing import Protocol
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord
 from trials.trial import TrialRequest
 
-__all__ = ["Backend", "Lanes", "RunOnLane"]
-
 RunOnLane = Callable[[str, TrialRequest], RuntimeRecord]
 """A function that runs one trial on the lane of that name; it can be sent to another process."""
 

@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 from autosync.spec import ClusterSpec, Node
 from trials.cluster.seats import addresses_of, reseated, seats
 
-__all__ = ["Mending", "Seated", "mending"]
-
 
 @dataclass(frozen=True)
 class Seated:

@@ -14,8 +14,6 @@ from trials.cluster.seats import alike, seated_like
 from trials.trial import Stage, TrialRequest, reason_of
 from trials.workers.worker_set import ProcessDiedError, SetSettings, WorkerDiedError, WorkerSet
 
-__all__ = ["RaySettings", "Supervisor"]
-
 FAILURES_IN_A_ROW = 3
 """Failed trials without a cause outside them, after which a new set of workers is started to be sure."""
 

@@ -12,19 +12,6 @@ from scipy.optimize import nnls
 
 from autosync.spec import ClusterSpec, Link
 
-__all__ = [
-    "Ends",
-    "Flow",
-    "Probe",
-    "Sample",
-    "ends_of",
-    "fair_rates",
-    "link_latencies_us",
-    "link_rates_gbit_per_s",
-    "links_crossed",
-    "seconds_a_byte",
-]
-
 Ends = tuple[str, str]
 """The source and the target of a link, which tell it from a cluster's other links."""
 

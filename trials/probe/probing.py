@@ -22,8 +22,6 @@ from trials.probe.flows import (
 from trials.probe.schedule import fill_probe, fillable_links, loopback_probes, pair_probes, rounds, run_round
 from trials.probe.timing import FlowTiming, Transport, copy_gbit_per_s, hop_us, message_us, time_flows
 
-__all__ = ["ProbeSettings", "Probing", "probed"]
-
 Item = TypeVar("Item")
 Found = TypeVar("Found")
 Pair = tuple[str, str]

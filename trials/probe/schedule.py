@@ -10,8 +10,6 @@ from autosync.errors import ClusterError
 from autosync.spec import ClusterSpec
 from trials.probe.flows import Ends, Flow, Probe, ends_of, fair_rates, links_crossed
 
-__all__ = ["FEW_NODES", "fill_probe", "fillable_links", "loopback_probes", "pair_probes", "rounds", "run_round"]
-
 FEW_NODES = 16
 """The most nodes with which probes are made one after the other, and a fan reaches all of them.
 

@@ -7,8 +7,6 @@ from typing import Protocol
 
 from trials.probe.flows import Sample
 
-__all__ = ["FlowTiming", "Transport", "copy_gbit_per_s", "hop_us", "message_us", "time_flows"]
-
 SMALL_BYTES = (1 << 10, 64 << 10)
 LARGEST_BYTES = 32 << 20
 """The most bytes of one flow's message; the transport holds no larger array."""

@@ -20,8 +20,6 @@ from trials.guard import guard_of_this_process
 from trials.signals import ctrl_c_is_ignored
 from trials.trial import reason_of
 
-__all__ = ["RayStart", "answers", "check_workers", "cpus_per_worker", "start_ray", "watch_head"]
-
 NOT_SHIPPED = ["/.git", "/.venv", "/data", "/runs", "**/__pycache__"]
 """The parts of a working directory that stay here, as .gitignore would say it."""
 

@@ -13,8 +13,6 @@ from autosync.spec import ClusterSpec, RuntimeRecord, Strategy
 from trials.clock import Clock, Environment
 from trials.trial import Stage, TrialRequest, run_trial
 
-__all__ = ["ClientProcess", "WorkerProcess"]
-
 
 @final
 class WorkerProcess:

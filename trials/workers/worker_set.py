@@ -20,8 +20,6 @@ from trials.probe import Probing
 from trials.trial import reason_of
 from trials.workers.processes import ClientProcess, WorkerProcess
 
-__all__ = ["ProcessDiedError", "SetSettings", "WorkerDiedError", "WorkerSet"]
-
 T = TypeVar("T")
 
 LOOK_SECONDS = 2.0

@@ -8,8 +8,6 @@ from autosync.dataset.autosync_import.messages import parsed, read_bytes
 from autosync.errors import DatasetError
 from autosync.spec import ModelSpec, Variable, quoted
 
-__all__ = ["GraphFacts", "read_graph_item"]
-
 VARIABLE_OPS = ("VarHandleOp", "VariableV2", "Variable")
 
 DTYPES = {1: "float32", 2: "float64", 14: "bfloat16", 19: "float16"}

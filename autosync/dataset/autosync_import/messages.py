@@ -16,8 +16,6 @@ from autosync.errors import DatasetError, SpecError
 from autosync.spec import STATE
 from autosync.spec import read_bytes as read_within
 
-__all__ = ["MESSAGES", "message_class", "parsed", "read_bytes"]
-
 PACKAGE = "autosync.imported"
 FILE = "autosync_imported.proto"
 

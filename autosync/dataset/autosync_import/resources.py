@@ -12,8 +12,6 @@ from autosync.errors import DatasetError
 from autosync.spec import ClusterSpec, Figure, Link, Node, cut, quoted
 from autosync.yaml_text import parse_yaml
 
-__all__ = ["Resources", "read_resources"]
-
 ASSUMED_GBIT_PER_S, ASSUMED_US, ASSUMED_HOST_GBIT_PER_S = 1.0, 100.0, 8.0
 UNKNOWN_CORES = 1.0
 

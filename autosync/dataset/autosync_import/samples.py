@@ -17,8 +17,6 @@ from autosync.errors import DatasetError, SpecError
 from autosync.spec import ModelSpec, RuntimeRecord, TimingProtocol, cut
 from autosync.yaml_text import parse_yaml
 
-__all__ = ["Imported", "Sample", "import_dataset", "samples_in"]
-
 GRAPH_ITEM, RESOURCES, RUNTIME = "graph_item", "resource_spec", "runtime"
 STRATEGIES = ("strategies", "strategy")
 """Names of the folder of strategies: the README says the one, the script that laid the files out the other."""

@@ -21,8 +21,6 @@ from autosync.spec import (
     quoted,
 )
 
-__all__ = ["read_strategy"]
-
 NONE, HOROVOD, HOROVOD_WITH_FEEDBACK, POWER_SGD = range(4)
 
 

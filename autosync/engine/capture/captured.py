@@ -17,8 +17,6 @@ from autosync.engine.capture.optimizer import NO_RULE, CapturedOptimizer, Gradie
 from autosync.errors import ModelError
 from autosync.spec import ModelSpec
 
-__all__ = ["CapturedModel"]
-
 Array = npt.NDArray[Any]
 
 

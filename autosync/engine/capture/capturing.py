@@ -16,8 +16,6 @@ from autosync.engine.capture.task import TrainingTask
 from autosync.errors import ModelError
 from autosync.spec import DTYPE_BYTES, ModelSpec, Variable
 
-__all__ = ["capture"]
-
 SAMPLED_BATCHES = 4
 
 

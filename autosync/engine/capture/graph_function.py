@@ -11,8 +11,6 @@ from typing import Any
 from autosync.engine.independent import run_independently
 from autosync.errors import ModelError
 
-__all__ = ["GraphFunction", "simplified"]
-
 SUFFIX_LENGTH = 12
 
 MOST_CONSTANT_BYTES = 1 << 26

@@ -6,8 +6,6 @@ from typing import Any
 
 from autosync.engine.capture.graph_function import GraphFunction
 
-__all__ = ["Lookup", "compact_gradient", "find_lookups", "lookup_function"]
-
 HARMLESS = ("Shape", "ShapeN", "Size", "Rank", "ZerosLike", "NoOp")
 
 

@@ -13,8 +13,6 @@ from autosync.errors import ModelError
 if TYPE_CHECKING:
     from autosync.engine.step.placed import Placed
 
-__all__ = ["TaskMetrics", "take_metrics"]
-
 Array = npt.NDArray[Any]
 
 

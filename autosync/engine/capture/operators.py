@@ -6,8 +6,6 @@ from typing import Any
 
 from autosync.spec import Operator
 
-__all__ = ["coarse_operators"]
-
 BACKWARD_SCOPE = "gradient_tape/"
 PASS_THROUGH = ("Identity", "Cast", "Reshape", "Transpose", "ExpandDims")
 

@@ -10,16 +10,6 @@ import numpy as np
 from autosync.engine.capture.graph_function import GraphFunction
 from autosync.errors import ModelError
 
-__all__ = [
-    "LOSS_SCALE",
-    "NO_RULE",
-    "CapturedOptimizer",
-    "GradientRule",
-    "capture_optimizer",
-    "gradient_rule_of",
-    "inner_optimizer",
-]
-
 LOSS_SCALE = "loss_scale"
 """Name of the state by which a replica's loss is multiplied before the backward pass; always the last one."""
 

@@ -13,8 +13,6 @@ import numpy.typing as npt
 from autosync.engine.capture.captured import CapturedModel
 from autosync.spec import ModelProfile
 
-__all__ = ["profile_step", "profiled"]
-
 TRACED_RUNS = 3
 MOST_RUNS = 7
 PATIENCE_SECONDS = 3.0

@@ -4,8 +4,6 @@ import math
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-__all__ = ["sufficient_factors"]
-
 SCOPE = "gradient_tape/sufficient_factors/"  # counted with the backward pass
 
 Shape: TypeAlias = tuple[int, ...]

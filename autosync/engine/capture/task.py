@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from autosync.engine.capture.metrics import TaskMetrics
 
-__all__ = ["TrainingTask"]
-
 
 @dataclass(frozen=True)
 class TrainingTask:

@@ -9,7 +9,7 @@ from typing import Any, final
 from autosync.engine.placement import Placement
 from autosync.engine.state import Correction, Optimizer, Scalars
 from autosync.engine.step.replica import CompiledModel, Lookups, Replica, Results
-from autosync.engine.step.splitting import Key, _split_ids, key_of, split_gradient, split_rows
+from autosync.engine.step.splitting import Key, key_of, split_gradient, split_ids, split_rows
 from autosync.engine.sync.bucket import Bucket, Bundle
 from autosync.engine.sync.exchange import BucketPlace, ServerPlace
 from autosync.engine.sync.gathered_rows import GatheredRows
@@ -226,7 +226,7 @@ class Placed:
         rows = []
         for found, number in zip(lookups, numbers, strict=True):
             device = self.devices[number]
-            ids = _split_ids(shards, found, device)
+            ids = split_ids(shards, found, device)
             parts = [self.sparse[key_of(shard)].pull(number, ids[shard.index]) for shard in shards]
             with tf.device(device):
                 rows.append(tf.concat(parts, 0) if len(parts) > 1 else parts[0])

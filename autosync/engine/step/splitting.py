@@ -10,7 +10,7 @@ from autosync.engine.sync.exchange import FactorPair
 from autosync.layout.shards import Shard
 from autosync.spec import SufficientFactors
 
-__all__ = ["Key", "key_of", "split_gradient", "split_rows"]
+__all__ = ["Key", "key_of", "split_gradient", "split_ids", "split_rows"]
 
 Key = tuple[int, int]  # variable number, shard number
 
@@ -32,7 +32,7 @@ def split_gradient(shards: Sequence[Shard], result: Results, device: str) -> dic
         return {key_of(shard): piece for shard, piece in zip(shards, pieces, strict=True)}
 
 
-def _split_ids(shards: Sequence[Shard], found: Lookups, device: str) -> list[Any]:
+def split_ids(shards: Sequence[Shard], found: Lookups, device: str) -> list[Any]:
     """Sorted distinct row numbers, by shard and counted from each shard's first row; the same tensors at each call."""
     import tensorflow as tf
 
@@ -54,7 +54,7 @@ def split_rows(shards: Sequence[Shard], found: Lookups, result: Results, device:
     ids, rows = found.ids[number], result.gradients[number]
     with tf.device(device):
         parts = _cut(shards, ids, rows) if len(shards) > 1 else [rows]
-    return list(zip(_split_ids(shards, found, device), parts, strict=True))
+    return list(zip(split_ids(shards, found, device), parts, strict=True))
 
 
 def _cut(shards: Sequence[Shard], ids: Any, tensor: Any) -> list[Any]:

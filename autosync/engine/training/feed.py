@@ -9,8 +9,6 @@ from typing import Any, final
 
 from autosync.engine.independent import run_independently
 
-__all__ = ["Feed", "offered"]
-
 
 def offered(read: Callable[[], list[Any]]) -> str:
     """Offer `read` to ops in this process; the token that names it is good as long as the caller keeps `read`."""

@@ -14,8 +14,6 @@ from autosync.engine.capture.optimizer import LOSS_SCALE, inner_optimizer
 from autosync.engine.step.step_state import StepState
 from autosync.errors import ModelError
 
-__all__ = ["KerasState"]
-
 Array = npt.NDArray[Any]
 
 

@@ -6,8 +6,6 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, final
 
-__all__ = ["Offer", "ReadAhead", "Reader", "Spec"]
-
 Reader = Callable[[int, int], Iterator[list[Any]]]
 """A function from (shard, shards) to that shard's flat batches, each a list of arrays."""
 

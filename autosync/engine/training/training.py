@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from autosync.engine.step.realize import Session
     from autosync.engine.step.step_state import StepState
 
-__all__ = ["Runner", "Training", "weights"]
-
 Array = npt.NDArray[Any]
 
 

@@ -25,8 +25,6 @@ from autosync.engine.capture.task import TrainingTask
 from autosync.engine.zoo.losses import cross_entropy
 from autosync.engine.zoo.synthetic import masked_tokens, zipf_ids
 
-__all__ = ["SIZES", "BertSize", "build"]
-
 CLASSES = 2
 SEGMENTS = 2
 

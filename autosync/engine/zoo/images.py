@@ -18,8 +18,6 @@ from autosync.engine.capture.task import TrainingTask
 from autosync.engine.zoo.losses import cross_entropy
 from autosync.engine.zoo.synthetic import bright_images
 
-__all__ = ["SIZES", "ImageSize", "build"]
-
 MOMENTUM = 0.9
 
 

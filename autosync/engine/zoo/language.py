@@ -16,8 +16,6 @@ from autosync.engine.capture.task import TrainingTask
 from autosync.engine.zoo.losses import cross_entropy
 from autosync.engine.zoo.synthetic import zipf_ids
 
-__all__ = ["SIZES", "LanguageModelSize", "build"]
-
 
 @dataclass(frozen=True)
 class LanguageModelSize:

@@ -6,8 +6,6 @@ import tensorflow as tf
 
 from autosync.engine.capture.task import TrainingTask
 
-__all__ = ["binary_cross_entropy", "cross_entropy", "gradients"]
-
 
 def cross_entropy(targets: Any, logits: Any) -> Any:
     """Mean of -log softmax(logits)[target]; int32 targets of shape (...), float32 logits of shape (..., classes)."""

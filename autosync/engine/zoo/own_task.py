@@ -17,8 +17,6 @@ from autosync.engine.capture.metrics import TaskMetrics
 from autosync.engine.capture.task import TrainingTask
 from autosync.errors import ModelError
 
-__all__ = ["ExampleBatch", "OwnParts", "blame", "own_task"]
-
 
 @dataclass(frozen=True, eq=False)
 class ExampleBatch:

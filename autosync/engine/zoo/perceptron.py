@@ -8,8 +8,6 @@ import tensorflow as tf
 from autosync.engine.capture.task import TrainingTask
 from autosync.engine.zoo.losses import cross_entropy
 
-__all__ = ["build"]
-
 INPUTS = 64
 CLASSES = 10
 BATCH_SIZE = 8

@@ -17,8 +17,6 @@ from autosync.engine.capture.task import TrainingTask
 from autosync.engine.zoo.losses import binary_cross_entropy
 from autosync.engine.zoo.synthetic import scattered, skewed_ids, split_seed, zipf_ids
 
-__all__ = ["SIZES", "NeuMFSize", "build"]
-
 NEGATIVES = 4
 """Films a user did not see, drawn uniformly, for each film seen."""
 

@@ -6,8 +6,6 @@ from typing import Any
 
 import tensorflow as tf
 
-__all__ = ["bright_images", "masked_tokens", "scattered", "skewed_ids", "split_seed", "zipf_ids"]
-
 MASK_ID = 0
 
 

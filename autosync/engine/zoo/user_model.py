@@ -14,8 +14,6 @@ from autosync.engine.zoo import parts_of_own
 from autosync.engine.zoo.own_task import OwnParts, blame, own_task
 from autosync.errors import ModelError
 
-__all__ = ["repeatable_build", "task_from_function"]
-
 
 @contextmanager
 def repeatable_build(seed: int = 0) -> Iterator[None]:

@@ -12,20 +12,6 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLoca
 
 from autosync.report.style import INK, MUTED, PAPER, Look, Width
 
-__all__ = [
-    "DASHED",
-    "MILLI",
-    "dot",
-    "figure_of",
-    "legend_below",
-    "log_axis",
-    "look_handle",
-    "padded",
-    "rows_axis",
-    "rows_inches",
-    "yardstick_line",
-]
-
 MILLI = 1e3
 DASHED: dict[str, Any] = {"color": MUTED.light, "linewidth": 1.1, "linestyle": (0, (4, 2))}
 """How the line looks that all else is compared with."""

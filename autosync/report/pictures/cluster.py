@@ -16,8 +16,6 @@ from autosync.report.style import FAINT, INK, MUTED, PAPER, Width
 from autosync.spec import ClusterSpec, Figure, Link, Node
 from autosync.words.cluster import node_in_words
 
-__all__ = ["MOST_NODES", "draw_cluster"]
-
 MOST_NODES = 24
 ROW_INCHES = 0.46
 STYLES: Mapping[str, Any] = {"measured": "-", "stated": (0, (5, 2)), "assumed": (0, (1, 1.6))}

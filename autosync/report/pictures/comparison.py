@@ -23,8 +23,6 @@ from autosync.spec import RuntimeRecord
 from autosync.stats.accuracy import best_so_far
 from autosync.stats.hits import Yardstick
 
-__all__ = ["draw_curves", "draw_speedups", "draw_winners"]
-
 LINES = ("-", "--", "-.", ":")
 
 

@@ -24,8 +24,6 @@ from autosync.runs import Contender
 from autosync.spec import RuntimeRecord, median_interval
 from autosync.words.strategy import ARCHITECTURES
 
-__all__ = ["draw_contenders", "draw_rounds"]
-
 DOTTED: tuple[Any, ...] = ((0, (1, 1.5)), (0, (4, 1.2, 1, 1.2)), (0, (1, 3)))
 """Line styles of finalists that are no baselines, in turn."""
 

@@ -15,8 +15,6 @@ from autosync.spec import median_interval
 from autosync.words.quantities import milliseconds
 from autosync.words.strategy import ARCHITECTURES
 
-__all__ = ["draw_predictions"]
-
 
 def draw_predictions(points: Sequence[Point], width: Width) -> Drawing:
     """A drawing of all points that have both a prediction and a step time."""

@@ -19,8 +19,6 @@ from autosync.stats.hits import HitRate, Yardstick
 from autosync.words.quantities import milliseconds
 from autosync.words.strategy import ARCHITECTURES
 
-__all__ = ["draw_search"]
-
 SIZES = {True: 44.0, False: 20.0}
 """Sizes of markers: of baselines (True), and of what was searched (False)."""
 

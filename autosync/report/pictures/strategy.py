@@ -16,8 +16,6 @@ from autosync.spec import AllReduce, ClusterSpec, Link, ModelSpec, ParameterServ
 from autosync.words.quantities import counted, megabytes
 from autosync.words.strategy import algorithm_in_words, compressor_in_words
 
-__all__ = ["Crossing", "Holder", "crossings_of", "draw_holders", "draw_links", "holders_of", "link_name"]
-
 MOST = 24
 MEGA = 1e6
 

@@ -11,8 +11,6 @@ from autosync.report.importance import Importance
 from autosync.report.pictures.axes import dot, figure_of, legend_below, rows_axis, rows_inches, yardstick_line
 from autosync.report.style import INK, MUTED, Look, Width
 
-__all__ = ["draw_importances", "draw_worths"]
-
 LETTERS_AN_INCH = 15
 
 

@@ -4,8 +4,6 @@ from autosync.report.blocks import Block, Commands, Facts, Paragraph
 from autosync.report.findings import Findings
 from autosync.words.quantities import counted, duration, model_in_words
 
-__all__ = ["asked_blocks"]
-
 IN_WORDS = {"auto": "a learned simulator, of those that a closed form lets through (auto)"}
 """Simulators whose names say little."""
 

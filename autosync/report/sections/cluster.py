@@ -12,8 +12,6 @@ from autosync.report.pictures.strategy import link_name
 from autosync.spec import ClusterSpec, Figure, Link, Node
 from autosync.words.quantities import counted
 
-__all__ = ["Transfers", "cluster_blocks", "transfers_over"]
-
 
 def cluster_blocks(findings: Findings) -> list[Block]:
     run, cluster = findings.run, findings.run.cluster

@@ -11,8 +11,6 @@ from autosync.report.numbers import percent, percent_interval
 from autosync.spec import RuntimeRecord
 from autosync.words.quantities import counted, few_of
 
-__all__ = ["conditions_blocks", "failures_blocks"]
-
 
 def conditions_blocks(findings: Findings) -> list[Block]:
     records = findings.run.here

@@ -11,8 +11,6 @@ from autosync.report.style import look_of
 from autosync.runs import Contender
 from autosync.words.quantities import counted
 
-__all__ = ["contenders_blocks"]
-
 INTERVALS = (
     "Bars are 95 % intervals of the median: over the medians of its turns for what was measured again in turns, over "
     "the steps of its one trial for the rest, which then says nothing of how trials differ."

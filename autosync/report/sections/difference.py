@@ -12,8 +12,6 @@ from autosync.report.pictures.worths import draw_worths
 from autosync.spec import ModelSpec
 from autosync.words.quantities import few_of, megabytes
 
-__all__ = ["difference_blocks", "worths_blocks"]
-
 
 def difference_blocks(findings: Findings) -> list[Block]:
     nearest, model = findings.nearest, findings.run.model

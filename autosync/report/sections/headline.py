@@ -10,8 +10,6 @@ from autosync.runs import beside_the_verdict, strategy_name, verdict_in_words
 from autosync.spec import median_interval
 from autosync.words.quantities import counted, duration, megabytes, milliseconds
 
-__all__ = ["commands_of", "headline_of", "usage_blocks"]
-
 
 def headline_of(findings: Findings) -> Headline:
     run = findings.run

@@ -9,8 +9,6 @@ from autosync.report.numbers import NOTHING, percent, percent_interval
 from autosync.report.pictures.worths import draw_importances
 from autosync.words.quantities import counted
 
-__all__ = ["importance_blocks"]
-
 WEAK = 0.1
 
 

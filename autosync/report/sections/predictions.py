@@ -10,8 +10,6 @@ from autosync.report.style import look_of
 from autosync.stats.estimate import Estimate
 from autosync.words.strategy import ARCHITECTURES
 
-__all__ = ["predictions_blocks"]
-
 
 def predictions_blocks(findings: Findings) -> list[Block]:
     known = [each for each in findings.points if each.record.predicted_seconds and each.record.median_seconds]

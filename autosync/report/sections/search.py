@@ -14,8 +14,6 @@ from autosync.stats.estimate import share_of
 from autosync.stats.hits import hit_rates
 from autosync.words.quantities import counted
 
-__all__ = ["search_blocks"]
-
 OUTCOMES = {"ok": "timed to the end", "stopped": "stopped early", "failed": "failed", "timed_out": "timed out"}
 
 

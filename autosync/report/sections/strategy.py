@@ -20,8 +20,6 @@ from autosync.spec import ModelSpec, Strategy
 from autosync.words.quantities import counted, megabytes
 from autosync.words.strategy import decision_in_words, strategy_in_words
 
-__all__ = ["strategy_blocks"]
-
 
 def strategy_blocks(findings: Findings) -> list[Block]:
     run, winner, model = findings.run, findings.winner, findings.run.model

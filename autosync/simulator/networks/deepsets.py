@@ -11,8 +11,6 @@ from autosync.simulator.networks.linear import LinearResidual
 from autosync.simulator.networks.network import Network, torch_network
 from autosync.simulator.settings import TrainingSettings
 
-__all__ = ["SetResidual", "deepsets"]
-
 WIDTH = 32
 
 

@@ -13,8 +13,6 @@ from autosync.simulator.networks.linear import LinearResidual
 from autosync.simulator.networks.network import Network, torch_network
 from autosync.simulator.settings import TrainingSettings
 
-__all__ = ["GraphResidual", "gat"]
-
 WIDTH, HEADS, LAYERS = 24, 2, 2
 KINDS = 6
 """The number of kinds of nodes: variables, servers, buckets, links, switches, the hub."""

@@ -6,8 +6,6 @@ import torch
 
 from autosync.simulator.encoding import POOLED_INPUTS
 
-__all__ = ["ResidualHead", "embedding", "pooled_over"]
-
 
 @final
 class ResidualHead(torch.nn.Module):

@@ -9,8 +9,6 @@ from autosync.simulator.inputs import Detail, Inputs
 from autosync.simulator.networks.network import Network, torch_network
 from autosync.simulator.settings import TrainingSettings
 
-__all__ = ["LinearResidual", "linear"]
-
 
 @final
 class LinearResidual(torch.nn.Module):

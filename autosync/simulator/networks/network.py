@@ -12,8 +12,6 @@ from autosync.simulator.inputs import Detail, Inputs
 from autosync.simulator.settings import TrainingSettings
 from autosync.simulator.train import Lesson, seeded, train
 
-__all__ = ["Member", "Network", "TorchMember", "torch_network"]
-
 FloatArray = npt.NDArray[np.float64]
 CHUNK = 256
 """Strategies predicted at once: what they take stays within tens of megabytes."""

@@ -24,8 +24,6 @@ from autosync.simulator.train import (
     pair_weights,
 )
 
-__all__ = ["TreesMember", "trees"]
-
 FloatArray = npt.NDArray[np.float64]
 
 FEWEST_IN_LEAF = 5
