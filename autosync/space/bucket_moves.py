@@ -1,6 +1,7 @@
 """Moves that change which all-reduced shards share a bucket."""
 
 import random
+from collections import Counter
 
 from autosync.space.buckets import Bucket, balanced_buckets, buckets_of, grouped
 from autosync.space.domain import Draft
@@ -9,22 +10,17 @@ from autosync.space.domains import Domains
 
 def merge_buckets(domains: Domains, draft: Draft, rng: random.Random) -> Draft | None:
     """Two buckets that are ready one after the other become one."""
-    buckets = buckets_of(domains, draft)
-    pairs = _neighbours(buckets)
-    if not pairs:
+    found = _neighbours(domains, draft, rng)
+    if found is None:
         return None
-    first, second = rng.choice(pairs)
-    merged = Bucket(buckets[first].kind, buckets[first].shards + buckets[second].shards)
-    rest = [bucket for index, bucket in enumerate(buckets) if index not in (first, second)]
-    return grouped(draft, [merged, *rest])
+    first, second, rest = found
+    return grouped(draft, [Bucket(first.kind, first.shards + second.shards), *rest])
 
 
 def split_bucket(domains: Domains, draft: Draft, rng: random.Random) -> Draft | None:
     """A bucket, the big ones more often, becomes two at a point in ready order; not beyond the number allowed."""
     buckets = buckets_of(domains, draft)
-    counts: dict[object, int] = {}
-    for bucket in buckets:
-        counts[bucket.kind] = counts.get(bucket.kind, 0) + 1
+    counts = Counter(bucket.kind for bucket in buckets)
     able = [bucket for bucket in buckets if len(bucket.shards) > 1 and counts[bucket.kind] < domains.max_buckets]
     if not able:
         return None
@@ -36,15 +32,13 @@ def split_bucket(domains: Domains, draft: Draft, rng: random.Random) -> Draft | 
 
 def shift_bucket_boundary(domains: Domains, draft: Draft, rng: random.Random) -> Draft | None:
     """Some shards at the end of one bucket go to the bucket that is ready next, or the other way."""
-    buckets = buckets_of(domains, draft)
-    pairs = _neighbours(buckets)
-    if not pairs:
+    found = _neighbours(domains, draft, rng)
+    if found is None:
         return None
-    first, second = rng.choice(pairs)
-    both = buckets[first].shards + buckets[second].shards
+    first, second, rest = found
+    both = first.shards + second.shards
     point = rng.randrange(1, len(both))
-    halves = [Bucket(buckets[first].kind, both[:point]), Bucket(buckets[first].kind, both[point:])]
-    return grouped(draft, [*halves, *(bucket for index, bucket in enumerate(buckets) if index not in (first, second))])
+    return grouped(draft, [Bucket(first.kind, both[:point]), Bucket(first.kind, both[point:]), *rest])
 
 
 def rebucket(domains: Domains, draft: Draft, rng: random.Random) -> Draft | None:
@@ -59,12 +53,16 @@ def bucket_count(domains: Domains, shards: int, rng: random.Random) -> int:
     return min(most, int((most + 1) ** rng.random()))
 
 
-def _neighbours(buckets: list[Bucket]) -> list[tuple[int, int]]:
-    """Pairs of buckets of one kind with none of that kind between them."""
-    last: dict[object, int] = {}
+def _neighbours(domains: Domains, draft: Draft, rng: random.Random) -> tuple[Bucket, Bucket, list[Bucket]] | None:
+    """Any two buckets of one kind with none of that kind between them, and the rest; None where there are none."""
+    buckets = buckets_of(domains, draft)
+    last: dict[object, Bucket] = {}
     pairs = []
-    for index, bucket in enumerate(buckets):
+    for bucket in buckets:
         if bucket.kind in last:
-            pairs.append((last[bucket.kind], index))
-        last[bucket.kind] = index
-    return pairs
+            pairs.append((last[bucket.kind], bucket))
+        last[bucket.kind] = bucket
+    if not pairs:
+        return None
+    first, second = rng.choice(pairs)
+    return first, second, [bucket for bucket in buckets if bucket is not first and bucket is not second]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 import numpy as np
@@ -175,20 +175,19 @@ class RayBatches:
     def opened(self, shards: int) -> Callable[[int, int], Iterable[Any]]:
         """A reader for each shard, which may be sent to another process of the same Ray."""
         parts = self.dataset.streaming_split(shards, equal=False)
-        return _RayReader(parts, self.batch_size, self.inputs, self.targets)
+        return _RayReader(parts, replace(self, dataset=None))
 
 
 @dataclass(frozen=True)
 class _RayReader:
+    """Reads the shards `parts` as `batches`, which has no data set of its own, says."""
+
     parts: Sequence[Any]
-    batch_size: int
-    inputs: str | Sequence[str]
-    targets: str | Sequence[str]
+    batches: RayBatches
 
     def __call__(self, shard: int, shards: int) -> Iterator[Any]:
         assert shards == len(self.parts)
-        for columns in self.parts[shard].iter_batches(batch_size=self.batch_size, batch_format="numpy"):
-            yield _chosen(columns, self.inputs), _chosen(columns, self.targets)
+        return iter(replace(self.batches, dataset=self.parts[shard]))
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from autosync.spec import ClusterSpec, Strategy
 from autosync.train.data import BatchForm, as_arrays
 from autosync.train.given_strategy import check_devices, read_strategy, workers_named
-from autosync.train.measures import Objective
 from autosync.train.place import Where, open_place
+from autosync.train.running import Objective
 from autosync.train.trainer import Trainer
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from autosync.errors import TrainingError
 from autosync.train.data import RayBatches, Sharded, Synthetic
-from autosync.train.measures import Measures
-from autosync.train.running import Running
+from autosync.train.running import Measures, Running
 
 if TYPE_CHECKING:
     from autosync.engine.training.keras_state import KerasState

@@ -1,4 +1,4 @@
-"""Training that is under way: steps on a runner, counted and timed, and their failure in one sentence."""
+"""Training that is under way: steps on a runner, counted, timed and measured, and their failure in one sentence."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from trials.signals import ctrl_c_waits
 from trials.trial import reason_of
 
 if TYPE_CHECKING:
+    from autosync.engine.capture.metrics import TaskMetrics
     from autosync.engine.step.step_state import StepState
 
 
@@ -87,8 +88,7 @@ class Running:
 
     def read(self) -> int:
         """Let every worker read; the number of examples, 0 at the end of the pass."""
-        examples: int = self._answer(self.runner.read)
-        return examples
+        return self._answer(self.runner.read)
 
     def step_on_read(self, examples: int) -> float:
         """One step on the `examples` that were read last."""
@@ -96,19 +96,16 @@ class Running:
 
     def take_metrics(self) -> tuple[npt.NDArray[Any], ...]:
         """The states of the model's metrics, added up over replicas, which then begin anew."""
-        states: tuple[npt.NDArray[Any], ...] = self._answer(self.runner.take_metrics)
-        return states
+        return self._answer(self.runner.take_metrics)
 
     def state(self) -> StepState:
-        state: StepState = self._answer(self.runner.state)
-        return state
+        return self._answer(self.runner.state)
 
     def load(self, state: StepState) -> None:
         self._answer(lambda: self.runner.load(state))
 
     def pids(self) -> dict[str, int]:
-        pids: dict[str, int] = self._answer(self.runner.pids)
-        return pids
+        return self._answer(self.runner.pids)
 
     def close(self) -> None:
         """End the runner's processes; every later call says so. To call it twice is fine."""
@@ -142,3 +139,35 @@ class Running:
             done = f"Training ended after {self.progress.steps} steps"
             self._failure = f"{done}: {reason.rstrip('.')}. {self.progress.way_on()}"
             raise TrainingError(self._failure) from error
+
+
+@dataclass(frozen=True)
+class Objective:
+    """The loss and metrics that a model is compiled with, besides its optimizer: see `autosync.distribute`."""
+
+    loss: Any = None
+    metrics: Any = ()
+
+
+@final
+class Measures:
+    """Metrics over the examples trained on since `begin`: what the replicas counted, added up here."""
+
+    def __init__(self, metrics: TaskMetrics | None, running: Running) -> None:
+        self._metrics = metrics
+        self._running = running
+        self._states = metrics.initial if metrics else ()
+
+    def begin(self) -> None:
+        """Forget what was counted before. Raises `TrainingError`."""
+        if self._metrics:
+            self._running.take_metrics()
+            self._states = self._metrics.initial
+
+    def so_far(self) -> dict[str, float]:
+        """The metrics so far, by name; empty without metrics. Raises `TrainingError`."""
+        if not self._metrics:
+            return {}
+        taken = self._running.take_metrics()
+        self._states = tuple(old + new for old, new in zip(self._states, taken, strict=True))
+        return self._metrics.results(self._states)

@@ -15,9 +15,8 @@ from autosync.train.data import BatchForm
 from autosync.train.fitting import Fitting, Hooks, first_batch
 from autosync.train.given_strategy import check_factors, renamed_for
 from autosync.train.history import History
-from autosync.train.measures import Measures, Objective
 from autosync.train.place import Place
-from autosync.train.running import BatchSizes, Progress, Running
+from autosync.train.running import BatchSizes, Measures, Objective, Progress, Running
 from trials.signals import ctrl_c_waits
 
 if TYPE_CHECKING:
