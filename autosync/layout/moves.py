@@ -42,9 +42,9 @@ class Moves:
 
     @classmethod
     def there_and_back(cls, rounds: Iterable[Iterable[Move]]) -> Moves:
-        """Sums go by `rounds`, and means the same way back."""
+        """Sums go by `rounds`, and means the same way back, in the order of who sends."""
         there = tuple(map(tuple, rounds))
-        back = (tuple(Move(target, source, span) for source, target, span in each) for each in reversed(there))
+        back = (tuple(sorted(Move(target, source, span) for source, target, span in each)) for each in reversed(there))
         return cls(there, tuple(back))
 
 

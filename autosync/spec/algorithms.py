@@ -1,4 +1,4 @@
-"""All-reduce algorithms, a row each. Files of their names are in `layout/all_reduce` and `engine/sync/all_reduce`."""
+"""All-reduce algorithms, a row each. `layout/all_reduce` has a file of each one's name, which lays it out."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ __all__ = ["ALGORITHMS", "ALGORITHM_ROWS", "CHUNKED", "PLACED_ALGORITHMS", "SEEN
 class AlgorithmRow:
     """What is said of an algorithm wherever it is named.
 
-    `placed`: laid out from ordinary ops, each on the device that does its part; others are TensorFlow's collectives,
-    among replicas of one kind and without scales. `chunked`: it sends a replica's share of a bucket, of which a bucket
-    with few elements has few. `seen_as`: the algorithm that learned simulators are told of in its place, which sends as
-    much in as many messages, or comes nearest; that its links are others is in the figures of links, and in what the
-    base simulator predicts. Without, it has inputs of its own, and simulators must be fitted anew.
+    `placed`: made of moves, which ordinary ops carry out, each on the device that does its part; others are
+    TensorFlow's collectives, among replicas of one kind and without scales. `chunked`: it sends a replica's share of a
+    bucket, of which a bucket with few elements has few. `seen_as`: the algorithm that learned simulators are told of in
+    its place, which sends as much in as many messages, or comes nearest; that its links are others is in the figures of
+    links, and in what the base simulator predicts. Without, it has inputs of its own, and simulators must be fitted
+    anew.
     """
 
     name: str

@@ -73,7 +73,7 @@ def test_only_large_chunks_are_cut_in_pieces(chunk_bytes, pieces):
 
 @pytest.mark.parametrize("elements", [1, 3, 97])
 @pytest.mark.parametrize("replicas", [2, 3, 5, 8])
-@pytest.mark.parametrize("algorithm", [each for each in PLACED_ALGORITHMS if laid_out(each).moves])
+@pytest.mark.parametrize("algorithm", PLACED_ALGORITHMS)
 def test_a_message_goes_for_every_move_and_for_nothing_else(algorithm, replicas, elements):
     members, moves_of = _members(replicas), laid_out(algorithm).moves
     moves = moves_of([member.node for member in members], elements, 4)
@@ -106,7 +106,7 @@ def _roundings(algorithm: str, replicas: int) -> int:
 
 @pytest.mark.parametrize(
     ("algorithm", "roundings"),
-    [("ring", 8), ("tree", 4), ("hierarchical", 5)],
+    [("ring", 8), ("tree", 4), ("halving_doubling", 4), ("rabenseifner", 4), ("hierarchical", 5)],
 )
 def test_an_element_of_eight_replicas_on_four_nodes_is_rounded_as_often_as_is_said(algorithm, roundings):
     assert _roundings(algorithm, 8) == roundings

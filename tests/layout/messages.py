@@ -1,7 +1,8 @@
 """Every message of a step, written down one by one as the synchronizers describe them: what `traffic` must add up to.
 
-Nothing here is shared with `autosync.cost`. A message is (sender, receiver, bytes); those between a device and itself,
-or within one process, are left out where links are counted.
+Nothing here is shared with `autosync.cost`. What an all-reduce sends are the algorithm's moves of a bucket of that very
+size, which the engine carries out. A message is (sender, receiver, bytes); those between a device and itself, or within
+one process, are left out where links are counted.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from autosync.layout.all_reduce import laid_out
 from autosync.spec import (
     DTYPE_BYTES,
     AllReduce,
@@ -161,90 +163,18 @@ def _bucket_messages(
             matrix = compressor.matrix(shape)
             flat[0] += compressor.rank * matrix[0] if matrix else _product(shape)
             flat[1] += compressor.rank * matrix[1] if matrix else 0
-    for size in flat:
-        for sender, receiver, sent in _ALGORITHMS[shard.algorithm](replicas, size):
+    for size in filter(None, flat):
+        for sender, receiver, sent in _by_algorithm(shard.algorithm, replicas, size):
             yield sender, receiver, _encoded(sent, compressor, item)
 
 
-def _ring(replicas: Sequence[str], elements: int) -> Iterator[Message]:
-    count = len(replicas)
-    if count == 1:
-        return
-    chunks = (*shard_sizes(elements, min(count, elements)), *[0] * (count - elements)) if elements else (0,) * count
-    for step in range(2 * (count - 1)):
-        for sender in range(count):
-            ahead = 0 if step < count - 1 else 1
-            chunk = chunks[(sender + ahead - step % (count - 1)) % count]
-            yield replicas[sender], replicas[(sender + 1) % count], chunk
-
-
-def _tree(replicas: Sequence[str], elements: int) -> Iterator[Message]:
-    for number in range(1, len(replicas)):
-        parent = number - (number & -number)
-        yield replicas[number], replicas[parent], elements
-        yield replicas[parent], replicas[number], elements
-
-
-def _halving_doubling(replicas: Sequence[str], elements: int) -> Iterator[Message]:
-    count = 1
-    while count * 2 <= len(replicas):
-        count *= 2
-    for late in range(count, len(replicas)):
-        yield replicas[late], replicas[late - count], elements
-        yield replicas[late - count], replicas[late], elements
-    held = [elements] * count
-    far = count // 2
-    while far:
-        for number in range(count):
-            larger = held[number] - held[number] // 2
-            kept = held[number] - larger if number & far else larger
-            yield replicas[number], replicas[number ^ far], held[number] - kept
-            # Doubling is halving backwards: what is kept now is sent to the same partner then.
-            yield replicas[number], replicas[number ^ far], kept
-            held[number] = kept
-        far //= 2
-
-
-def _rabenseifner(replicas: Sequence[str], elements: int) -> Iterator[Message]:
-    count = 1
-    while count * 2 <= len(replicas):
-        count *= 2
-    left = list(replicas)
-    for pair in range(len(replicas) - count):
-        near, late = replicas[2 * pair], replicas[2 * pair + 1]
-        left.remove(late)
-        yield late, near, elements
-        yield near, late, elements
-    held = [elements] * count
-    far = 1
-    while far < count:
-        for number in range(count):
-            larger = held[number] - held[number] // 2
-            kept = held[number] - larger if number & far else larger
-            yield left[number], left[number ^ far], held[number] - kept
-            yield left[number], left[number ^ far], kept  # when it doubles again
-            held[number] = kept
-        far *= 2
-
-
-def _hierarchical(replicas: Sequence[str], elements: int) -> Iterator[Message]:
-    leaders: dict[str, str] = {}
-    for replica in replicas:
-        leader = leaders.setdefault(Device.parse(replica).node, replica)
-        if leader != replica:
-            yield replica, leader, elements
-            yield leader, replica, elements
-    yield from _ring(list(leaders.values()), elements)
-
-
-_ALGORITHMS = {
-    "ring": _ring,
-    "tree": _tree,
-    "halving_doubling": _halving_doubling,
-    "rabenseifner": _rabenseifner,
-    "hierarchical": _hierarchical,
-    "collective": _ring,
-}
+def _by_algorithm(algorithm: str, replicas: Sequence[str], elements: int) -> Iterator[Message]:
+    """The moves of so many elements; a collective's are a ring's, and a ring's pieces add up to its chunks."""
+    moves_of = laid_out(algorithm).moves or laid_out("ring").moves
+    assert moves_of is not None
+    moves = moves_of([Device.parse(each).node for each in replicas], elements, 0)
+    for source, target, (begin, end) in (move for each in (*moves.adding, *moves.copying) for move in each):
+        yield replicas[source], replicas[target], end - begin
 
 
 def _product(shape: tuple[int, ...]) -> int:

@@ -12,7 +12,7 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import Any, TypeAlias, cast
 
-from autosync.engine.sync.all_reduce.placed import placed_mean
+from autosync.engine.sync.all_reduce.placed import mean_by_moves
 from autosync.engine.sync.member import Member
 from autosync.engine.sync.wire import Wire
 from autosync.layout.all_reduce import laid_out
@@ -26,7 +26,7 @@ Algorithm: TypeAlias = Callable[[Sequence[Member], Sequence[Any], Wire], list[li
 def _algorithm(name: str) -> Algorithm:
     moves = laid_out(name).moves
     if moves is not None:
-        return partial(placed_mean, moves)
+        return partial(mean_by_moves, moves)
     return cast(Algorithm, getattr(import_module(f"{__name__}.{name}"), f"{name}_mean"))
 
 

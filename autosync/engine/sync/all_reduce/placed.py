@@ -11,13 +11,15 @@ from autosync.engine.sync.member import Member
 from autosync.engine.sync.wire import Message, Wire, joined, read
 from autosync.layout.moves import MovesOf, Round, Span
 
-__all__ = ["placed_mean"]
+__all__ = ["mean_by_moves"]
 
 Sums: TypeAlias = dict[Span, Any]
 Means: TypeAlias = dict[Span, Message]
 
 
-def placed_mean(moves_of: MovesOf, members: Sequence[Member], gradients: Sequence[Any], wire: Wire) -> list[list[Any]]:
+def mean_by_moves(
+    moves_of: MovesOf, members: Sequence[Member], gradients: Sequence[Any], wire: Wire
+) -> list[list[Any]]:
     """The mean of one flat gradient a member, on every member, in flat pieces."""
     if len(members) == 1:
         return [[gradients[0]]]
