@@ -17,7 +17,7 @@ __all__ = [
     "PLAIN_WIDTH",
     "REFUSED",
     "SETTINGS",
-    "listed",
+    "names_in",
     "run_command",
     "without_rays_own_news",
 ]
@@ -74,6 +74,6 @@ def without_rays_own_news() -> None:
     os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", RAYS_OWN_NEWS)
 
 
-def listed(text: str) -> list[str]:
+def names_in(text: str) -> list[str]:
     """The names in `text`, which has commas between them."""
     return [each.strip() for each in text.split(",") if each.strip()]

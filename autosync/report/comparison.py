@@ -17,11 +17,11 @@ from autosync.report.style import look_of
 from autosync.runs import Contender, Run, contender_of
 from autosync.words.quantities import counted, duration, milliseconds
 
-__all__ = ["Comparison", "Standing", "standings_of", "write_comparison"]
+__all__ = ["ComparedRun", "Comparison", "standings_of", "write_comparison"]
 
 
 @dataclass(frozen=True)
-class Standing:
+class ComparedRun:
     """One run of several: its winner or best so far, the best baseline, and, if there is a verdict, how many times as
     fast as that the winner is (`speedup`), and the best strategy that was found (`found`)."""
 
@@ -84,7 +84,7 @@ class Standing:
 class Comparison:
     """Runs as they were named, each with a title of its own."""
 
-    standings: Sequence[Standing]
+    standings: Sequence[ComparedRun]
 
     @property
     def is_of_one_cell(self) -> bool:
@@ -107,7 +107,7 @@ def standings_of(runs: Sequence[Run]) -> Comparison:
     paths = [run.directory.resolve() for run in runs]
     are_apart = len({path.name for path in paths}) == len(paths)
     titles = [path.name if are_apart else f"{path.parent.name}/{path.name}" for path in paths]
-    return Comparison([Standing(Findings(run), title) for run, title in zip(runs, titles, strict=True)])
+    return Comparison([ComparedRun(Findings(run), title) for run, title in zip(runs, titles, strict=True)])
 
 
 def write_comparison(comparison: Comparison, out: Path) -> Path:
@@ -183,7 +183,7 @@ def _winners(comparison: Comparison) -> Section:
     return Section("winners", "What each found", "Winners", blocks)
 
 
-def _table(runs: Sequence[Standing]) -> Table:
+def _table(runs: Sequence[ComparedRun]) -> Table:
     titles = ("trials", "took", "median", "95 % interval", "speed-up", "95 % interval")
     rows = []
     for each in runs:

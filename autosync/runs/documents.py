@@ -12,7 +12,7 @@ from autosync.errors import AutosyncError, SpecError
 from autosync.spec import STATE, ClusterSpec, Limits, Strategy, quoted, read_json
 from autosync.spec.reading import DOCUMENT
 
-__all__ = ["document_in", "result_fault", "result_of", "result_schema", "run_document", "state_of", "strategy_of"]
+__all__ = ["document_in", "result_fault", "result_of", "result_schema", "returned_strategy", "run_document", "state_of"]
 
 LONGEST_FAULT = 120
 
@@ -94,7 +94,7 @@ def state_of(directory: Path) -> dict[str, Any] | None:
     return document
 
 
-def strategy_of(directory: Path) -> Strategy | None:
+def returned_strategy(directory: Path) -> Strategy | None:
     """The strategy that is returned, from strategy.json; None before it is known. Raises `AutosyncError`."""
     file = directory / "strategy.json"
     document = document_in(file)

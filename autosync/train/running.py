@@ -21,11 +21,11 @@ from trials.trial import reason_of
 if TYPE_CHECKING:
     from autosync.engine.step.step_state import StepState
 
-__all__ = ["Progress", "Running"]
+__all__ = ["Running", "TrainingProgress"]
 
 
 @dataclass
-class Progress:
+class TrainingProgress:
     """How far training has come. `steps` counts those before a restored checkpoint too, `history` does not."""
 
     steps: int = 0
@@ -51,7 +51,7 @@ class BatchSizes:
 class Running:
     """Steps of one trainer. After a failure every call repeats it: what the workers hold then is unknown."""
 
-    def __init__(self, runner: Runner, form: BatchForm | None, sizes: BatchSizes, progress: Progress) -> None:
+    def __init__(self, runner: Runner, form: BatchForm | None, sizes: BatchSizes, progress: TrainingProgress) -> None:
         """`form` is None for a model that trains on its own batches only."""
         self.runner = runner
         self.form = form

@@ -17,7 +17,7 @@ from autosync.train.fitting import Fitting, Hooks, first_batch
 from autosync.train.history import History
 from autosync.train.measures import Measures, Objective
 from autosync.train.place import Place
-from autosync.train.running import BatchSizes, Progress, Running
+from autosync.train.running import BatchSizes, Running, TrainingProgress
 from trials.signals import ctrl_c_waits
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Trainer:
         self._place = place
         self._task_of = task_of
         self._objective = objective
-        self._progress = Progress()
+        self._progress = TrainingProgress()
         self._running: Running | None = None
         self._measures: Measures | None = None
         self._keras: KerasState | None = None

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from autosync.errors import NodesLostError, TrialError
 from autosync.report import write_report
-from autosync.runs import csv_of, read_run
+from autosync.runs import csv_of, read_run, verdict_in_words
 from autosync.search.verdict.judging import Verdict
 from autosync.spec import RuntimeRecord
 from autosync.tune.finals import finalists, hold_finals, measure_worths
 from autosync.tune.job import Job
-from autosync.tune.outcome import Outcome, outcome_json, outcome_table, verdict_in_words, worths_table
+from autosync.tune.outcome import Outcome, outcome_json, outcome_table, verdict_json, worths_table
 from autosync.tune.progress import Standing
 from autosync.words.quantities import counted, duration, milliseconds
 from autosync.words.strategy import strategy_in_words
@@ -80,7 +80,7 @@ def _write_and_print(job: Job, outcome: Outcome, verdict: Verdict) -> None:
     console.print()
     console.print(outcome_table(outcome))
     console.print()
-    console.print(verdict_in_words(verdict), style="bold", soft_wrap=True)
+    console.print(verdict_in_words(verdict_json(verdict)), style="bold", soft_wrap=True)
     for line in summary:
         console.print(f"  {line}", soft_wrap=True)
     console.print()

@@ -9,14 +9,13 @@ from typing import Any
 
 from rich.table import Table
 
-import autosync.runs
 from autosync.runs import Contender, contenders, contenders_table
 from autosync.search.verdict.counterfactuals import Worth
 from autosync.search.verdict.judging import Verdict
 from autosync.spec import ModelSpec, RuntimeRecord
 from autosync.tune.progress import Standing
 
-__all__ = ["Outcome", "outcome_json", "outcome_table", "verdict_in_words", "worths_table"]
+__all__ = ["Outcome", "outcome_json", "outcome_table", "verdict_json", "worths_table"]
 
 
 @dataclass(frozen=True)
@@ -63,11 +62,6 @@ def worths_table(worths: Sequence[Worth]) -> Table:
     return table
 
 
-def verdict_in_words(verdict: Verdict) -> str:
-    """Whether the winner beats the best baseline, and how sure that is."""
-    return autosync.runs.verdict_in_words(_verdict_json(verdict))
-
-
 def outcome_json(outcome: Outcome, seconds: float) -> dict[str, Any]:
     """The result for scripts, as `autosync.runs.documents` describes it."""
     standing = Standing.of(list(outcome.trials))
@@ -96,13 +90,13 @@ def outcome_json(outcome: Outcome, seconds: float) -> dict[str, Any]:
         ],
     }
     if outcome.verdict:
-        document["verdict"] = _verdict_json(outcome.verdict)
+        document["verdict"] = verdict_json(outcome.verdict)
     if outcome.worths is not None:
         document["counterfactuals"] = [_worth_json(each) for each in outcome.worths]
     return document
 
 
-def _verdict_json(verdict: Verdict) -> dict[str, Any]:
+def verdict_json(verdict: Verdict) -> dict[str, Any]:
     return {
         "winner": verdict.winner.digest,
         "winner_label": verdict.winner_label,

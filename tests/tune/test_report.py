@@ -9,9 +9,10 @@ from io import StringIO
 import numpy as np
 from rich.console import Console
 
+from autosync.runs import verdict_in_words
 from autosync.search.verdict.judging import Verdict, judge
 from autosync.spec import AllReduce, Cast, RuntimeRecord, Strategy, VariableStrategy
-from autosync.tune.outcome import Outcome, outcome_json, outcome_table, verdict_in_words
+from autosync.tune.outcome import Outcome, outcome_json, outcome_table, verdict_json
 from tests.tune.pretend import MODEL
 from tests.tune.records import baseline, found, record
 
@@ -106,7 +107,7 @@ def test_the_winner_is_marked_even_when_it_is_not_the_first_line() -> None:
 def test_a_verdict_beyond_noise_names_the_winner_the_speed_up_and_the_interval() -> None:
     assert FASTER.verdict is not None
     low, high = FASTER.verdict.interval
-    assert verdict_in_words(FASTER.verdict) == (
+    assert verdict_in_words(verdict_json(FASTER.verdict)) == (
         f"guided {FOUND.digest[:8]} is 2.00 x as fast as the best baseline, all_reduce_25mb "
         f"(95 % interval {low:.2f} to {high:.2f}, 4 rounds in turns)."
     )
@@ -114,7 +115,7 @@ def test_a_verdict_beyond_noise_names_the_winner_the_speed_up_and_the_interval()
 
 def test_a_verdict_within_noise_returns_the_baseline_and_says_so() -> None:
     assert NOISY.verdict is not None
-    sentence = verdict_in_words(NOISY.verdict)
+    sentence = verdict_in_words(verdict_json(NOISY.verdict))
     assert sentence.startswith("No found strategy beats the best baseline beyond the noise (best: 1.")
     assert sentence.endswith("; all_reduce_25mb is returned.")
 
@@ -129,7 +130,7 @@ def test_a_verdict_without_a_candidate_returns_the_baseline_and_says_why() -> No
         (outcome(failing), "No candidate was timed in more than half of the rounds."),
     ):
         assert ended.verdict is not None
-        assert verdict_in_words(ended.verdict) == (
+        assert verdict_in_words(verdict_json(ended.verdict)) == (
             f"No found strategy could be compared; the best baseline, all_reduce_25mb, is returned. {why}"
         )
 
@@ -137,7 +138,7 @@ def test_a_verdict_without_a_candidate_returns_the_baseline_and_says_why() -> No
 def test_a_reservation_of_the_verdict_is_said_with_it() -> None:
     once = outcome(turns({"baseline": [0.2, 0.201], "found": [0.1, 0.101]}))
     assert isinstance(once.verdict, Verdict)
-    assert verdict_in_words(once.verdict).endswith(
+    assert verdict_in_words(verdict_json(once.verdict)).endswith(
         "One round only: the interval knows the noise between steps, not between trials."
     )
 
@@ -176,6 +177,6 @@ def test_a_winner_that_changes_the_statistics_is_marked_everywhere() -> None:
     assert text(won)[1][0] == "> guided (lossy)"
     assert outcome_json(won, 1.0)["strategies"][0]["changes_statistics"] is True
     assert won.verdict is not None
-    assert verdict_in_words(won.verdict).endswith(
+    assert verdict_in_words(verdict_json(won.verdict)).endswith(
         "It changes the statistics of training: what counts is the time to a loss, not the step."
     )

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from autosync.stats.estimate import Estimate
-from autosync.studies.evaluation.findings import Findings, Scores, Subject
+from autosync.studies.evaluation.findings import EvaluationFindings, Scores, Subject
 from autosync.studies.evaluation.metrics import METRICS, best_possible_accuracy
 from autosync.studies.evaluation.tasks import ABLATIONS
 from autosync.words.strategy import ARCHITECTURES, architecture_of
@@ -41,7 +41,7 @@ LEGEND_INCHES = 2.6
 SECOND_TRIAL = "a second trial as the prediction"
 
 
-def accuracy_picture(findings: Findings) -> Figure | None:
+def accuracy_picture(findings: EvaluationFindings) -> Figure | None:
     """Pairwise accuracy, peak@1 and MAPE of each simulator on unseen strategies."""
     found = _found(findings, "accuracy")
     if not found:
@@ -63,20 +63,20 @@ def accuracy_picture(findings: Findings) -> Figure | None:
     return figure
 
 
-def learning_curve_picture(findings: Findings) -> Figure | None:
+def learning_curve_picture(findings: EvaluationFindings) -> Figure | None:
     """Pairwise accuracy and MAPE over the number of records of one cell."""
     return _curves(
         findings, ["learning-curve"], ("pairwise", "mape"), "Learning curves: one cell's records alone (95 % intervals)"
     )
 
 
-def unseen_picture(findings: Findings) -> Figure | None:
+def unseen_picture(findings: EvaluationFindings) -> Figure | None:
     """Pairwise accuracy over shots, for an unseen cluster, an unseen model, and both."""
     experiments = ["unseen-cluster", "unseen-model", "unseen-both"]
     return _curves(findings, experiments, ("pairwise",), "Carrying over to unseen cells (target cells, 95 % intervals)")
 
 
-def ablations_picture(findings: Findings) -> Figure | None:
+def ablations_picture(findings: EvaluationFindings) -> Figure | None:
     """What each ablation changes in the pairwise accuracy of each learned simulator."""
     base = {name: findings.scores(Subject("ablations", name)) for name in findings.simulators}
     changes = {
@@ -105,7 +105,7 @@ def ablations_picture(findings: Findings) -> Figure | None:
     return figure
 
 
-def scatter_picture(findings: Findings) -> Figure | None:
+def scatter_picture(findings: EvaluationFindings) -> Figure | None:
     """Predicted against measured step time of every test strategy, by architecture, a panel for each simulator."""
     points = {name: findings.points(Subject("accuracy", name)) for name in findings.simulators}
     points = {name: each for name, each in points.items() if each}
@@ -141,7 +141,7 @@ def scatter_picture(findings: Findings) -> Figure | None:
     return figure
 
 
-PICTURES: Mapping[str, Callable[[Findings], Figure | None]] = {
+PICTURES: Mapping[str, Callable[[EvaluationFindings], Figure | None]] = {
     "accuracy": accuracy_picture,
     "learning_curve": learning_curve_picture,
     "unseen": unseen_picture,
@@ -160,19 +160,21 @@ def _plain_ticks(axis: Axes, limits: tuple[float, float]) -> None:
         one.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 
-def _found(findings: Findings, experiment: str) -> dict[str, Scores]:
+def _found(findings: EvaluationFindings, experiment: str) -> dict[str, Scores]:
     found = {name: findings.scores(Subject(experiment, name)) for name in findings.simulators}
     return {name: scores for name, scores in found.items() if scores is not None}
 
 
-def _has_results(findings: Findings, experiment: str) -> bool:
+def _has_results(findings: EvaluationFindings, experiment: str) -> bool:
     subjects = [
         Subject(experiment, name, size=size) for name in findings.simulators for size in findings.sizes(experiment)
     ]
     return any(findings.scores(subject, targets_only=True) is not None for subject in subjects)
 
 
-def _curves(findings: Findings, experiments: Sequence[str], metrics: Sequence[str], title: str) -> Figure | None:
+def _curves(
+    findings: EvaluationFindings, experiments: Sequence[str], metrics: Sequence[str], title: str
+) -> Figure | None:
     """A panel for each experiment and metric: lines over sizes, with intervals, each a little beside the others."""
     there = [each for each in experiments if _has_results(findings, each)]
     panels = [(experiment, metric) for experiment in there for metric in metrics]
@@ -203,7 +205,7 @@ def _curves(findings: Findings, experiments: Sequence[str], metrics: Sequence[st
     return figure
 
 
-def _line(axis: Axes, findings: Findings, subject: Subject, metric: str, sizes: Sequence[int]) -> None:
+def _line(axis: Axes, findings: EvaluationFindings, subject: Subject, metric: str, sizes: Sequence[int]) -> None:
     found = [findings.scores(subject._replace(size=size), targets_only=True) for size in sizes]
     known = [(at, scores[metric]) for at, scores in enumerate(found) if scores and math.isfinite(scores[metric].value)]
     if not known:
@@ -233,7 +235,7 @@ def _arms(estimate: Estimate) -> tuple[float, float]:
     return max(estimate.value - estimate.low, 0.0), max(estimate.high - estimate.value, 0.0)
 
 
-def _style(findings: Findings, simulator: str) -> tuple[str, str]:
+def _style(findings: EvaluationFindings, simulator: str) -> tuple[str, str]:
     place = findings.simulators.index(simulator) % len(COLORS)
     return COLORS[place], MARKERS[place]
 

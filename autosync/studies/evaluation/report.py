@@ -13,7 +13,7 @@ import matplotlib as mpl
 from autosync.stats.tables import Table
 from autosync.studies.evaluation.answers import TABLES
 from autosync.studies.evaluation.cells import EvaluationError
-from autosync.studies.evaluation.findings import Findings, Subject
+from autosync.studies.evaluation.findings import EvaluationFindings, Subject
 from autosync.studies.evaluation.jobs import UNVERSIONED
 from autosync.studies.evaluation.pictures import PICTURES, RC
 from autosync.studies.evaluation.targets import targets, targets_table
@@ -31,7 +31,7 @@ INTERVALS = (
 )
 
 
-def write_report(folder: Path, findings: Findings, passed_over: Sequence[str]) -> Path:
+def write_report(folder: Path, findings: EvaluationFindings, passed_over: Sequence[str]) -> Path:
     """Write all files into `folder`, each in one move; the page's path. Raises `EvaluationError`."""
     tables = [targets_table(findings), *(make(findings) for make in TABLES)]
     try:
@@ -46,7 +46,9 @@ def write_report(folder: Path, findings: Findings, passed_over: Sequence[str]) -
     return folder / PAGE
 
 
-def _page(findings: Findings, tables: Sequence[Table], pictures: Sequence[str], passed_over: Sequence[str]) -> str:
+def _page(
+    findings: EvaluationFindings, tables: Sequence[Table], pictures: Sequence[str], passed_over: Sequence[str]
+) -> str:
     done, all_jobs = findings.done()
     trials = sum(len(each.trials) for cell in findings.cells for each in cell.measurements)
     lines = [
@@ -66,7 +68,7 @@ def _page(findings: Findings, tables: Sequence[Table], pictures: Sequence[str], 
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _versions(findings: Findings) -> str:
+def _versions(findings: EvaluationFindings) -> str:
     """The version of each simulator that the page shows."""
     of_version: dict[tuple[int, int], list[str]] = {}
     for name, builder in findings.builders.items():
@@ -79,7 +81,7 @@ def _versions(findings: Findings) -> str:
     return f"Results are {'; '.join(said)}."
 
 
-def _figures(findings: Findings, passed_over: Sequence[str]) -> dict[str, Any]:
+def _figures(findings: EvaluationFindings, passed_over: Sequence[str]) -> dict[str, Any]:
     """Every score with its interval, as JSON; what was not measured is left out."""
     scores = []
     subjects = [Subject("accuracy", name) for name in findings.simulators]
@@ -113,7 +115,7 @@ def _speed(result: Any) -> dict[str, Any]:
     return {name: getattr(result, name) for name in names}
 
 
-def _draw(folder: Path, findings: Findings) -> list[str]:
+def _draw(folder: Path, findings: EvaluationFindings) -> list[str]:
     """The names of the pictures there is something to draw for."""
     drawn, settings = [], dict[Any, Any](RC)
     with mpl.rc_context(settings):
