@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from autosync.stats.estimate import Estimate
-from autosync.stats.tables import NOTHING, Table, percent, tenths
+from autosync.stats.tables import NOTHING, Table, in_percent, percent
 from autosync.studies.evaluation.details import DETAILS
 from autosync.studies.evaluation.findings import EvaluationFindings, Scores, Subject
 from autosync.studies.evaluation.metrics import METRICS, Metric, best_possible_accuracy, best_possible_error
@@ -20,10 +20,8 @@ def cell_text(estimate: Estimate | None, metric: Metric) -> str:
     if estimate is None or not math.isfinite(estimate.value):
         return NOTHING
     if metric.in_percent:
-        figures = percent(estimate.value), tenths(100 * estimate.low), tenths(100 * estimate.high)
-    else:
-        figures = f"{estimate.value:.3f}", f"{estimate.low:.3f}", f"{estimate.high:.3f}"
-    return f"{figures[0]} [{figures[1]}, {figures[2]}]"
+        return in_percent(estimate)
+    return f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"
 
 
 CHANGES = ("pairwise", "kendall_tau", "mape")

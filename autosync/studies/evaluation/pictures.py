@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -15,23 +14,10 @@ from autosync.stats.estimate import Estimate
 from autosync.studies.evaluation.findings import EvaluationFindings, Scores, Subject
 from autosync.studies.evaluation.metrics import METRICS, best_possible_accuracy
 from autosync.studies.evaluation.tasks import ABLATIONS
+from autosync.studies.pages import mark
 from autosync.words.strategy import ARCHITECTURES, architecture_of
 
-__all__ = ["PICTURES", "RC"]
-
-RC: Mapping[str, Any] = {
-    "font.size": 10,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "grid.color": "#e0e0e0",
-    "axes.axisbelow": True,
-    "legend.frameon": False,
-    "svg.fonttype": "none",
-    "svg.hashsalt": "autosync",
-    "figure.constrained_layout.use": True,
-}
-"""Matplotlib's settings for all of the pictures."""
+__all__ = ["PICTURES"]
 
 # Colours of Okabe and Ito, which people with any kind of colour vision tell apart; markers say the same again.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7f7f7f")
@@ -224,11 +210,8 @@ def _line(axis: Axes, findings: EvaluationFindings, subject: Subject, metric: st
 def _dot(axis: Axes, estimate: Estimate, row: int, style: tuple[str, str], in_percent: bool = False) -> None:
     if not math.isfinite(estimate.value):
         return
-    factor, (color, marker) = 100 if in_percent else 1, style
-    arms = factor * np.array([_arms(estimate)]).T
-    axis.errorbar(
-        [factor * estimate.value], [row], xerr=arms, color=color, marker=marker, markersize=7, capsize=3, elinewidth=1.4
-    )
+    factor, (low, high) = 100 if in_percent else 1, _arms(estimate)
+    mark(axis, factor * estimate.value, (factor * low, factor * high), row, *style)
 
 
 def _arms(estimate: Estimate) -> tuple[float, float]:
