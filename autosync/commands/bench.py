@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from autosync.commands.shell import GOES_ON, NOT_DONE, SETTINGS, listed, run_command
+from autosync.commands.shell import GOES_ON, NOT_DONE, SETTINGS, names_in, run_command
 from autosync.search.registry import SEARCHERS
 
 CELLS = tuple(
@@ -148,7 +148,7 @@ def merge(out: Path) -> None:
 def _replay(searchers: str, cells: str, given: dict[str, Any]) -> None:
     from autosync.studies.bench.orders import ReplayOrder, replay
 
-    replay(ReplayOrder(searchers=listed(searchers), cells=listed(cells), **given), click.echo)
+    replay(ReplayOrder(searchers=names_in(searchers), cells=names_in(cells), **given), click.echo)
 
 
 def _live(
@@ -160,7 +160,7 @@ def _live(
     jobs = [
         LiveJob(parse_cell(cell), seed=seed, control=control, without_rule=rule, **given)
         for seed in range(seeds)
-        for cell in listed(cells)
+        for cell in names_in(cells)
         for rule in without_rules or ("",)
     ]
     return 0 if live(jobs, data, out, click.echo) else NOT_DONE

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from autosync.commands.shell import NOT_DONE, SETTINGS, listed, run_command
+from autosync.commands.shell import NOT_DONE, SETTINGS, names_in, run_command
 from autosync.studies.collect.folder import Folder
 from autosync.studies.collect.plan import check_models, chosen, read_plan
 
@@ -46,7 +46,7 @@ def command(plan_file: Path, out: Path | None, time_budget: float | None, card: 
         return 0
     plan = read_plan(plan_file)
     check_models(plan)
-    cells = chosen(plan, listed(given["only"]), listed(given["cluster"]))
+    cells = chosen(plan, names_in(given["only"]), names_in(given["cluster"]))
     from autosync.studies.collect.rounds import Collection, Order  # pyarrow
     from trials.emulate.requirements import check_machine
 

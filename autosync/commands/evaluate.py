@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from autosync.commands.shell import GOES_ON, SETTINGS, listed, print_lines, run_command
+from autosync.commands.shell import GOES_ON, SETTINGS, names_in, print_lines, run_command
 from autosync.studies.evaluation import (
     BUILDERS,
     EXPERIMENTS,
@@ -65,7 +65,7 @@ def _settings(is_quick: bool, seeds: int | None, most_records: int | None) -> Ev
 
 def _chosen(option: str, given: str, known: Mapping[str, Builder] | Sequence[str]) -> list[str]:
     """The names in `given`, in the order of `known`; all of them when it is empty. Raises `EvaluationError`."""
-    names = listed(given)
+    names = names_in(given)
     for name in names:
         if name not in known:
             raise EvaluationError(f"{option} names any of {', '.join(known)}; not {name!r}.")

@@ -9,7 +9,7 @@ import click
 from autosync.commands.shell import SETTINGS, run_command
 from autosync.errors import AutosyncError
 from autosync.runs.contenders import beside_the_verdict, contenders_of, verdict_in_words
-from autosync.runs.documents import result_schema, strategy_of
+from autosync.runs.documents import result_schema, returned_strategy
 from autosync.runs.export import csv_of, json_of
 from autosync.runs.listing import contenders_table, listed_runs, plain_console, run_called, runs_table
 from autosync.runs.run import Run, read_run
@@ -73,7 +73,7 @@ def best(run: str | None, as_json: bool) -> None:
     """The file of the strategy that RUN returned, for use in scripts."""
     directory = run_called(run)
     file = directory / "strategy.json"
-    if strategy_of(directory) is None:
+    if returned_strategy(directory) is None:
         raise AutosyncError(f"A run has a strategy once its trials are over, but {file} is not there; go on with it.")
     click.echo(file.read_text(encoding="utf-8").rstrip() if as_json else str(file))
 

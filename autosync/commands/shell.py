@@ -62,6 +62,6 @@ def print_lines(lines: Iterable[str]) -> None:
         click.echo(line)
 
 
-def listed(text: str) -> list[str]:
+def names_in(text: str) -> list[str]:
     """The names in `text`, which has commas between them."""
     return [each.strip() for each in text.split(",") if each.strip()]

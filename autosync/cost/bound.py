@@ -27,7 +27,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from autosync.cost.capacity import machines_of, replicas_on_cores
+from autosync.cost.capacity import nodes_by_machine, replicas_on_cores
 from autosync.spec import DTYPE_BYTES, ClusterSpec, Link, ModelSpec, Variable
 
 __all__ = ["StepBound", "step_bound"]
@@ -93,7 +93,7 @@ def _by_cores(model: ModelSpec, cluster: ClusterSpec) -> Iterator[StepBound]:
         return
     passes = model.profile.forward_seconds + model.profile.backward_seconds
     at_work = replicas_on_cores(cluster, [str(device) for device in cluster.replica_devices])
-    for machine, nodes in machines_of(cluster).items():
+    for machine, nodes in nodes_by_machine(cluster).items():
         if count := float(at_work[nodes].sum()):
             reason = f"computing on the {machine.count:g} cores of {machine.machine}"
             yield StepBound(count * passes / machine.count, reason)

@@ -12,7 +12,15 @@ import numpy.typing as npt
 from autosync.cost.coefficients import ReplayCoefficients
 from autosync.spec import ClusterSpec, ModelSpec, SharedCores
 
-__all__ = ["Passes", "Resources", "core_flops", "fair_cores", "machines_of", "ready_fractions", "replicas_on_cores"]
+__all__ = [
+    "Passes",
+    "Resources",
+    "core_flops",
+    "fair_cores",
+    "nodes_by_machine",
+    "ready_fractions",
+    "replicas_on_cores",
+]
 
 SECONDS_PER_FLOP = 1e-10
 """Seconds a flop of the core that a profiled pass is told in flops by; any core will do once records are fitted."""
@@ -50,7 +58,7 @@ def core_flops(model: ModelSpec) -> float:
     return (model.profile.forward_seconds + model.profile.backward_seconds) / 3 / SECONDS_PER_FLOP
 
 
-def machines_of(cluster: ClusterSpec) -> dict[SharedCores, list[int]]:
+def nodes_by_machine(cluster: ClusterSpec) -> dict[SharedCores, list[int]]:
     """The machines on whose cores nodes compute, shared or a node's own, with the numbers of the nodes of each."""
     machines: dict[SharedCores, list[int]] = {}
     for number, node in enumerate(cluster.nodes):
@@ -71,7 +79,7 @@ def fair_cores(cluster: ClusterSpec) -> npt.NDArray[np.float64]:
     section 6.5.2, for one resource).
     """
     cores = np.array([node.cores for node in cluster.nodes])
-    for machine, numbers in machines_of(cluster).items():
+    for machine, numbers in nodes_by_machine(cluster).items():
         left = machine.count
         for done, number in enumerate(sorted(numbers, key=lambda each: cores[each])):
             cores[number] = min(cores[number], left / (len(numbers) - done))

@@ -17,7 +17,7 @@ from autosync.words.quantities import counted, duration, milliseconds
 
 
 @dataclass(frozen=True)
-class Standing:
+class ComparedRun:
     """One run of several: its winner or best so far, the best baseline, and, if there is a verdict, how many times as
     fast as that the winner is (`speedup`), and the best strategy that was found (`found`)."""
 
@@ -80,7 +80,7 @@ class Standing:
 class Comparison:
     """Runs as they were named, each with a title of its own."""
 
-    standings: Sequence[Standing]
+    standings: Sequence[ComparedRun]
 
     @property
     def is_of_one_cell(self) -> bool:
@@ -103,7 +103,7 @@ def standings_of(runs: Sequence[Run]) -> Comparison:
     paths = [run.directory.resolve() for run in runs]
     are_apart = len({path.name for path in paths}) == len(paths)
     titles = [path.name if are_apart else f"{path.parent.name}/{path.name}" for path in paths]
-    return Comparison([Standing(Findings(run), title) for run, title in zip(runs, titles, strict=True)])
+    return Comparison([ComparedRun(Findings(run), title) for run, title in zip(runs, titles, strict=True)])
 
 
 def write_comparison(comparison: Comparison, out: Path) -> Path:
@@ -179,7 +179,7 @@ def _winners(comparison: Comparison) -> Section:
     return Section("winners", "What each found", "Winners", blocks)
 
 
-def _table(runs: Sequence[Standing]) -> Table:
+def _table(runs: Sequence[ComparedRun]) -> Table:
     rows = []
     for each in runs:
         winner, seconds = each.winner, each.run.wall_seconds

@@ -90,7 +90,7 @@ def state_of(directory: Path) -> dict[str, Any] | None:
     return document
 
 
-def strategy_of(directory: Path) -> Strategy | None:
+def returned_strategy(directory: Path) -> Strategy | None:
     """The strategy that is returned, from strategy.json; None before it is known. Raises `AutosyncError`."""
     file = directory / "strategy.json"
     document = document_in(file)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from autosync.errors import AutosyncError
-from autosync.runs.documents import document_in, result_of, run_document, state_of, strategy_of
+from autosync.runs.documents import document_in, result_of, returned_strategy, run_document, state_of
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
 from autosync.stats.accuracy import strategy_medians
 
@@ -167,7 +167,7 @@ def read_run(directory: Path, data: Path | None = None) -> Run:
         records=records,
         result=result_of(directory),
         probe=document_in(directory / "probe.json"),
-        strategy=strategy_of(directory),
+        strategy=returned_strategy(directory),
         seconds_gone=None if state is None else float(state.get("seconds_gone", 0.0)),
     )
 

@@ -7,7 +7,6 @@ occasion are ranked against each other.
 from __future__ import annotations
 
 import hashlib
-import statistics
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -19,8 +18,9 @@ import torch
 
 from autosync.simulator.inputs import Inputs
 from autosync.simulator.view import View
-from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord
-from autosync.stats.occasions import drifts_of, occasions_of, positions_by_family
+from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
+from autosync.stats.noise import error_of_median
+from autosync.stats.occasions import Timed, drifts_of
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -28,8 +28,6 @@ SURE = 2.0
 LEAST_ERROR = 0.01
 """The difference of log medians between two trials of one strategy, even where each trial's steps agree."""
 ERROR_OF_ONE_STEP = 0.05
-MEDIAN_OVER_MEAN_ERROR = 1.2533
-"""The standard error of a median over that of a mean, for normal errors: sqrt(pi / 2)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,36 +79,31 @@ class Examples:
         return Examples(self.inputs.take(places), self.targets.take(places))
 
 
-def examples_of(records: Sequence[RuntimeRecord], view: View, weights: FloatArray | None = None) -> Examples:
-    """One example a record, in order; a strategy that was timed often is encoded once. All must hold a step time.
-
-    `weights` are float64 (n,), 1 each unless given.
-    """
-    weights = np.ones(len(records)) if weights is None else weights
-    numbers = np.empty(len(records), dtype=np.int64)
-    measured = np.log(np.array([record.median_seconds for record in records], dtype=np.float64))
-    occasions = occasions_of(records)
+def examples_of(timed: Timed, view: View) -> Examples:
+    """One example a record, in order; a strategy that was timed often is encoded once."""
+    numbers, measured = np.empty(len(timed.records), dtype=np.int64), timed.log_seconds.copy()
     encoded: list[Inputs] = []
     predicted: list[np.ndarray] = []
     known = 0
-    for (model, cluster), positions in positions_by_family(records).items():
-        first: dict[str, int] = {}
-        for position in positions:
-            numbers[position] = known + first.setdefault(records[position].strategy.digest, len(first))
-        by_digest = {records[position].strategy.digest: records[position].strategy for position in reversed(positions)}
-        inputs, base = view.of(model, cluster, [by_digest[digest] for digest in first])
+    for model, cluster, places, strategies in timed.families():
+        first: dict[str, Strategy] = {}
+        for each in strategies:
+            first.setdefault(each.digest, each)
+        number_of = {digest: number for number, digest in enumerate(first)}
+        own = np.array([number_of[each.digest] for each in strategies])
+        inputs, base = view.of(model, cluster, list(first.values()))
         encoded.append(inputs)
         predicted.append(base)
-        over = measured[positions] - base[numbers[positions] - known]
-        measured[positions] -= drifts_of(over, occasions[positions], weights[positions])
+        numbers[places] = known + own
+        measured[places] -= drifts_of(measured[places] - base[own], timed.occasions[places], timed.weights[places])
         known += len(first)
     targets = Targets(
         torch.from_numpy(np.concatenate(predicted)[numbers]),
         torch.from_numpy(measured),
-        torch.tensor([_standard_error(record.step_seconds) for record in records], dtype=torch.float64),
-        torch.from_numpy(occasions),
+        torch.tensor([_standard_error(record.step_seconds) for record in timed.records], dtype=torch.float64),
+        torch.from_numpy(timed.occasions),
         torch.from_numpy(numbers),
-        torch.from_numpy(weights),
+        torch.from_numpy(timed.weights),
     )
     return Examples(_joined(encoded).take(numbers.tolist()), targets)
 
@@ -142,8 +135,4 @@ def _joined(parts: Sequence[Inputs]) -> Inputs:
 
 
 def _standard_error(step_seconds: Sequence[float]) -> float:
-    """The standard error of the logarithm of the median."""
-    if len(step_seconds) < 2:
-        return ERROR_OF_ONE_STEP
-    spread = statistics.stdev(np.log(step_seconds).tolist())
-    return max(LEAST_ERROR, MEDIAN_OVER_MEAN_ERROR * spread / len(step_seconds) ** 0.5)
+    return max(LEAST_ERROR, error_of_median(step_seconds)) if len(step_seconds) > 1 else ERROR_OF_ONE_STEP

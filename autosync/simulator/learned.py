@@ -19,7 +19,7 @@ from autosync.simulator.saved import Knowledge, Saved, read_saved, write_saved
 from autosync.simulator.settings import NOTHING_WITHHELD, Ablation, TrainingSettings
 from autosync.simulator.view import View
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
-from autosync.stats.occasions import timed_and_weighed
+from autosync.stats.occasions import Timed
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -83,21 +83,23 @@ class LearnedSimulator:
 
         Without it, each member of the ensemble leaves out some of the records for that.
         """
-        timed, heavy = timed_and_weighed(records, weights)
+        timed = Timed.of(records, weights)
         judges = [record for record in validation or () if record.timed]
         left = self._left_to_base(timed)
         if weights is None:
             self.base.fit(left)
         else:
-            self.base.fit(left, heavy.tolist())
+            self.base.fit(left, timed.weights.tolist())
         self._known = self._start
-        if not timed:
+        if not timed.records:
             return
         view, earlier = self._view, self._start.ensemble
         # Both are taken together, since they tell of the same occasions.
-        both = examples_of([*timed, *judges], view, np.concatenate([heavy, np.ones(len(judges))]))
-        examples = both.take(range(len(timed)))
-        judged = both.take(range(len(timed), len(both))) if judges else None
+        count = len(timed.records)
+        weights_of_both = np.concatenate([timed.weights, np.ones(len(judges))])
+        both = examples_of(Timed([*timed.records, *judges], weights_of_both), view)
+        examples = both.take(range(count))
+        judged = both.take(range(count, len(both))) if judges else None
         teaching = Teaching(self._network, self.settings, examples, judged, earlier)
         ensemble, held = taught(teaching, torch.Generator().manual_seed(self.seed))
         level = None
@@ -107,9 +109,9 @@ class LearnedSimulator:
         before = self._start.spread if earlier else None
         self._known = Knowledge(
             ensemble,
-            calibrated_spread(held, family_counts(timed), level, before),
-            self._start.record_count + len(timed),
-            data_digest(timed),
+            calibrated_spread(held, family_counts(timed.records), level, before),
+            self._start.record_count + count,
+            data_digest(timed.records),
         )
 
     def save(self, directory: str | Path) -> None:
@@ -133,14 +135,14 @@ class LearnedSimulator:
     def _view(self) -> View:
         return View(self.base, self._network.detail, self.ablation)
 
-    def _left_to_base(self, records: Sequence[RuntimeRecord]) -> Sequence[RuntimeRecord]:
+    def _left_to_base(self, timed: Timed) -> Sequence[RuntimeRecord]:
         """The records without what the checkpoint's networks account for already, which the base must not learn too."""
         earlier = self._start.ensemble
-        if earlier is None or not records:
-            return records
+        if earlier is None or not timed.records:
+            return timed.records
         self.base.fit([])  # as it was when the checkpoint was written
-        residuals = earlier.residuals(examples_of(records, self._view).inputs).mean(axis=0)
+        residuals = earlier.residuals(examples_of(timed, self._view).inputs).mean(axis=0)
         return [
             replace(record, step_seconds=tuple(seconds / np.exp(each) for seconds in record.step_seconds))
-            for record, each in zip(records, residuals.tolist(), strict=True)
+            for record, each in zip(timed.records, residuals.tolist(), strict=True)
         ]

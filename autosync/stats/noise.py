@@ -21,7 +21,14 @@ from scipy.stats import chi2
 
 from autosync.spec import RuntimeRecord
 
-__all__ = ["Noise", "deviation_of_repeats", "deviation_of_steps", "noise_of"]
+__all__ = [
+    "Noise",
+    "deviation_of_repeats",
+    "deviation_of_steps",
+    "error_of_median",
+    "noise_of",
+    "robust_error_of_median",
+]
 
 
 @dataclass(frozen=True)
@@ -73,6 +80,7 @@ NORMAL_MEDIAN = 1.4826
 """The standard deviation of normal errors over the median of their absolute values."""
 
 MEDIAN_OVER_MEAN_ERROR = 1.2533
+"""The standard error of a median over that of a mean, for normal errors: sqrt(pi / 2)."""
 
 LEAST_DEVIATION = 0.005
 
@@ -89,9 +97,18 @@ def deviation_of_repeats(ratios: Sequence[float]) -> float:
 
 def deviation_of_steps(trials: Sequence[Sequence[float]]) -> float:
     """The same where nothing was repeated, from the steps within trials: too small, since drift between trials adds."""
-    errors = [
-        MEDIAN_OVER_MEAN_ERROR * statistics.stdev(np.log(steps).tolist()) / math.sqrt(len(steps))
-        for steps in trials
-        if len(steps) > 1
-    ]
+    errors = [error_of_median(steps) for steps in trials if len(steps) > 1]
     return max(statistics.median(errors), LEAST_DEVIATION) if errors else LEAST_DEVIATION
+
+
+def error_of_median(step_seconds: Sequence[float]) -> float:
+    """The standard error of the logarithm of the median of two steps or more."""
+    spread: float = statistics.stdev(np.log(step_seconds).tolist())
+    return MEDIAN_OVER_MEAN_ERROR * spread / math.sqrt(len(step_seconds))
+
+
+def robust_error_of_median(step_seconds: Sequence[float]) -> float:
+    """The same by the steps' spread about the median, which a few outliers do not move; 0 of a single step."""
+    steps = np.log(np.array(step_seconds))
+    deviation = NORMAL_MEDIAN * float(np.median(np.abs(steps - np.median(steps))))
+    return MEDIAN_OVER_MEAN_ERROR * deviation / math.sqrt(len(steps))

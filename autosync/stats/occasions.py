@@ -13,23 +13,61 @@ by 1 / v_o, and d_o is expected to be (m_o - level) DRIFT^2 / v_o.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import final
 
 import numpy as np
 import numpy.typing as npt
 
-from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord
+from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
 
-__all__ = ["drifts_of", "heaviest", "occasions_of", "positions_by_family", "timed_and_weighed", "weighted_median"]
+__all__ = ["Timed", "drifts_of", "heaviest", "occasions_of", "positions_by_family", "weighted_median"]
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+PAUSE_SECONDS = 1200.0
+"""The longest pause in an occasion, in seconds; a few of an occasion's records, drawn at random, still are of one."""
+DRIFT, ERROR = 0.07, 0.08
 
 
-def timed_and_weighed(
-    records: Sequence[RuntimeRecord], weights: Sequence[float] | None
-) -> tuple[list[RuntimeRecord], FloatArray]:
-    """The records that hold a step time and have a weight over 0, and these weights, 1 unless given, (n,)."""
-    given = np.ones(len(records)) if weights is None else np.asarray(weights, dtype=np.float64)
-    kept = [place for place, record in enumerate(records) if record.timed and given[place] > 0]
-    return [records[place] for place in kept], given[kept]
+@final
+@dataclass(frozen=True, eq=False)
+class Timed:
+    """What a fit learns from: `records` that hold a step time, and their `weights` over 0, float64 (n,)."""
+
+    records: list[RuntimeRecord]
+    weights: FloatArray
+
+    @classmethod
+    def of(cls, records: Sequence[RuntimeRecord], weights: Sequence[float] | None = None) -> Timed:
+        """Those of `records` that hold a step time and have a weight over 0; weights are 1 unless given."""
+        given = np.ones(len(records)) if weights is None else np.asarray(weights, dtype=np.float64)
+        kept = [place for place, record in enumerate(records) if record.timed and given[place] > 0]
+        return cls(list(records), given)._at(kept)
+
+    def heaviest(self, most: int) -> Timed:
+        """The records of the largest weights, at most so many, as the function `heaviest` chooses them."""
+        return self._at(heaviest(self.weights, most))
+
+    @cached_property
+    def log_seconds(self) -> FloatArray:
+        """Logarithms of the records' median step seconds, (n,)."""
+        return np.log(np.array([record.median_seconds for record in self.records], dtype=np.float64))
+
+    @cached_property
+    def occasions(self) -> IntArray:
+        return occasions_of(self.records)
+
+    def families(self) -> Iterator[tuple[ModelSpec, ClusterSpec, IntArray, list[Strategy]]]:
+        """Each model and cluster, with the places (k,) of its records and their strategies."""
+        for (model, cluster), places in positions_by_family(self.records).items():
+            yield model, cluster, np.array(places), [self.records[place].strategy for place in places]
+
+    def _at(self, places: Sequence[int]) -> Timed:
+        return Timed([self.records[place] for place in places], self.weights[np.array(places, dtype=np.int64)])
 
 
 def heaviest(weights: FloatArray, most: int) -> list[int]:
@@ -48,14 +86,6 @@ def weighted_median(values: FloatArray, weights: FloatArray) -> float:
     order = np.argsort(values, kind="stable")
     reached = np.cumsum(weights[order]) - weights[order] / 2
     return float(np.interp(weights.sum() / 2, reached, values[order]))
-
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
-
-PAUSE_SECONDS = 1200.0
-"""The longest pause in an occasion, in seconds; a few of an occasion's records, drawn at random, still are of one."""
-DRIFT, ERROR = 0.07, 0.08
 
 
 def occasions_of(records: Sequence[RuntimeRecord]) -> IntArray:

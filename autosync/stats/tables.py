@@ -5,10 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-__all__ = ["NOTHING", "Table", "percent"]
+from autosync.stats.estimate import Estimate
+
+__all__ = ["NOTHING", "Table", "in_percent", "percent", "ruled", "tenths"]
 
 NOTHING = "-"
 
@@ -28,15 +30,26 @@ class Table:
         lines = [f"## {self.title}", "", self.about, ""]
         if not self.rows:
             return "\n".join([*lines, "There are no results for this yet.", ""])
-        lines.append(_row(self.header))
-        lines.append("|" + "---|" * len(self.header))
-        lines += [_row(row) for row in self.rows]
-        return "\n".join([*lines, ""])
+        return "\n".join([*lines, *ruled(self.header, self.rows), ""])
 
     def csv(self) -> str:
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows([self.header, *self.rows])
         return text.getvalue()
+
+
+def ruled(header: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """The lines of a table in Markdown."""
+    yield _row(header)
+    yield "|" + "---|" * len(header)
+    yield from map(_row, rows)
+
+
+def in_percent(estimate: Estimate) -> str:
+    """An estimate of a share, such as `12.1 % [10.3, 14.2]`."""
+    if math.isnan(estimate.value):
+        return NOTHING
+    return f"{tenths(100 * estimate.value)} % [{tenths(100 * estimate.low)}, {tenths(100 * estimate.high)}]"
 
 
 def percent(share: float) -> str:

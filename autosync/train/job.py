@@ -32,13 +32,13 @@ from trials.opening import check_model_name, model_line, model_on
 
 @final
 @dataclass(frozen=True)
-class RunDirectory:
+class TrainingDirectory:
     """`run.json` (what was asked), `loss.jsonl` (a line for every line printed) and `checkpoints`."""
 
     path: Path
 
     @classmethod
-    def open(cls, path: Path, model: str, strategy: Strategy, resume: bool) -> RunDirectory:
+    def open(cls, path: Path, model: str, strategy: Strategy, resume: bool) -> TrainingDirectory:
         """A new directory, or with `resume` that of a run of the same model and strategy. Raises `TrainingError`."""
         run = cls(path)
         file = path / "run.json"
@@ -117,7 +117,7 @@ def train(options: TrainOptions) -> int:
     console = Console(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
     check_model_name(options.model)
     strategy = read_strategy(options.strategy)
-    directory = RunDirectory.open(options.out, options.model, strategy, options.resume)
+    directory = TrainingDirectory.open(options.out, options.model, strategy, options.resume)
     checkpoints = directory.checkpoints(options.checkpoint_every)
     if isinstance(options.where.cluster, Path):
         read_cluster_file(options.where.cluster)  # what is wrong with it is told before TensorFlow is loaded
@@ -178,7 +178,7 @@ def _train(trainer: Trainer, checkpoints: Checkpoints, options: TrainOptions, pr
 class _Printer:
     """A callback that prints a line every so many steps."""
 
-    def __init__(self, console: Console, directory: RunDirectory, every: int) -> None:
+    def __init__(self, console: Console, directory: TrainingDirectory, every: int) -> None:
         self.console = console
         self._directory = directory
         self._every = every

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Progress:
+class TrainingProgress:
     """How far training has come. `steps` counts those before a restored checkpoint too, `history` does not."""
 
     steps: int = 0
@@ -50,7 +50,7 @@ class BatchSizes:
 class Running:
     """Steps of one trainer. After a failure every call repeats it: what the workers hold then is unknown."""
 
-    def __init__(self, runner: Runner, form: BatchForm | None, sizes: BatchSizes, progress: Progress) -> None:
+    def __init__(self, runner: Runner, form: BatchForm | None, sizes: BatchSizes, progress: TrainingProgress) -> None:
         """`form` is None for a model that trains on its own batches only."""
         self.runner = runner
         self.form = form

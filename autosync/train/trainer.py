@@ -16,7 +16,7 @@ from autosync.train.fitting import Fitting, Hooks, first_batch
 from autosync.train.given_strategy import check_factors, renamed_for
 from autosync.train.history import History
 from autosync.train.place import Place
-from autosync.train.running import BatchSizes, Measures, Objective, Progress, Running
+from autosync.train.running import BatchSizes, Measures, Objective, Running, TrainingProgress
 from trials.signals import ctrl_c_waits
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Trainer:
         self._place = place
         self._task_of = task_of
         self._objective = objective
-        self._progress = Progress()
+        self._progress = TrainingProgress()
         self._running: Running | None = None
         self._measures: Measures | None = None
         self._keras: KerasState | None = None

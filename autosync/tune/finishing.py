@@ -10,12 +10,12 @@ from pathlib import Path
 from autosync.baselines import FRAMEWORK_DEFAULTS
 from autosync.errors import NodesLostError, TrialError
 from autosync.report import write_report
-from autosync.runs import csv_of, read_run
+from autosync.runs import csv_of, read_run, verdict_in_words
 from autosync.spec import RuntimeRecord
 from autosync.tune.finals import finalists, hold_finals, measure_worths
 from autosync.tune.job import Job
 from autosync.tune.progress import Standing
-from autosync.tune.result import Result, beside_in_words, result_json, result_table, verdict_in_words, worths_table
+from autosync.tune.result import Result, beside_in_words, result_json, result_table, verdict_json, worths_table
 from autosync.words.quantities import counted, duration, milliseconds
 from autosync.words.strategy import strategy_in_words
 
@@ -82,7 +82,7 @@ def _write_and_print(job: Job, result: Result) -> None:
     console.print()
     console.print(result_table(result))
     console.print()
-    console.print(verdict_in_words(verdict), style="bold", soft_wrap=True)
+    console.print(verdict_in_words(verdict_json(verdict)), style="bold", soft_wrap=True)
     for line in beside_in_words(result):
         console.print(line, soft_wrap=True)
     for line in summary:

@@ -9,15 +9,14 @@ from typing import Any
 
 from rich.table import Table
 
-import autosync.runs
 from autosync.cost import step_bound
-from autosync.runs import Contender, contenders, contenders_table
+from autosync.runs import Contender, beside_the_verdict, contenders, contenders_table
 from autosync.search.verdict.counterfactuals import Worth
 from autosync.search.verdict.judging import Verdict
 from autosync.spec import ModelSpec, RuntimeRecord
 from autosync.tune.progress import Standing
 
-__all__ = ["Result", "beside_in_words", "result_json", "result_table", "verdict_in_words", "worths_table"]
+__all__ = ["Result", "beside_in_words", "result_json", "result_table", "verdict_json", "worths_table"]
 
 
 @dataclass(frozen=True)
@@ -62,14 +61,9 @@ def worths_table(worths: Sequence[Worth]) -> Table:
     return table
 
 
-def verdict_in_words(verdict: Verdict) -> str:
-    """Whether the winner beats the best baseline, and how sure that is."""
-    return autosync.runs.verdict_in_words(_verdict_json(verdict))
-
-
 def beside_in_words(result: Result) -> list[str]:
     """Sentences on the winner over what frameworks do by default, and on the way to the bound."""
-    return autosync.runs.beside_the_verdict(_judged_json(result, result.verdict))
+    return beside_the_verdict(_judged_json(result, result.verdict))
 
 
 def result_json(result: Result, seconds: float) -> dict[str, Any]:
@@ -107,7 +101,7 @@ def result_json(result: Result, seconds: float) -> dict[str, Any]:
 
 def _judged_json(result: Result, verdict: Verdict) -> dict[str, Any]:
     """The verdict with what stands beside it: the default of frameworks, and the bound."""
-    document = _verdict_json(verdict)
+    document = verdict_json(verdict)
     if default := verdict.over_default:
         document["over_default"] = {
             "strategy_digest": default.digest,
@@ -133,7 +127,7 @@ def _judged_json(result: Result, verdict: Verdict) -> dict[str, Any]:
     return document
 
 
-def _verdict_json(verdict: Verdict) -> dict[str, Any]:
+def verdict_json(verdict: Verdict) -> dict[str, Any]:
     return {
         "winner": verdict.winner.digest,
         "winner_label": verdict.winner_label,

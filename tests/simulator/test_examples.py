@@ -15,6 +15,7 @@ from autosync.simulator.inputs import Detail, Inputs, Normalization
 from autosync.simulator.settings import Ablation
 from autosync.simulator.view import View
 from autosync.spec import ClusterSpec, ModelSpec, Strategy
+from autosync.stats.occasions import Timed
 from tests import cases
 from tests.simulator.cases import records
 
@@ -36,7 +37,7 @@ class Counting:
 def test_a_strategy_timed_three_times_is_encoded_once() -> None:
     base = Counting()
     given = records(4) * 3
-    found = examples_of(given, View(base, Detail.GRAPH, Ablation()))
+    found = examples_of(Timed.of(given), View(base, Detail.GRAPH, Ablation()))
     assert base.asked == 4
     assert len(found) == 12
     assert found.targets.strategies.tolist() == [0, 1, 2, 3] * 3
@@ -48,7 +49,7 @@ def test_what_the_machine_drifted_by_between_occasions_is_taken_off_and_never_ra
     late = [
         replace(each, started_at=7200.0, step_seconds=tuple(1.2 * one for one in each.step_seconds)) for each in early
     ]
-    found = examples_of([*early, *late], View(AnalyticSimulator(), Detail.POOLED, Ablation())).targets
+    found = examples_of(Timed.of([*early, *late]), View(AnalyticSimulator(), Detail.POOLED, Ablation())).targets
     assert found.occasions.tolist() == [0] * 30 + [1] * 30
     between = (found.measured[30:] - found.measured[:30]).numpy()
     np.testing.assert_allclose(between, 0.0, atol=0.02)
@@ -60,11 +61,11 @@ def test_what_the_machine_drifted_by_between_occasions_is_taken_off_and_never_ra
 def test_families_are_told_apart_and_strategies_of_two_families_are_two() -> None:
     one, other = records(2), records(2, cluster=cases.rack_cluster())
     mixed = [one[0], other[0], one[1], other[1]]
-    found = examples_of(mixed, View(AnalyticSimulator(), Detail.POOLED, Ablation()))
+    found = examples_of(Timed.of(mixed), View(AnalyticSimulator(), Detail.POOLED, Ablation()))
     assert found.targets.occasions.tolist() == [0, 1, 0, 1]
     assert len(set(found.targets.strategies.tolist())) == 4
     assert list(family_counts(mixed).values()) == [2, 2]
-    alone = examples_of(other, View(AnalyticSimulator(), Detail.POOLED, Ablation()))
+    alone = examples_of(Timed.of(other), View(AnalyticSimulator(), Detail.POOLED, Ablation()))
     torch.testing.assert_close(found.take([1, 3]).inputs.pooled, alone.inputs.pooled, rtol=0, atol=1e-12)
 
 
@@ -73,7 +74,9 @@ def test_a_median_of_noisy_steps_is_less_sure() -> None:
     noisy = replace(given, step_seconds=(0.1, 0.2, 0.1, 0.3, 0.2))
     calm = replace(given, step_seconds=(0.2,) * 5)
     single = replace(given, step_seconds=(0.2,))
-    errors = examples_of([noisy, calm, single], View(AnalyticSimulator(), Detail.POOLED, Ablation())).targets.errors
+    errors = examples_of(
+        Timed.of([noisy, calm, single]), View(AnalyticSimulator(), Detail.POOLED, Ablation())
+    ).targets.errors
     assert errors[0] > 0.2
     assert errors[1:].tolist() == pytest.approx([0.01, 0.05])
 

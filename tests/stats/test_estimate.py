@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from autosync.stats.estimate import Estimate, estimate_of, geometric_mean, median_of, resampled, share_of
-from autosync.studies.bench.words import in_percent, in_seconds, in_times, in_trials
+from autosync.stats.tables import in_percent
+from autosync.studies.bench.words import in_seconds, in_times, in_trials
 
 
 def test_a_median_is_known_while_more_than_half_are() -> None:

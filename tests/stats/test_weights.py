@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from autosync.stats.occasions import heaviest, timed_and_weighed, weighted_median
+from autosync.stats.occasions import Timed, heaviest, weighted_median
 from tests.contracts.test_simulator_contract import CLUSTER, MODEL, record
 from tests.space.samples import sampled
 
@@ -13,10 +13,10 @@ from tests.space.samples import sampled
 def test_records_without_a_time_or_without_weight_are_left_out() -> None:
     first, second, third = sampled(MODEL, CLUSTER, 3)
     records = [record(first, (1.0,)), record(second, (), "failed"), record(third, (2.0,))]
-    kept, weights = timed_and_weighed(records, None)
-    assert (kept, weights.tolist()) == ([records[0], records[2]], [1.0, 1.0])
-    kept, weights = timed_and_weighed(records, [0.0, 1.0, 0.5])
-    assert (kept, weights.tolist()) == ([records[2]], [0.5])
+    kept = Timed.of(records)
+    assert (kept.records, kept.weights.tolist()) == ([records[0], records[2]], [1.0, 1.0])
+    kept = Timed.of(records, [0.0, 1.0, 0.5])
+    assert (kept.records, kept.weights.tolist()) == ([records[2]], [0.5])
 
 
 def test_of_more_records_than_are_wanted_the_heaviest_are_taken_and_equal_ones_evenly_spaced() -> None:

@@ -19,7 +19,7 @@ from autosync.cost.closed_form.step_time import step_seconds
 from autosync.cost.coefficients import Coefficients
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
 from autosync.spec.codec import known_fields, required
-from autosync.stats.occasions import drifts_of, occasions_of, positions_by_family, timed_and_weighed
+from autosync.stats.occasions import Timed, drifts_of, occasions_of
 
 __all__ = ["AnalyticSimulator", "calibrated", "drifts_in_cell"]
 
@@ -105,14 +105,12 @@ class _Search:
 
 
 def _measured(records: Sequence[RuntimeRecord], weights: Sequence[float] | None) -> Iterator[_Measured]:
-    timed, heavy = timed_and_weighed(records, weights)
-    log_seconds = np.log(np.array([record.median_seconds for record in timed], dtype=np.float64))
-    errors = ERROR / np.sqrt(heavy)
-    for (model, cluster), members in positions_by_family(timed).items():
-        strategies = [timed[position].strategy for position in members]
+    timed = Timed.of(records, weights)
+    errors = ERROR / np.sqrt(timed.weights)
+    for model, cluster, members, strategies in timed.families():
         for chosen, _, loads in loads_by_replicas(model, cluster, strategies):
-            places = np.array(members)[chosen]
-            yield _Measured(loads, log_seconds[places], errors[places])
+            places = members[chosen]
+            yield _Measured(loads, timed.log_seconds[places], errors[places])
 
 
 def _huber(errors: FloatArray) -> FloatArray:
@@ -176,13 +174,13 @@ def drifts_in_cell(records: Sequence[RuntimeRecord], tells: Sequence[bool]) -> F
     drifts = np.zeros(len(records))
     if len(set(occasions.tolist())) < 2 or not known:
         return drifts
-    told = [records[place] for place in known]
+    told = Timed.of([records[place] for place in known])
     simulator = AnalyticSimulator()
-    simulator.fit(told)
-    residuals = np.log(np.array([record.median_seconds for record in told], dtype=np.float64))
-    for (model, cluster), places in positions_by_family(told).items():
-        residuals[places] -= simulator.predict(model, cluster, [told[place].strategy for place in places])
-    found = np.round(drifts_of(residuals, occasions[known], np.ones(len(known))), DIGITS)
+    simulator.fit(told.records)
+    residuals = told.log_seconds.copy()
+    for model, cluster, places, strategies in told.families():
+        residuals[places] -= simulator.predict(model, cluster, strategies)
+    found = np.round(drifts_of(residuals, occasions[known], told.weights), DIGITS)
     for occasion, drift in zip(occasions[known], found, strict=True):
         drifts[occasions == occasion] = drift
     return drifts

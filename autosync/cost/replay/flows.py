@@ -1,4 +1,7 @@
-"""Max-min fair sharing: flows that begin together, each over a few links, and when the last of them has arrived."""
+"""Max-min fair sharing: flows that begin together, each over a few links, and when the last of them has arrived.
+
+In NumPy, for many flows over and over; trials share out a probe's few by name (`fair_rates` in `trials.probe.flows`).
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,14 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["fair_rates", "last_arrival"]
+__all__ = ["last_arrival", "max_min_rates"]
 
 FloatArray = npt.NDArray[np.float64]
 
 NEARLY_ONE = 1 - 1e-9
 
 
-def fair_rates(crosses: npt.NDArray[np.bool_], capacity: FloatArray, counts: FloatArray) -> FloatArray:
+def max_min_rates(crosses: npt.NDArray[np.bool_], capacity: FloatArray, counts: FloatArray) -> FloatArray:
     """Max-min fair rates of flows (f,), by progressive filling (Bertsekas and Gallager, section 6.5.2).
 
     `crosses` (f, links) says which links each flow takes, at least one; `capacity` (links,) is in bytes a second;
@@ -50,7 +53,7 @@ def last_arrival(routes: Sequence[Sequence[int]], sizes: FloatArray, counts: Flo
         crosses[row, [number[link] for link in routes[flow]]] = True
     left, many, now = np.asarray(sizes)[live].astype(np.float64), np.asarray(counts)[live], 0.0
     while len(left):
-        rates = fair_rates(crosses, capacity[used], many)
+        rates = max_min_rates(crosses, capacity[used], many)
         needed = left / rates
         step = needed.min()
         now += step

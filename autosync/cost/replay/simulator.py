@@ -15,7 +15,8 @@ from autosync.cost.replay.step import Setting, Step, setting_of
 from autosync.cost.replay.trace import predicted_trace
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
 from autosync.spec.codec import known_fields, required
-from autosync.stats.occasions import heaviest, occasions_of, positions_by_family, timed_and_weighed
+from autosync.stats.noise import robust_error_of_median
+from autosync.stats.occasions import Timed
 
 __all__ = ["Replay"]
 
@@ -67,18 +68,16 @@ class Replay:
             yield settings[strategy.replicas].step(strategy)
 
     def fit(self, records: Sequence[RuntimeRecord], weights: Sequence[float] | None = None) -> None:
-        timed, heavy = timed_and_weighed(records, weights)
-        places = heaviest(heavy, MOST_RECORDS)
-        timed, heavy = [timed[place] for place in places], heavy[places]
-        log_seconds = np.log(np.array([record.median_seconds for record in timed], dtype=np.float64))
-        errors = np.array([_error_of_median(record.step_seconds) for record in timed])
-        occasions, families = occasions_of(timed), []
-        for (model, cluster), positions in positions_by_family(timed).items():
-            steps = list(self._steps(model, cluster, [timed[position].strategy for position in positions]))
-            for occasion in np.unique(occasions[positions]):
-                own = np.flatnonzero(occasions[positions] == occasion)
-                at = np.array(positions)[own]
-                families.append(Family([steps[place] for place in own], log_seconds[at], errors[at], heavy[at]))
+        timed, families = Timed.of(records, weights).heaviest(MOST_RECORDS), []
+        errors = np.array([robust_error_of_median(record.step_seconds) for record in timed.records])
+        for model, cluster, places, strategies in timed.families():
+            steps, occasions = list(self._steps(model, cluster, strategies)), timed.occasions[places]
+            for occasion in np.unique(occasions):
+                own = np.flatnonzero(occasions == occasion)
+                at = places[own]
+                families.append(
+                    Family([steps[each] for each in own], timed.log_seconds[at], errors[at], timed.weights[at])
+                )
         self.coefficients = calibrated(families, self.prior)
 
     def state(self) -> dict[str, Any]:
@@ -91,10 +90,3 @@ class Replay:
         prior = ReplayCoefficients.from_json(required(state, "prior", dict, what))
         coefficients = ReplayCoefficients.from_json(required(state, "coefficients", dict, what))
         self.prior, self.coefficients = prior, coefficients
-
-
-def _error_of_median(step_seconds: Sequence[float]) -> float:
-    """Relative standard error of the median, from the steps' spread about it; 0 of a single step."""
-    steps = np.log(np.array(step_seconds))
-    deviation = 1.4826 * float(np.median(np.abs(steps - np.median(steps))))
-    return 1.2533 * deviation / float(np.sqrt(len(steps)))

@@ -102,7 +102,7 @@ def _hidden(cluster: ClusterSpec) -> str:
     return f"{more} more nodes are in the table only. " if more > 0 else ""
 
 
-class Transfers(NamedTuple):
+class TransferRates(NamedTuple):
     """The slowest's and the fastest's rate of `several` transfers of the largest messages over a link."""
 
     several: int
@@ -110,10 +110,10 @@ class Transfers(NamedTuple):
     fastest_gbit_per_s: float
 
 
-def transfers_over(link: Link, cluster: ClusterSpec, probe: Mapping[str, Any] | None) -> Transfers | None:
+def transfers_over(link: Link, cluster: ClusterSpec, probe: Mapping[str, Any] | None) -> TransferRates | None:
     """The transfers in a run's `probe.json` of which all bytes crossed the link; None when there were none."""
     rates = [rate for each in (probe or {}).get("probes", ()) if _crosses(each, link, cluster) for rate in _rates(each)]
-    return Transfers(len(rates), min(rates), max(rates)) if rates else None
+    return TransferRates(len(rates), min(rates), max(rates)) if rates else None
 
 
 def _crosses(probe: Mapping[str, Any], link: Link, cluster: ClusterSpec) -> bool:

@@ -13,7 +13,7 @@ from autosync.space import SearchSpace
 from autosync.space.domain import SERVED, Domain
 from autosync.spec import AllReduce, ParameterServer, Partition, Strategy, Synchronizer, VariableStrategy
 
-__all__ = ["KINDS", "Setting", "described"]
+__all__ = ["KINDS", "KnobSetting", "described"]
 
 ALL_SERVED, ALL_REDUCED, BIG_SERVED, BIG_REDUCED, SPARSE_SERVED = KINDS = (
     "all on servers",
@@ -26,7 +26,7 @@ ALL_SERVED, ALL_REDUCED, BIG_SERVED, BIG_REDUCED, SPARSE_SERVED = KINDS = (
 
 @final
 @dataclass(frozen=True)
-class Setting:
+class KnobSetting:
     """A value for each knob. `kind` says which variables go on servers; those of `big_bytes` or more are big.
 
     Buckets close at `bucket_bytes`, in the order in which gradients are ready; a variable of `cut_bytes` or more is cut
@@ -103,7 +103,7 @@ class _Buckets:
         return group
 
 
-def described(space: SearchSpace, strategy: Strategy) -> Setting:
+def described(space: SearchSpace, strategy: Strategy) -> KnobSetting:
     """The setting whose strategy is most like `strategy`, knob by knob."""
     served, reduced, cut_bytes = list[Domain](), list[Domain](), list[float]()
     for domain in space.domains.each:
@@ -115,7 +115,7 @@ def described(space: SearchSpace, strategy: Strategy) -> Setting:
     rings = [shard for shard in shards if isinstance(shard, AllReduce)]
     servers = [shard for shard in shards if isinstance(shard, ParameterServer)]
     groups = max(1, len({shard.group for shard in rings}))
-    return Setting(
+    return KnobSetting(
         kind=_kind(served, reduced),
         big_bytes=_boundary(served, reduced),
         bucket_bytes=sum(domain.gradient_bytes for domain in reduced) / groups or math.inf,

@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import final
 
 from autosync.search.rivals.encoding import Dimension, Point, drawn_point, neighbour
-from autosync.search.rivals.knob_setting import KINDS, Setting, described
+from autosync.search.rivals.knob_setting import KINDS, KnobSetting, described
 from autosync.space import SearchSpace
 from autosync.spec import Strategy
 
@@ -69,7 +69,7 @@ class Knobs:
     def strategy(self, point: Point) -> Strategy:
         chosen = dict(self._fixed)
         chosen |= {knob.name: knob.values[number] for knob, number in zip(self._knobs, point, strict=True)}
-        return self._space.adopt(Setting(**chosen).strategy(self._space), random.Random(0))  # type: ignore[arg-type]
+        return self._space.adopt(KnobSetting(**chosen).strategy(self._space), random.Random(0))  # type: ignore[arg-type]
 
     def candidates(self, leaders: Sequence[Strategy], rng: random.Random) -> list[Strategy]:
         some = [self.point(each) for each in leaders[:LEADERS]]

@@ -37,11 +37,11 @@ __all__ = [
     "NETWORK",
     "OURS",
     "TRANSFERRING",
-    "Ablation",
+    "AblatedPair",
+    "Beginning",
     "Constant",
     "Contender",
-    "Known",
-    "Start",
+    "PriorKnowledge",
     "untaught",
 ]
 
@@ -61,7 +61,7 @@ IDEAL = "ideal"
 
 @final
 @dataclass(frozen=True)
-class Known:
+class PriorKnowledge:
     """What a contender may know. `checkpoint` is of a simulator that was taught on other cells, for those that
     transfer; `memory`, one a cell, is that of `PooledSimulator`; `cell` is what was measured, for `IDEAL` alone."""
 
@@ -72,17 +72,17 @@ class Known:
 
 @final
 @dataclass(frozen=True)
-class Start:
+class Beginning:
     """What a search begins with."""
 
     space: SearchSpace
     baselines: Sequence[tuple[str, Strategy]]
     seed: int
-    known: Known
+    known: PriorKnowledge
 
 
-Contender: TypeAlias = Callable[[Start], Searcher]
-_Made: TypeAlias = Callable[[Start], Simulator]
+Contender: TypeAlias = Callable[[Beginning], Searcher]
+_Made: TypeAlias = Callable[[Beginning], Simulator]
 
 
 @final
@@ -99,34 +99,34 @@ class Constant:
         """Do nothing: there is nothing that it could learn."""
 
 
-def _ideal(start: Start) -> Searcher:
+def _ideal(start: Beginning) -> Searcher:
     """A search that always proposes the strategy with the least time without noise, be it a baseline or not."""
     if start.known.cell is None:
         raise BenchError("What a search could do that knew everything is worked out from the cell that it searches.")
     return RandomSearch(start.space, [(IDEAL, each) for each in foreseen(start.known.cell, start.seed)], start.seed)
 
 
-def _registered(start: Start, name: str) -> Searcher:
+def _registered(start: Beginning, name: str) -> Searcher:
     """The searcher called `name`, with what its authors had for a simulator, if it asks for one."""
     simulator = partial(_pooled, start, partial(_learned, network=NETWORK, base="analytic"))
     return make_searcher(name, Asked(start.space, start.baselines, start.seed, simulator, lag=0))
 
 
-def _original(start: Start, simulator: _Made) -> Searcher:
+def _original(start: Beginning, simulator: _Made) -> Searcher:
     return OriginalSearch(start.space, start.baselines, start.seed, _pooled(start, simulator))
 
 
-def _guided(start: Start, simulator: _Made, **changed: Any) -> Searcher:
+def _guided(start: Beginning, simulator: _Made, **changed: Any) -> Searcher:
     return GuidedSearch(start.space, start.baselines, start.seed, _pooled(start, simulator), GuidedOptions(**changed))
 
 
-def _pooled(start: Start, made: _Made) -> Simulator:
+def _pooled(start: Beginning, made: _Made) -> Simulator:
     parts = [made.func.__name__, made.keywords] if isinstance(made, partial) else [made.__name__]
     named = f"{parts} of {start.known.checkpoint}"
     return PooledSimulator(named, lambda: made(start), tuple(start.space.enumerate()), start.known.memory)
 
 
-def _transferred(start: Start) -> Simulator:
+def _transferred(start: Beginning) -> Simulator:
     from autosync.simulator import LearnedSimulator  # torch is imported only where it is asked for
 
     if start.known.checkpoint is None:
@@ -134,7 +134,7 @@ def _transferred(start: Start) -> Simulator:
     return LearnedSimulator.load(start.known.checkpoint)
 
 
-def _learned(start: Start, network: str, base: str = "replay") -> Simulator:
+def _learned(start: Beginning, network: str, base: str = "replay") -> Simulator:
     return untaught(_closed_form(start, base), network)
 
 
@@ -145,12 +145,12 @@ def untaught(base: Simulator, network: str = NETWORK, members: int = MEMBERS) ->
     return LearnedSimulator(base, network, settings=TrainingSettings(members=members) if network == NETWORK else None)
 
 
-def _closed_form(start: Start, name: str) -> Simulator:
+def _closed_form(start: Beginning, name: str) -> Simulator:
     del start
     return AnalyticSimulator() if name == "analytic" else Replay()
 
 
-def _nothing(start: Start) -> Simulator:
+def _nothing(start: Beginning) -> Simulator:
     del start
     return Constant()
 
@@ -184,7 +184,7 @@ TRANSFERRING = frozenset(
 
 @final
 @dataclass(frozen=True)
-class Ablation:
+class AblatedPair:
     """A contender `less`, which is the contender `whole` without what `left_out` names."""
 
     left_out: str
@@ -193,13 +193,13 @@ class Ablation:
 
 
 ABLATIONS = (
-    Ablation("the simulator", OURS, "guided-no-simulator"),
-    Ablation("its search, the original's instead", OURS, "original-transferred"),
-    Ablation("transfer from other cells", OURS, "guided-no-transfer"),
-    Ablation("the network, the replay alone", "guided-no-transfer", "guided-replay"),
-    Ablation("the replay, a network over the closed form", "guided-no-transfer", "guided-no-replay"),
-    Ablation("the replay and the network, the closed form alone", "guided-replay", "guided-analytic"),
-    Ablation("diversity", OURS, "guided-not-diverse"),
-    Ablation("timing the leader again", OURS, "guided-not-retimed"),
-    Ablation("weighing baselines against others, all of them first", OURS, "guided-baselines-first"),
+    AblatedPair("the simulator", OURS, "guided-no-simulator"),
+    AblatedPair("its search, the original's instead", OURS, "original-transferred"),
+    AblatedPair("transfer from other cells", OURS, "guided-no-transfer"),
+    AblatedPair("the network, the replay alone", "guided-no-transfer", "guided-replay"),
+    AblatedPair("the replay, a network over the closed form", "guided-no-transfer", "guided-no-replay"),
+    AblatedPair("the replay and the network, the closed form alone", "guided-replay", "guided-analytic"),
+    AblatedPair("diversity", OURS, "guided-not-diverse"),
+    AblatedPair("timing the leader again", OURS, "guided-not-retimed"),
+    AblatedPair("weighing baselines against others, all of them first", OURS, "guided-baselines-first"),
 )

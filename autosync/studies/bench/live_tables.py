@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from autosync.stats.estimate import Estimate, geometric_mean, median_of, share_of
-from autosync.stats.tables import Table
+from autosync.stats.tables import Table, in_percent
 from autosync.studies.bench.contenders import OURS
-from autosync.studies.bench.words import in_bound, in_percent, in_times
+from autosync.studies.bench.words import in_bound, in_times
 from trials.emulate.network import FRAME_BYTES
 
 __all__ = ["Kind", "controls_table", "kinds_of", "live_table", "live_targets_table", "over_seeds", "rules_table"]

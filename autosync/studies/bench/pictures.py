@@ -16,6 +16,7 @@ from autosync.stats.estimate import Estimate
 from autosync.studies.bench.contenders import IDEAL
 from autosync.studies.bench.live_tables import kinds_of, over_seeds
 from autosync.studies.bench.standings import CLOSE, YARDSTICK, Contest, Curves, Standings
+from autosync.studies.pages import mark
 
 __all__ = ["cell_picture", "live_picture", "summary_picture"]
 
@@ -173,8 +174,7 @@ def _dot(axis: Axes, estimate: Estimate, row: float, color: str, most: float) ->
     value, low, high = (min(each, most + 1) for each in (estimate.value, estimate.low, estimate.high))
     if not all(map(math.isfinite, (value, low, high))):
         return
-    arms = [[max(value - low, 0.0)], [max(high - value, 0.0)]]
-    axis.errorbar([value], [row], xerr=arms, color=color, marker="o", markersize=7, capsize=3, elinewidth=1.4)
+    mark(axis, value, (max(value - low, 0.0), max(high - value, 0.0)), row, color)
 
 
 def _color(standings: Standings, searcher: str) -> str:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from autosync.stats.estimate import median_of, share_of
-from autosync.stats.tables import Table
+from autosync.stats.tables import NOTHING, Table, in_percent
 from autosync.studies.bench.contenders import ABLATIONS, IDEAL, OURS
-from autosync.studies.bench.standings import CLOSE, MOST_REGRET, YARDSTICK, Standings
-from autosync.studies.bench.words import NOTHING, in_bound, in_percent, in_seconds, in_times, in_trials
+from autosync.studies.bench.standings import CLOSE, MOST_REGRET, YARDSTICK, Curves, Standings
+from autosync.studies.bench.words import in_bound, in_seconds, in_times, in_trials
 
 __all__ = [
     "ablations_table",
@@ -133,41 +133,31 @@ def summary_table(standings: Standings, name: str, title: str) -> Table:
 
 def close_table(standings: Standings, share: float, name: str, title: str) -> Table:
     """The table of trials to within `share`, cell by cell."""
-    searchers = standings.searchers
-    rows = []
-    for cell in standings.cells:
-        own = {contest.searcher: each for contest, each in standings.curves.items() if contest.cell == cell}
-        texts = [in_trials(median_of(own[each].trials_to(share)), own[each].true.shape[1]) for each in searchers]
-        rows.append((cell, *texts))
+    rows = _by_cell(standings, lambda own: in_trials(median_of(own.trials_to(share)), own.true.shape[1]))
     return Table(
         name,
         f"Trials to within {100 * share:.0f} % of the pool's best, {title}",
         f"Median over seeds, and two order statistics that hold it with 95 %. {NEVER_LESS}",
-        ("cell", *searchers),
+        ("cell", *standings.searchers),
         rows,
     )
 
 
 def improvement_table(standings: Standings, name: str, title: str) -> Table:
     """The table of what was found in the end, cell by cell."""
-    searchers = standings.searchers
-    rows = []
-    for cell in standings.cells:
-        own = {contest.searcher: each for contest, each in standings.curves.items() if contest.cell == cell}
-        texts = []
-        for searcher in searchers:
-            curves = own[searcher]
-            early = min(EARLY, curves.true.shape[1]) - 1
-            gain, regret = median_of(curves.improvement[:, early]), median_of(curves.regret[:, early])
-            texts.append(f"{in_times(gain)}, {in_percent(regret)}")
-        rows.append((cell, *texts))
+
+    def text_of(curves: Curves) -> str:
+        early = min(EARLY, curves.true.shape[1]) - 1
+        gain, regret = median_of(curves.improvement[:, early]), median_of(curves.regret[:, early])
+        return f"{in_times(gain)}, {in_percent(regret)}"
+
     return Table(
         name,
         f"Improvement and regret after {EARLY} trials, {title}",
         "Speed-up over the best baseline, and by what share the best found is slower than the pool's best; medians "
         "over seeds.",
-        ("cell", *searchers),
-        rows,
+        ("cell", *standings.searchers),
+        _by_cell(standings, text_of),
     )
 
 
@@ -248,6 +238,12 @@ def _targets(standings: Standings, where: str) -> list[tuple[str, str, str]]:
 
 def _target(what: str, reached: bool, measured: str) -> tuple[str, str, str]:
     return what, "yes" if reached else "no", measured
+
+
+def _by_cell(standings: Standings, text_of: Callable[[Curves], str]) -> list[tuple[str, ...]]:
+    """A row for each cell, with a text for each searcher's curves."""
+    own = {searcher: standings.own(searcher) for searcher in standings.searchers}
+    return [(cell, *(text_of(curves[cell]) for curves in own.values())) for cell in standings.cells]
 
 
 def _budget(standings: Standings, searcher: str) -> int:

@@ -20,7 +20,15 @@ from autosync.errors import BenchError
 from autosync.search.protocol import run_search
 from autosync.space import SearchSpace
 from autosync.spec import RuntimeRecord, digest
-from autosync.studies.bench.contenders import CONTENDERS, MEMBERS, NETWORK, TRANSFERRING, Known, Start, untaught
+from autosync.studies.bench.contenders import (
+    CONTENDERS,
+    MEMBERS,
+    NETWORK,
+    TRANSFERRING,
+    Beginning,
+    PriorKnowledge,
+    untaught,
+)
 from autosync.studies.bench.ideal import drawn_cell
 from autosync.studies.bench.pooled_simulator import Memory
 from autosync.studies.bench.versions import TAUGHT, of_replay
@@ -144,7 +152,7 @@ class Replaying:
             checkpoint = checkpoint_of([each for each in records.cells.values() if each is not cell], self.checkpoints)
         memory = {} if job.drawn else records.memories.setdefault(job.cell, {})  # no two drawn cells are alike
         cells = [(seed, drawn_cell(cell, seed) if job.drawn else cell) for seed in job.seeds]
-        return [searched(each, job, seed, Known(checkpoint, each, memory)) for seed, each in cells]
+        return [searched(each, job, seed, PriorKnowledge(checkpoint, each, memory)) for seed, each in cells]
 
 
 @dataclass(frozen=True)
@@ -166,7 +174,7 @@ def _read_once(data: Path) -> _Records:
 
 
 def searched(
-    cell: RecordedCell, job: SearchJob, seed: int, known: Known, clock: Callable[[], float] = time.process_time
+    cell: RecordedCell, job: SearchJob, seed: int, known: PriorKnowledge, clock: Callable[[], float] = time.process_time
 ) -> Row:
     """One search as a row of results; `clock` tells how long the searcher thought."""
     table = RecordedTable(cell, seed)
@@ -175,7 +183,7 @@ def searched(
     baselines = cell.baselines if job.baselines else ()
     clocks: list[float] = []
     begin = clock()
-    searcher = CONTENDERS[job.searcher](Start(space, baselines, seed, known))
+    searcher = CONTENDERS[job.searcher](Beginning(space, baselines, seed, known))
     records = run_search(searcher, table, job.trials, lambda _: clocks.append(table.clock_seconds))
     thought = clock() - begin
     found = [cell.space.canonical(each.strategy) for each in records]

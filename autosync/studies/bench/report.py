@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
-from PIL import Image
 
 from autosync.dataset import ResultStore
 from autosync.errors import BenchError
@@ -33,12 +31,11 @@ from autosync.studies.bench.replay_tables import (
 )
 from autosync.studies.bench.standings import CLOSE, YARDSTICK, Standings, curves_of
 from autosync.studies.bench.versions import latest, of_live, of_replay, versions_in_words
-from autosync.studies.evaluation.pictures import RC
+from autosync.studies.pages import RC, write_picture, write_text
 
 __all__ = ["Material", "write_report"]
 
 PAGE = "benchmarks.md"
-DOTS_PER_INCH = 150
 
 CELL = "cell_"
 """The beginning of the names of a cell's pictures, each of which has hundreds of curves, too many for SVG."""
@@ -110,14 +107,14 @@ def write_report(out: Path) -> Path:
         page = [_heading(material)]
         for part in _parts(material):
             if isinstance(part, Table):
-                _write(folder / f"{part.name}.csv", part.csv().encode())
+                write_text(folder / f"{part.name}.csv", part.csv())
                 page.append(part.markdown())
             else:
                 name, figure = part
                 kinds = ("png",) if name.startswith(CELL) else ("png", "svg")
-                _draw(folder, name, figure, kinds)
+                write_picture(folder, name, figure, kinds, COLORS)
                 page.append(f"![{name.replace('_', ' ')}]({name}.{kinds[-1]})\n")
-        _write(folder / PAGE, "\n".join(page).encode())
+        write_text(folder / PAGE, "\n".join(page))
     except OSError as error:
         raise BenchError(f"The report cannot be written to {folder}: {error.strerror}; name another --out.") from None
     return folder / PAGE
@@ -197,19 +194,3 @@ def _is_variant(name: str) -> bool:
 
 def _plain(name: str) -> str:
     return "".join(each if each.isalnum() or each in "-_" else "_" for each in name)
-
-
-def _draw(folder: Path, name: str, figure: Figure, kinds: Sequence[str]) -> None:
-    for kind in kinds:
-        partial = folder / f".{name}.{kind}"
-        figure.savefig(partial, format=kind, dpi=DOTS_PER_INCH, metadata={"Date": None} if kind == "svg" else None)
-        if kind == "png":
-            with Image.open(partial) as drawn:
-                drawn.convert("RGB").quantize(COLORS).save(partial, format="png", optimize=True)
-        os.replace(partial, folder / f"{name}.{kind}")
-
-
-def _write(path: Path, content: bytes) -> None:
-    partial = path.with_name(f".{path.name}")
-    partial.write_bytes(content)
-    os.replace(partial, path)

@@ -6,10 +6,9 @@ import math
 from collections.abc import Callable
 
 from autosync.stats.estimate import Estimate
+from autosync.stats.tables import NOTHING
 
-__all__ = ["NOTHING", "in_bound", "in_percent", "in_seconds", "in_times", "in_trials"]
-
-NOTHING = "-"
+__all__ = ["in_bound", "in_seconds", "in_times", "in_trials"]
 
 
 def in_trials(estimate: Estimate, most: int) -> str:
@@ -25,13 +24,6 @@ def in_times(estimate: Estimate) -> str:
 def in_bound(baseline_seconds: float, bound_seconds: float) -> str:
     """The speed-up over the baseline that no strategy reaches, such as `1.43`; `-` where nothing bounds it."""
     return f"{baseline_seconds / bound_seconds:.2f}" if bound_seconds > 0 else NOTHING
-
-
-def in_percent(estimate: Estimate) -> str:
-    """An estimate of a share, such as `12.1 % [10.3, 14.2]`."""
-    if math.isnan(estimate.value):
-        return NOTHING
-    return f"{_tenths(estimate.value)} % [{_tenths(estimate.low)}, {_tenths(estimate.high)}]"
 
 
 def in_seconds(estimate: Estimate) -> str:
@@ -51,7 +43,3 @@ def _with_interval(estimate: Estimate, write: Callable[[float], str]) -> str:
 
 def _ends(estimate: Estimate) -> tuple[float, float, float]:
     return estimate.value, estimate.low, estimate.high
-
-
-def _tenths(share: float) -> str:
-    return f"{round(100 * share, 1) + 0.0:.1f}"  # no -0.0

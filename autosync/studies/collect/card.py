@@ -15,6 +15,8 @@ from autosync.dataset import RecordStore
 from autosync.errors import DatasetError
 from autosync.spec import RuntimeRecord, canonical_json
 from autosync.stats.cells import cell_of
+from autosync.stats.noise import MEDIAN_OVER_MEAN_ERROR
+from autosync.stats.tables import ruled
 from autosync.studies.collect.folder import Folder
 
 __all__ = ["BEGIN", "END", "card_lines", "write_card"]
@@ -73,7 +75,7 @@ def card_lines(rows: Sequence[Row]) -> Iterator[str]:
         return
     yield from _overview(rows)
     yield ""
-    yield from _table(CELL_HEADER, _cells(rows))
+    yield from ruled(CELL_HEADER, _cells(rows))
     yield ""
     yield (
         "*ms a step*: fastest, median and slowest strategy by its median step. *Noise*: half of the strategies timed "
@@ -154,9 +156,9 @@ def _noise(rows: Sequence[Row]) -> Iterator[str]:
         yield "No strategy was timed twice yet, so nothing is known of the noise between trials."
         return
     errors = [
-        1.2533 * statistics.stdev(row["step_seconds"]) / math.sqrt(len(row["step_seconds"])) / row["median_seconds"]
+        MEDIAN_OVER_MEAN_ERROR * statistics.stdev(steps) / math.sqrt(len(steps)) / row["median_seconds"]
         for row in rows
-        if row["outcome"] == "ok" and len(row["step_seconds"]) > 1
+        if row["outcome"] == "ok" and len(steps := row["step_seconds"]) > 1
     ]
     yield (
         f"Noise of all cells: {len(ratios)} strategies were timed twice, at other times; half of them differ by less "
@@ -204,13 +206,6 @@ def _spread(ratios: Sequence[float]) -> str:
 def _quantile(ordered: Sequence[float], share: float) -> float:
     """The smallest of the sorted values that is at least as large as `share` of them."""
     return ordered[min(math.ceil(share * len(ordered)) - 1, len(ordered) - 1)]
-
-
-def _table(header: Sequence[str], rows: Iterator[tuple[str, ...]]) -> Iterator[str]:
-    yield f"| {' | '.join(header)} |"
-    yield f"|{'---|' * len(header)}"
-    for row in rows:
-        yield f"| {' | '.join(row)} |"
 
 
 def _day(seconds: float) -> str:

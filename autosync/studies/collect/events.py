@@ -17,7 +17,7 @@ from autosync.studies.collect.plan import Plan
 from autosync.studies.collect.schedule import Done, slots_of
 from autosync.words.quantities import duration, milliseconds
 
-__all__ = ["Errand", "Event", "Passed", "Progress", "Told", "Trouble", "parse_event", "write_event"]
+__all__ = ["CollectionProgress", "Errand", "Event", "Passed", "Told", "Trouble", "parse_event", "write_event"]
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def parse_event(line: str) -> Event | None:
 
 
 @final
-class Progress:
+class CollectionProgress:
     """Counts what is done and estimates how long the rest takes, visits' beginnings included."""
 
     def __init__(

@@ -16,7 +16,7 @@ from typing import Any, final
 from autosync.dataset import RecordStore
 from autosync.errors import ClusterError
 from autosync.stats.cells import CellName
-from autosync.studies.collect.events import Errand, Event, Passed, Progress, Told, Trouble, parse_event
+from autosync.studies.collect.events import CollectionProgress, Errand, Event, Passed, Told, Trouble, parse_event
 from autosync.studies.collect.folder import Folder
 from autosync.studies.collect.plan import Plan, cluster_of
 from autosync.studies.collect.schedule import Done, rounds_of, slots_until
@@ -58,7 +58,7 @@ class Collection:
         self._done = Done(order.plan, ((row["run"], row["sequence"], row["outcome"]) for row in rows))
         self._troubles: Counter[CellName] = Counter()
         self._deadline = time.monotonic() + order.seconds
-        self.progress = Progress(order.plan, order.cells, self._done)
+        self.progress = CollectionProgress(order.plan, order.cells, self._done)
 
     def run(self) -> bool:
         """Run every round, and the last one again while that helps; return whether nothing is left to do."""

@@ -1,7 +1,7 @@
 """How good simulators are: metrics, splits, experiments, and a report of tables and pictures."""
 
 from autosync.studies.evaluation.cells import EvaluationError, MeasuredCell, measured_cells
-from autosync.studies.evaluation.findings import Findings, Subject
+from autosync.studies.evaluation.findings import EvaluationFindings, Subject
 from autosync.studies.evaluation.journal import Evaluation, Journal
 from autosync.studies.evaluation.metrics import METRICS, Predictions
 from autosync.studies.evaluation.report import PAGE, write_report
@@ -17,8 +17,8 @@ __all__ = [
     "Builder",
     "Evaluation",
     "EvaluationError",
+    "EvaluationFindings",
     "EvaluationSettings",
-    "Findings",
     "Journal",
     "MeasuredCell",
     "Predictions",

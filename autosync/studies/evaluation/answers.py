@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable, Sequence
 
 from autosync.stats.estimate import Estimate
-from autosync.stats.tables import NOTHING, Table, percent, tenths
+from autosync.stats.tables import NOTHING, Table, in_percent, percent
 from autosync.studies.evaluation.details import DETAILS
-from autosync.studies.evaluation.findings import Findings, Scores, Subject
+from autosync.studies.evaluation.findings import EvaluationFindings, Scores, Subject
 from autosync.studies.evaluation.metrics import METRICS, Metric, best_possible_accuracy, best_possible_error
 from autosync.studies.evaluation.tasks import ABLATIONS, AS_IT_IS
 
@@ -20,17 +20,15 @@ def cell_text(estimate: Estimate | None, metric: Metric) -> str:
     if estimate is None or not math.isfinite(estimate.value):
         return NOTHING
     if metric.in_percent:
-        figures = percent(estimate.value), tenths(100 * estimate.low), tenths(100 * estimate.high)
-    else:
-        figures = f"{estimate.value:.3f}", f"{estimate.low:.3f}", f"{estimate.high:.3f}"
-    return f"{figures[0]} [{figures[1]}, {figures[2]}]"
+        return in_percent(estimate)
+    return f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"
 
 
 CHANGES = ("pairwise", "kendall_tau", "mape")
 UNSEEN = {"unseen-cluster": "cluster", "unseen-model": "model", "unseen-both": "both"}
 
 
-def accuracy_table(findings: Findings) -> Table:
+def accuracy_table(findings: EvaluationFindings) -> Table:
     rows: list[tuple[str, ...]] = []
     found = {name: findings.scores(Subject("accuracy", name)) for name in findings.simulators}
     best = findings.best()
@@ -57,7 +55,7 @@ def accuracy_table(findings: Findings) -> Table:
     return Table("accuracy", "Unseen strategies in known cells", about, header, rows)
 
 
-def unseen_table(findings: Findings) -> Table:
+def unseen_table(findings: EvaluationFindings) -> Table:
     rows = []
     for experiment, what in UNSEEN.items():
         for name in findings.simulators:
@@ -79,7 +77,7 @@ def unseen_table(findings: Findings) -> Table:
     return Table("unseen", "Unseen models and clusters", about, header, rows)
 
 
-def learning_curve_table(findings: Findings) -> Table:
+def learning_curve_table(findings: EvaluationFindings) -> Table:
     sizes, rows = findings.sizes("learning-curve"), []
     for metric in ("pairwise", "peak_at_1", "mape"):
         for name in findings.simulators:
@@ -95,7 +93,7 @@ def learning_curve_table(findings: Findings) -> Table:
     return Table("learning_curve", "Learning curves", about, header, rows)
 
 
-def ablations_table(findings: Findings) -> Table:
+def ablations_table(findings: EvaluationFindings) -> Table:
     rows = []
     for name in findings.simulators:
         base = findings.scores(Subject("ablations", name))
@@ -119,7 +117,7 @@ def ablations_table(findings: Findings) -> Table:
     return Table("ablations", "Why: what is taken away", about, header, rows)
 
 
-TABLES: Sequence[Callable[[Findings], Table]] = (
+TABLES: Sequence[Callable[[EvaluationFindings], Table]] = (
     accuracy_table,
     unseen_table,
     learning_curve_table,

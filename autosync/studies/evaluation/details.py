@@ -11,7 +11,7 @@ import numpy as np
 from autosync.cost.composed import VERIFIED
 from autosync.stats.tables import NOTHING, Table, percent
 from autosync.studies.evaluation import ar_topk
-from autosync.studies.evaluation.findings import Findings, Point, Subject
+from autosync.studies.evaluation.findings import EvaluationFindings, PredictedPoint, Subject
 from autosync.studies.evaluation.metrics import pairwise_beyond_noise, second_look, told_apart
 from autosync.words.strategy import ARCHITECTURES, architecture_of, summary_of
 
@@ -20,7 +20,7 @@ __all__ = ["DETAILS"]
 WORST = 20
 
 
-def by_architecture_table(findings: Findings) -> Table:
+def by_architecture_table(findings: EvaluationFindings) -> Table:
     rows = []
     for name in findings.simulators:
         points = findings.points(Subject("accuracy", name))
@@ -39,7 +39,7 @@ def by_architecture_table(findings: Findings) -> Table:
     return Table("accuracy_by_architecture", "By architecture", about, header, rows)
 
 
-def by_cell_table(findings: Findings) -> Table:
+def by_cell_table(findings: EvaluationFindings) -> Table:
     known = [name for name in findings.simulators if findings.predictions(Subject("accuracy", name))]
     rows = []
     for cell in findings.cells:
@@ -57,7 +57,7 @@ def by_cell_table(findings: Findings) -> Table:
     return Table("accuracy_by_cell", "By cell", about, header, rows if known else [])
 
 
-def worst_table(findings: Findings) -> Table:
+def worst_table(findings: EvaluationFindings) -> Table:
     best = findings.best()
     points = findings.points(Subject("accuracy", best)) if best else []
     rows = []
@@ -83,7 +83,7 @@ def worst_table(findings: Findings) -> Table:
     return Table("worst", "Where it errs most", about, header, rows)
 
 
-def speed_table(findings: Findings) -> Table:
+def speed_table(findings: EvaluationFindings) -> Table:
     rows = []
     for name in findings.simulators:
         results = findings.speed(name)
@@ -108,7 +108,7 @@ def speed_table(findings: Findings) -> Table:
     return Table("speed", "Speed", about, header, rows)
 
 
-def ar_topk_table(findings: Findings) -> Table:
+def ar_topk_table(findings: EvaluationFindings) -> Table:
     del findings
     rows = []
     for case in ar_topk.PUBLISHED:
@@ -125,7 +125,7 @@ def ar_topk_table(findings: Findings) -> Table:
     return Table("ar_topk", "The published cost table of AR-Topk", about, header, rows)
 
 
-def dataset_table(findings: Findings) -> Table:
+def dataset_table(findings: EvaluationFindings) -> Table:
     rows = []
     for cell in findings.cells:
         first, second = cell.repeats
@@ -156,7 +156,7 @@ def dataset_table(findings: Findings) -> Table:
     return Table("dataset", "Records", about, header, rows)
 
 
-DETAILS: Sequence[Callable[[Findings], Table]] = (
+DETAILS: Sequence[Callable[[EvaluationFindings], Table]] = (
     by_architecture_table,
     by_cell_table,
     worst_table,
@@ -167,10 +167,10 @@ DETAILS: Sequence[Callable[[Findings], Table]] = (
 """The finer tables, in the order of the report."""
 
 
-def _off(point: Point) -> float:
+def _off(point: PredictedPoint) -> float:
     return point.predicted - math.log(point.measurement.seconds)
 
 
-def _architecture(point: Point) -> str:
+def _architecture(point: PredictedPoint) -> str:
     record = point.measurement.trials[0]
     return architecture_of(record.strategy, record.model)

@@ -16,7 +16,7 @@ from autosync.studies.evaluation.metrics import METRICS, Predictions, second_loo
 from autosync.studies.evaluation.simulators import Builder
 from autosync.studies.evaluation.tasks import AS_IT_IS, EXPERIMENTS, EvaluationSettings, targets_of
 
-__all__ = ["BySeed", "Findings", "Point", "Scores", "Subject", "scores_of"]
+__all__ = ["BySeed", "EvaluationFindings", "PredictedPoint", "Scores", "Subject", "scores_of"]
 
 BySeed = Mapping[str, Sequence[Predictions]]
 """The predictions of each seed for each cell, by name, all of the same strategies in the same order."""
@@ -67,7 +67,7 @@ class Subject(NamedTuple):
     size: int | None = None
 
 
-class Point(NamedTuple):
+class PredictedPoint(NamedTuple):
     """A tested strategy, and the log seconds predicted for it, mean over seeds."""
 
     cell: MeasuredCell
@@ -77,7 +77,7 @@ class Point(NamedTuple):
 
 @final
 @dataclass(eq=False)
-class Findings:
+class EvaluationFindings:
     """The results of `cells` that are in `results`, by the keys of their jobs: of each simulator, those of one version.
 
     That is the latest version of which there is any result.
@@ -154,14 +154,14 @@ class Findings:
                 looks[cell.name] = [second_look(first, second, cell.deviation)]
         return scores_of(looks, self.settings.resamples) if looks else None
 
-    def points(self, subject: Subject) -> list[Point]:
+    def points(self, subject: Subject) -> list[PredictedPoint]:
         """Every tested strategy of every cell."""
         points = []
         by_name = {cell.name: cell for cell in self.cells}
         for name, by_seed in self.predictions(subject).items():
             predicted = np.mean([each.predicted for each in by_seed], axis=0).tolist()
             tested = by_name[name].tested
-            points += [Point(by_name[name], each, log) for each, log in zip(tested, predicted, strict=True)]
+            points += [PredictedPoint(by_name[name], each, log) for each, log in zip(tested, predicted, strict=True)]
         return points
 
     def best(self) -> str | None:

@@ -12,7 +12,7 @@ from typing import final
 from autosync.errors import SpecError
 from autosync.spec import parse_json
 from autosync.studies.evaluation.cells import EvaluationError, MeasuredCell
-from autosync.studies.evaluation.findings import Findings
+from autosync.studies.evaluation.findings import EvaluationFindings
 from autosync.studies.evaluation.jobs import Clock, Fits, Job, Result, carried_out, jobs_of
 from autosync.studies.evaluation.simulators import Builder
 from autosync.studies.evaluation.tasks import EvaluationSettings
@@ -75,9 +75,9 @@ class Evaluation:
             say(f"{number} of {len(jobs)}: {job.label}; fitted {result.fit_records} in {result.fit_seconds:.1f} s")
         return len(jobs)
 
-    def findings(self) -> Findings:
+    def findings(self) -> EvaluationFindings:
         """Findings of all experiments and simulators that have a result."""
-        return Findings(self.cells, self.settings, self.builders, self.journal.results)
+        return EvaluationFindings(self.cells, self.settings, self.builders, self.journal.results)
 
     def _missing(self, experiments: Sequence[str], simulators: Sequence[str]) -> list[Job]:
         builders = {name: builder for name, builder in self.builders.items() if name in simulators}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -12,26 +11,13 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from autosync.stats.estimate import Estimate
-from autosync.studies.evaluation.findings import Findings, Scores, Subject
+from autosync.studies.evaluation.findings import EvaluationFindings, Scores, Subject
 from autosync.studies.evaluation.metrics import METRICS, best_possible_accuracy
 from autosync.studies.evaluation.tasks import ABLATIONS
+from autosync.studies.pages import mark
 from autosync.words.strategy import ARCHITECTURES, architecture_of
 
-__all__ = ["PICTURES", "RC"]
-
-RC: Mapping[str, Any] = {
-    "font.size": 10,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "grid.color": "#e0e0e0",
-    "axes.axisbelow": True,
-    "legend.frameon": False,
-    "svg.fonttype": "none",
-    "svg.hashsalt": "autosync",
-    "figure.constrained_layout.use": True,
-}
-"""Matplotlib's settings for all of the pictures."""
+__all__ = ["PICTURES"]
 
 # Colours of Okabe and Ito, which people with any kind of colour vision tell apart; markers say the same again.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7f7f7f")
@@ -41,7 +27,7 @@ LEGEND_INCHES = 2.6
 SECOND_TRIAL = "a second trial as the prediction"
 
 
-def accuracy_picture(findings: Findings) -> Figure | None:
+def accuracy_picture(findings: EvaluationFindings) -> Figure | None:
     """Pairwise accuracy, peak@1 and MAPE of each simulator on unseen strategies."""
     found = _found(findings, "accuracy")
     if not found:
@@ -63,20 +49,20 @@ def accuracy_picture(findings: Findings) -> Figure | None:
     return figure
 
 
-def learning_curve_picture(findings: Findings) -> Figure | None:
+def learning_curve_picture(findings: EvaluationFindings) -> Figure | None:
     """Pairwise accuracy and MAPE over the number of records of one cell."""
     return _curves(
         findings, ["learning-curve"], ("pairwise", "mape"), "Learning curves: one cell's records alone (95 % intervals)"
     )
 
 
-def unseen_picture(findings: Findings) -> Figure | None:
+def unseen_picture(findings: EvaluationFindings) -> Figure | None:
     """Pairwise accuracy over shots, for an unseen cluster, an unseen model, and both."""
     experiments = ["unseen-cluster", "unseen-model", "unseen-both"]
     return _curves(findings, experiments, ("pairwise",), "Carrying over to unseen cells (target cells, 95 % intervals)")
 
 
-def ablations_picture(findings: Findings) -> Figure | None:
+def ablations_picture(findings: EvaluationFindings) -> Figure | None:
     """What each ablation changes in the pairwise accuracy of each learned simulator."""
     base = {name: findings.scores(Subject("ablations", name)) for name in findings.simulators}
     changes = {
@@ -105,7 +91,7 @@ def ablations_picture(findings: Findings) -> Figure | None:
     return figure
 
 
-def scatter_picture(findings: Findings) -> Figure | None:
+def scatter_picture(findings: EvaluationFindings) -> Figure | None:
     """Predicted against measured step time of every test strategy, by architecture, a panel for each simulator."""
     points = {name: findings.points(Subject("accuracy", name)) for name in findings.simulators}
     points = {name: each for name, each in points.items() if each}
@@ -141,7 +127,7 @@ def scatter_picture(findings: Findings) -> Figure | None:
     return figure
 
 
-PICTURES: Mapping[str, Callable[[Findings], Figure | None]] = {
+PICTURES: Mapping[str, Callable[[EvaluationFindings], Figure | None]] = {
     "accuracy": accuracy_picture,
     "learning_curve": learning_curve_picture,
     "unseen": unseen_picture,
@@ -160,19 +146,21 @@ def _plain_ticks(axis: Axes, limits: tuple[float, float]) -> None:
         one.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 
-def _found(findings: Findings, experiment: str) -> dict[str, Scores]:
+def _found(findings: EvaluationFindings, experiment: str) -> dict[str, Scores]:
     found = {name: findings.scores(Subject(experiment, name)) for name in findings.simulators}
     return {name: scores for name, scores in found.items() if scores is not None}
 
 
-def _has_results(findings: Findings, experiment: str) -> bool:
+def _has_results(findings: EvaluationFindings, experiment: str) -> bool:
     subjects = [
         Subject(experiment, name, size=size) for name in findings.simulators for size in findings.sizes(experiment)
     ]
     return any(findings.scores(subject, targets_only=True) is not None for subject in subjects)
 
 
-def _curves(findings: Findings, experiments: Sequence[str], metrics: Sequence[str], title: str) -> Figure | None:
+def _curves(
+    findings: EvaluationFindings, experiments: Sequence[str], metrics: Sequence[str], title: str
+) -> Figure | None:
     """A panel for each experiment and metric: lines over sizes, with intervals, each a little beside the others."""
     there = [each for each in experiments if _has_results(findings, each)]
     panels = [(experiment, metric) for experiment in there for metric in metrics]
@@ -203,7 +191,7 @@ def _curves(findings: Findings, experiments: Sequence[str], metrics: Sequence[st
     return figure
 
 
-def _line(axis: Axes, findings: Findings, subject: Subject, metric: str, sizes: Sequence[int]) -> None:
+def _line(axis: Axes, findings: EvaluationFindings, subject: Subject, metric: str, sizes: Sequence[int]) -> None:
     found = [findings.scores(subject._replace(size=size), targets_only=True) for size in sizes]
     known = [(at, scores[metric]) for at, scores in enumerate(found) if scores and math.isfinite(scores[metric].value)]
     if not known:
@@ -222,18 +210,15 @@ def _line(axis: Axes, findings: Findings, subject: Subject, metric: str, sizes: 
 def _dot(axis: Axes, estimate: Estimate, row: int, style: tuple[str, str], in_percent: bool = False) -> None:
     if not math.isfinite(estimate.value):
         return
-    factor, (color, marker) = 100 if in_percent else 1, style
-    arms = factor * np.array([_arms(estimate)]).T
-    axis.errorbar(
-        [factor * estimate.value], [row], xerr=arms, color=color, marker=marker, markersize=7, capsize=3, elinewidth=1.4
-    )
+    factor, (low, high) = 100 if in_percent else 1, _arms(estimate)
+    mark(axis, factor * estimate.value, (factor * low, factor * high), row, *style)
 
 
 def _arms(estimate: Estimate) -> tuple[float, float]:
     return max(estimate.value - estimate.low, 0.0), max(estimate.high - estimate.value, 0.0)
 
 
-def _style(findings: Findings, simulator: str) -> tuple[str, str]:
+def _style(findings: EvaluationFindings, simulator: str) -> tuple[str, str]:
     place = findings.simulators.index(simulator) % len(COLORS)
     return COLORS[place], MARKERS[place]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,16 +12,16 @@ import matplotlib as mpl
 from autosync.stats.tables import Table
 from autosync.studies.evaluation.answers import TABLES
 from autosync.studies.evaluation.cells import EvaluationError
-from autosync.studies.evaluation.findings import Findings, Subject
+from autosync.studies.evaluation.findings import EvaluationFindings, Subject
 from autosync.studies.evaluation.jobs import UNVERSIONED
-from autosync.studies.evaluation.pictures import PICTURES, RC
+from autosync.studies.evaluation.pictures import PICTURES
 from autosync.studies.evaluation.targets import targets, targets_table
 from autosync.studies.evaluation.tasks import AS_IT_IS
+from autosync.studies.pages import RC, write_picture, write_text
 
 __all__ = ["PAGE", "write_report"]
 
 PAGE = "evaluation.md"
-DOTS_PER_INCH = 150
 INTERVALS = (
     "Square brackets hold 95 % intervals from {resamples} bootstrap resamples, over seeds and over the test strategies "
     "of each cell; cells are not drawn, so intervals speak about these models and clusters. Pairs whose times differ "
@@ -31,22 +30,24 @@ INTERVALS = (
 )
 
 
-def write_report(folder: Path, findings: Findings, passed_over: Sequence[str]) -> Path:
+def write_report(folder: Path, findings: EvaluationFindings, passed_over: Sequence[str]) -> Path:
     """Write all files into `folder`, each in one move; the page's path. Raises `EvaluationError`."""
     tables = [targets_table(findings), *(make(findings) for make in TABLES)]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         pictures = _draw(folder, findings)
         for table in tables:
-            _write(folder / f"{table.name}.csv", table.csv())
-        _write(folder / "result.json", json.dumps(_figures(findings, passed_over), indent=1) + "\n")
-        _write(folder / PAGE, _page(findings, tables, pictures, passed_over))
+            write_text(folder / f"{table.name}.csv", table.csv())
+        write_text(folder / "result.json", json.dumps(_figures(findings, passed_over), indent=1) + "\n")
+        write_text(folder / PAGE, _page(findings, tables, pictures, passed_over))
     except OSError as error:
         raise EvaluationError(f"The report cannot be written to {folder}: {error.strerror}; name another.") from None
     return folder / PAGE
 
 
-def _page(findings: Findings, tables: Sequence[Table], pictures: Sequence[str], passed_over: Sequence[str]) -> str:
+def _page(
+    findings: EvaluationFindings, tables: Sequence[Table], pictures: Sequence[str], passed_over: Sequence[str]
+) -> str:
     done, all_jobs = findings.done()
     trials = sum(len(each.trials) for cell in findings.cells for each in cell.measurements)
     lines = [
@@ -66,7 +67,7 @@ def _page(findings: Findings, tables: Sequence[Table], pictures: Sequence[str], 
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _versions(findings: Findings) -> str:
+def _versions(findings: EvaluationFindings) -> str:
     """The version of each simulator that the page shows."""
     of_version: dict[tuple[int, int], list[str]] = {}
     for name, builder in findings.builders.items():
@@ -79,7 +80,7 @@ def _versions(findings: Findings) -> str:
     return f"Results are {'; '.join(said)}."
 
 
-def _figures(findings: Findings, passed_over: Sequence[str]) -> dict[str, Any]:
+def _figures(findings: EvaluationFindings, passed_over: Sequence[str]) -> dict[str, Any]:
     """Every score with its interval, as JSON; what was not measured is left out."""
     scores = []
     subjects = [Subject("accuracy", name) for name in findings.simulators]
@@ -113,23 +114,13 @@ def _speed(result: Any) -> dict[str, Any]:
     return {name: getattr(result, name) for name in names}
 
 
-def _draw(folder: Path, findings: Findings) -> list[str]:
+def _draw(folder: Path, findings: EvaluationFindings) -> list[str]:
     """The names of the pictures there is something to draw for."""
-    drawn, settings = [], dict[Any, Any](RC)
-    with mpl.rc_context(settings):
+    drawn = []
+    with mpl.rc_context(dict[Any, Any](RC)):
         for name, draw in PICTURES.items():
             figure = draw(findings)
             if figure is not None:
-                for kind in ("png", "svg"):
-                    partial = folder / f".{name}.{kind}"
-                    metadata = {"Date": None} if kind == "svg" else None
-                    figure.savefig(partial, format=kind, dpi=DOTS_PER_INCH, metadata=metadata)
-                    os.replace(partial, folder / f"{name}.{kind}")
+                write_picture(folder, name, figure)
                 drawn.append(name)
     return drawn
-
-
-def _write(path: Path, text: str) -> None:
-    partial = path.with_name(f".{path.name}")
-    partial.write_text(text, encoding="utf-8")
-    os.replace(partial, path)

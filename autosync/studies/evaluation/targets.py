@@ -9,7 +9,7 @@ from typing import Any
 
 from autosync.stats.tables import NOTHING, Table, percent
 from autosync.studies.evaluation import ar_topk
-from autosync.studies.evaluation.findings import Findings, Scores, Subject
+from autosync.studies.evaluation.findings import EvaluationFindings, Scores, Subject
 from autosync.studies.evaluation.metrics import best_possible_error
 
 __all__ = ["Target", "targets", "targets_table"]
@@ -33,7 +33,7 @@ class Target:
         return asdict(self)
 
 
-def targets(findings: Findings) -> Iterator[Target]:
+def targets(findings: EvaluationFindings) -> Iterator[Target]:
     """Hold each target against the first simulator, unless it names another.
 
     To take whichever is best on the tests would be to learn from them.
@@ -58,7 +58,7 @@ def targets(findings: Findings) -> Iterator[Target]:
     )
 
 
-def targets_table(findings: Findings) -> Table:
+def targets_table(findings: EvaluationFindings) -> Table:
     answer = {True: "yes", False: "no", None: NOTHING}
     rows = [(each.what, each.wanted, each.found, answer[each.met]) for each in targets(findings)]
     about = (

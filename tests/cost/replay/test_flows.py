@@ -5,26 +5,26 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from autosync.cost.replay.flows import fair_rates, last_arrival
+from autosync.cost.replay.flows import last_arrival, max_min_rates
 
 ONE = np.ones(1)
 
 
 def test_flows_over_one_link_have_equal_shares() -> None:
-    rates = fair_rates(np.ones((4, 1), dtype=bool), np.array([8.0]), np.ones(4))
+    rates = max_min_rates(np.ones((4, 1), dtype=bool), np.array([8.0]), np.ones(4))
     assert rates.tolist() == [2.0] * 4
 
 
 def test_a_flow_held_back_on_one_link_leaves_its_share_of_another_to_the_rest() -> None:
     # Bertsekas and Gallager's example: links of 1 each; the long flow and two others meet on the first.
     crosses = np.array([[True, True], [True, False], [True, False], [False, True]])
-    rates = fair_rates(crosses, np.ones(2), np.ones(4))
+    rates = max_min_rates(crosses, np.ones(2), np.ones(4))
     assert rates.tolist() == pytest.approx([1 / 3, 1 / 3, 1 / 3, 2 / 3])
 
 
 def test_flows_alike_count_as_many() -> None:
     crosses = np.array([[True], [True]])
-    assert fair_rates(crosses, np.array([10.0]), np.array([4.0, 1.0])).tolist() == [2.0, 2.0]
+    assert max_min_rates(crosses, np.array([10.0]), np.array([4.0, 1.0])).tolist() == [2.0, 2.0]
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -33,7 +33,7 @@ def test_every_flow_has_a_full_link_on_which_none_is_faster(seed: int) -> None:
     crosses = generator.random((12, 6)) < 0.35
     crosses[np.arange(12), generator.integers(0, 6, 12)] = True
     capacity = generator.uniform(1, 10, 6)
-    rates = fair_rates(crosses, capacity, np.ones(12))
+    rates = max_min_rates(crosses, capacity, np.ones(12))
     load = rates @ crosses
     assert (load <= capacity * (1 + 1e-9)).all()
     for flow in range(12):

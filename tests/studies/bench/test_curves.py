@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from autosync.stats.estimate import share_of
+from autosync.stats.tables import in_percent
 from autosync.studies.bench.contenders import IDEAL
 from autosync.studies.bench.cost import replay_costs
 from autosync.studies.bench.replay_tables import ablations_table, hits_table, targets_table
 from autosync.studies.bench.standings import Contest, Standings, curves_of
-from autosync.studies.bench.words import in_percent
 
 
 def row(true: list[float], seed: int = 0, **changed: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from autosync.commands.bench import main
 from autosync.dataset import ResultStore
 from autosync.search.protocol import Proposal
 from autosync.studies.bench.columns import SEARCHES
-from autosync.studies.bench.contenders import Known
+from autosync.studies.bench.contenders import PriorKnowledge
 from autosync.studies.bench.ideal import TRIALS, drawn_cell, drawn_times
 from autosync.studies.bench.replaying import SearchJob, searched
 from autosync.tune.recorded.pool import RecordedTable
@@ -66,7 +66,7 @@ def test_who_times_a_strategy_again_is_told_another_time() -> None:
 @pytest.mark.parametrize("searcher", ["random", "guided-analytic", "gp"])
 def test_a_search_on_one_is_told_noise_and_judged_without(searcher: str) -> None:
     found = drawn_cell(NOISY, 2)
-    row = searched(found, SearchJob(found.name, found.digest, searcher, True, 15, 0, drawn=True), 2, Known())
+    row = searched(found, SearchJob(found.name, found.digest, searcher, True, 15, 0, drawn=True), 2, PriorKnowledge())
     finite = [pair for pair in zip(row["measured_seconds"], row["true_seconds"], strict=True) if pair[0] is not None]
     ratios = np.log([measured / true for measured, true in finite])
     assert 0.02 < ratios.std() < 0.2

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from autosync.errors import BenchError
-from autosync.studies.bench.contenders import IDEAL, Known
+from autosync.studies.bench.contenders import IDEAL, PriorKnowledge
 from autosync.studies.bench.ideal import foreseen, noise_free
 from autosync.studies.bench.replaying import SearchJob, searched
 from tests.tune.recorded.examples import cell
@@ -64,9 +64,9 @@ def test_it_searches_a_pool_like_others_and_no_other_is_sooner(baselines: bool) 
     found = cell()
     precise = replace(found, deviation=1e-6)
     job = SearchJob(found.name, found.digest, IDEAL, baselines, 15, 0)
-    row = searched(precise, job, 0, Known(cell=precise))
+    row = searched(precise, job, 0, PriorKnowledge(cell=precise))
     assert row["true_seconds"] == sorted(row["true_seconds"])
-    other = searched(precise, replace(job, searcher="random"), random.Random(0).randrange(9), Known())
+    other = searched(precise, replace(job, searcher="random"), random.Random(0).randrange(9), PriorKnowledge())
     assert row["true_seconds"][0] <= min(other["true_seconds"])
 
 
@@ -74,4 +74,4 @@ def test_it_needs_the_cell() -> None:
     found = cell()
     job = SearchJob(found.name, found.digest, IDEAL, True, 15, 0)
     with pytest.raises(BenchError, match="worked out from the cell that it searches"):
-        searched(found, job, 0, Known())
+        searched(found, job, 0, PriorKnowledge())

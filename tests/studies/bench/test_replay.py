@@ -11,7 +11,7 @@ from autosync.commands.bench import main
 from autosync.dataset import RecordStore, ResultStore
 from autosync.errors import BenchError
 from autosync.studies.bench.columns import SEARCHES
-from autosync.studies.bench.contenders import OURS, Known
+from autosync.studies.bench.contenders import OURS, PriorKnowledge
 from autosync.studies.bench.replaying import Replaying, SearchJob, checkpoint_of, searched
 from autosync.studies.bench.report import Material
 from autosync.studies.bench.standings import Contest, curves_of
@@ -82,7 +82,7 @@ def test_a_seed_gives_the_same_search_here_and_in_another_process(data: Path, tm
     found = cell()
     job = SearchJob(found.name, found.digest, "guided-analytic", True, 15, 0)
     ((_, there),) = Replaying(data, tmp_path).run([job], processes=2)
-    here = [searched(found, job, seed, Known()) for seed in job.seeds]
+    here = [searched(found, job, seed, PriorKnowledge()) for seed in job.seeds]
     assert [each["strategies"] for each in there] == [each["strategies"] for each in here]
 
 
@@ -151,10 +151,10 @@ def test_knowledge_is_transferred_from_other_cells_by_a_checkpoint_that_is_made_
     assert checkpoint_of([cell("three")], tmp_path) == checkpoint
     assert {file.name: file.stat().st_mtime_ns for file in checkpoint.iterdir()} == made
     job = SearchJob(found.name, found.digest, OURS, True, len(found.baselines) + 2, 0)
-    row = searched(found, job, 0, Known(checkpoint))
+    row = searched(found, job, 0, PriorKnowledge(checkpoint))
     assert "guided" in row["labels"]
     with pytest.raises(BenchError, match="needs the checkpoint of what other cells taught"):
-        searched(found, job, 0, Known())
+        searched(found, job, 0, PriorKnowledge())
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,8 @@ from autosync.studies.evaluation import BUILDERS as KNOWN
 from autosync.studies.evaluation import (
     EXPERIMENTS,
     Evaluation,
+    EvaluationFindings,
     EvaluationSettings,
-    Findings,
     Journal,
     MeasuredCell,
     Subject,
@@ -52,18 +52,18 @@ def evaluation(path: Path) -> Evaluation:
 
 
 @pytest.fixture(scope="module")
-def findings(tmp_path_factory: pytest.TempPathFactory) -> Findings:
+def findings(tmp_path_factory: pytest.TempPathFactory) -> EvaluationFindings:
     whole = evaluation(tmp_path_factory.mktemp("whole") / "results.jsonl")
     clock = ticking()
     whole.run(EXPERIMENTS, list(BUILDERS), lambda: next(clock), lambda _: None)
     return whole.findings()
 
 
-def table(findings: Findings, name: str) -> Table:
+def table(findings: EvaluationFindings, name: str) -> Table:
     return next(each for each in (make(findings) for make in TABLES) if each.name == name)
 
 
-def test_the_law_itself_ranks_all_but_right_and_a_guess_half_right(findings: Findings) -> None:
+def test_the_law_itself_ranks_all_but_right_and_a_guess_half_right(findings: EvaluationFindings) -> None:
     knowing, guessing = (findings.scores(Subject("accuracy", name)) for name in BUILDERS)
     assert knowing is not None
     assert guessing is not None
@@ -73,14 +73,14 @@ def test_the_law_itself_ranks_all_but_right_and_a_guess_half_right(findings: Fin
     assert guessing["pairwise"].high - guessing["pairwise"].low > 0.05
 
 
-def test_a_second_trial_is_as_good_as_measuring_is(findings: Findings) -> None:
+def test_a_second_trial_is_as_good_as_measuring_is(findings: EvaluationFindings) -> None:
     look = findings.second_look()
     assert look is not None
     assert look["pairwise"].value > 0.95
     assert look["mape"].value == pytest.approx(2 * NOISE / math.sqrt(math.pi), rel=0.35)
 
 
-def test_intervals_that_are_too_wide_cover_too_much(findings: Findings) -> None:
+def test_intervals_that_are_too_wide_cover_too_much(findings: EvaluationFindings) -> None:
     guessing = findings.scores(Subject("accuracy", "guessing"))
     knowing = findings.scores(Subject("accuracy", "knowing"))
     assert guessing is not None
@@ -89,7 +89,7 @@ def test_intervals_that_are_too_wide_cover_too_much(findings: Findings) -> None:
     assert np.isnan(knowing["coverage"].value)
 
 
-def test_every_experiment_has_a_score_for_every_size_and_seed(findings: Findings) -> None:
+def test_every_experiment_has_a_score_for_every_size_and_seed(findings: EvaluationFindings) -> None:
     for experiment, sizes in (("unseen-cluster", [0, 10]), ("unseen-both", [0, 10]), ("learning-curve", [10, 25])):
         assert findings.sizes(experiment) == sizes
         for size in sizes:
@@ -99,7 +99,7 @@ def test_every_experiment_has_a_score_for_every_size_and_seed(findings: Findings
     assert findings.done()[0] == findings.done()[1]
 
 
-def test_zero_shot_is_told_of_all_cells_left_out_and_of_the_target_cells(findings: Findings) -> None:
+def test_zero_shot_is_told_of_all_cells_left_out_and_of_the_target_cells(findings: EvaluationFindings) -> None:
     subject = Subject("unseen-cluster", "guessing", size=0)
     everywhere, targets_only = findings.scores(subject), findings.scores(subject, targets_only=True)
     assert set(findings.predictions(subject)) == {cell.name for cell in CELLS}
@@ -183,17 +183,17 @@ def test_a_seed_counts_when_all_its_tasks_are_done(tmp_path: Path) -> None:
     kept = dict(half.findings().results)
     assert half.findings().seeds(subject) == 2
     kept.pop(next(key for key, result in kept.items() if "three, 0 records: guessing, seed 1" in result.label))
-    assert Findings(CELLS, SETTINGS, BUILDERS, kept).seeds(subject) == 1
+    assert EvaluationFindings(CELLS, SETTINGS, BUILDERS, kept).seeds(subject) == 1
 
 
-def test_what_is_taken_away_is_told_with_the_interval_of_the_difference(findings: Findings) -> None:
+def test_what_is_taken_away_is_told_with_the_interval_of_the_difference(findings: EvaluationFindings) -> None:
     rows = {row[:2]: row for row in table(findings, "ablations").rows}
     assert set(rows) == {("knowing", each) for each in ("shuffled order", "without replay", "without topology")}
     assert rows["knowing", "shuffled order"][4] == "0.000 [0.000, 0.000]"
     assert float(rows["knowing", "without topology"][4].split()[0]) < -0.3
 
 
-def test_the_worst_are_those_it_errs_most_about(findings: Findings) -> None:
+def test_the_worst_are_those_it_errs_most_about(findings: EvaluationFindings) -> None:
     rows = table(findings, "worst").rows
     off = [abs(math.log(float(row[5]))) for row in rows]
     assert len(rows) == min(WORST, sum(len(cell.part("test")) for cell in CELLS))
@@ -203,13 +203,13 @@ def test_the_worst_are_those_it_errs_most_about(findings: Findings) -> None:
     assert off[0] == pytest.approx(largest, abs=0.01)
 
 
-def test_strategies_are_told_apart_by_architecture(findings: Findings) -> None:
+def test_strategies_are_told_apart_by_architecture(findings: EvaluationFindings) -> None:
     rows = [row for row in table(findings, "accuracy_by_architecture").rows if row[0] == "knowing"]
     assert sum(int(row[2]) for row in rows) == sum(len(cell.part("test")) for cell in CELLS)
     assert len(rows) >= 2
 
 
-def test_speed_is_seconds_to_fit_and_candidates_a_second(findings: Findings) -> None:
+def test_speed_is_seconds_to_fit_and_candidates_a_second(findings: EvaluationFindings) -> None:
     rows = {row[0]: row for row in table(findings, "speed").rows}
     assert rows["guessing"] == ("guessing", "20", "0.50", "100 [100, 100]", "2")
 
@@ -232,20 +232,20 @@ def test_controls_are_asked_for_their_accuracy_and_speed() -> None:
         assert asked == {"accuracy", "speed"}
 
 
-def test_targets_are_held_against_what_was_found(findings: Findings) -> None:
+def test_targets_are_held_against_what_was_found(findings: EvaluationFindings) -> None:
     found = {each.what: each for each in targets(findings)}
     assert found["pairwise accuracy of knowing, unseen strategies"].met is True
     assert found["MAPE of knowing, unseen strategies"].met is True
     assert found["pairwise accuracy of the replay alone"].met is None
     assert found["AR-Topk's cost table by the replay"].met is True
-    guesses = Findings(CELLS, SETTINGS, {"guessing": BUILDERS["guessing"]}, findings.results)
+    guesses = EvaluationFindings(CELLS, SETTINGS, {"guessing": BUILDERS["guessing"]}, findings.results)
     found = {each.what: each for each in targets(guesses)}
     assert found["pairwise accuracy of guessing, unseen strategies"].met is False
     assert found["MAPE of guessing, unseen strategies"].met is False
 
 
 def test_without_repeats_the_targets_say_that_the_noise_is_not_known() -> None:
-    alone = Findings(cells(repeats=0), SETTINGS, BUILDERS, {})
+    alone = EvaluationFindings(cells(repeats=0), SETTINGS, BUILDERS, {})
     pairwise, _, error, *_ = targets(alone)
     assert pairwise.wanted == "at least 0.90"
     assert error.wanted == "at most 5.0 % beyond the noise, which no repeats tell of"
@@ -253,7 +253,7 @@ def test_without_repeats_the_targets_say_that_the_noise_is_not_known() -> None:
 
 
 def test_before_there_is_any_result_every_table_can_be_made() -> None:
-    nothing = Findings(CELLS, SETTINGS, BUILDERS, {})
+    nothing = EvaluationFindings(CELLS, SETTINGS, BUILDERS, {})
     made = [make(nothing) for make in TABLES]
     empty = {each.name for each in made if not each.rows}
     assert {each.name for each in made} - empty == {"ar_topk", "dataset", "accuracy"}

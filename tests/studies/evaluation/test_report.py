@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from autosync.studies.evaluation import EXPERIMENTS, EvaluationError, Findings, write_report
+from autosync.studies.evaluation import EXPERIMENTS, EvaluationError, EvaluationFindings, write_report
 from autosync.studies.evaluation.pictures import (
     ablations_picture,
     accuracy_picture,
@@ -23,14 +23,14 @@ PNG = b"\x89PNG"
 
 
 @pytest.fixture(scope="module")
-def findings(tmp_path_factory: pytest.TempPathFactory) -> Findings:
+def findings(tmp_path_factory: pytest.TempPathFactory) -> EvaluationFindings:
     whole = evaluation(tmp_path_factory.mktemp("whole") / "results.jsonl")
     whole.run(EXPERIMENTS, list(BUILDERS), lambda: 0.0, lambda _: None)
     return whole.findings()
 
 
 @pytest.fixture(scope="module")
-def folder(findings: Findings, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(findings: EvaluationFindings, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("report") / "new"
     write_report(folder, findings, ["mlp@two has too few."])
     return folder
@@ -69,13 +69,13 @@ def test_figures_can_be_read_by_a_program(folder: Path) -> None:
     assert document["cells"] == {cell.name: len(cell.measurements) for cell in CELLS}
 
 
-def test_what_is_not_written_to_a_folder_is_said(tmp_path: Path, findings: Findings) -> None:
+def test_what_is_not_written_to_a_folder_is_said(tmp_path: Path, findings: EvaluationFindings) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(EvaluationError, match=r"The report cannot be written to .*file: .*; name another."):
         write_report(tmp_path / "file", findings, [])
 
 
-def test_pictures_draw_intervals_units_and_the_second_trial(findings: Findings) -> None:
+def test_pictures_draw_intervals_units_and_the_second_trial(findings: EvaluationFindings) -> None:
     picture = accuracy_picture(findings)
     assert picture is not None
     pairwise, _, mape = picture.axes
@@ -88,7 +88,7 @@ def test_pictures_draw_intervals_units_and_the_second_trial(findings: Findings) 
     assert mape.lines[-1].get_xdata()[0] == 100 * look["mape"].value
 
 
-def test_curves_have_a_line_a_simulator_over_the_sizes(findings: Findings) -> None:
+def test_curves_have_a_line_a_simulator_over_the_sizes(findings: EvaluationFindings) -> None:
     for picture, panels, sizes in ((learning_curve_picture, 2, ["10", "25"]), (unseen_picture, 3, ["0", "10"])):
         figure = picture(findings)
         assert figure is not None
@@ -99,7 +99,7 @@ def test_curves_have_a_line_a_simulator_over_the_sizes(findings: Findings) -> No
     assert ablations_picture(findings) is not None
 
 
-def test_the_scatter_shows_every_test_strategy_once_a_simulator(findings: Findings) -> None:
+def test_the_scatter_shows_every_test_strategy_once_a_simulator(findings: EvaluationFindings) -> None:
     figure = scatter_picture(findings)
     assert figure is not None
     for axis in figure.axes[: len(BUILDERS)]:
@@ -109,6 +109,6 @@ def test_the_scatter_shows_every_test_strategy_once_a_simulator(findings: Findin
 
 
 def test_without_results_there_are_no_pictures(tmp_path: Path) -> None:
-    write_report(tmp_path, Findings(CELLS, SETTINGS, BUILDERS, {}), [])
+    write_report(tmp_path, EvaluationFindings(CELLS, SETTINGS, BUILDERS, {}), [])
     assert list(tmp_path.glob("*.png")) == []
     assert "There are no results for this yet." in (tmp_path / "evaluation.md").read_text()
