@@ -1,4 +1,4 @@
-"""What compressed shards and buckets send, and what coding them costs, as uses of channels.
+"""What buckets, parcels and shards alone send, and what coding them costs, as uses of channels.
 
 Notation: N replicas, b bytes and E elements of a gradient, of i bytes each; k the elements that top-k keeps; M x N
 matrices; r PowerSGD's rank; K the rows of sufficient factors.
@@ -18,11 +18,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from autosync.layout.channels import Channel
-from autosync.layout.coding import CAST_BYTES, INDEX_BYTES, CompressedShard, cast_bytes, power_sgd_bytes
+from autosync.layout.coding import CAST_BYTES, INDEX_BYTES, cast_bytes, coded_bytes, factor_bytes, power_sgd_bytes
 from autosync.layout.exchange import Quantities
-from autosync.spec import AllReduce, Cast, Compressor, ParameterServer, PowerSGD, TopK
+from autosync.layout.shards import Shard
+from autosync.spec import AllReduce, Cast, ParameterServer, PowerSGD, TopK
+from autosync.spec.algorithms import CHUNKED
 
-__all__ = ["Use", "bucket_uses", "cast_rows_uses", "server_uses"]
+__all__ = ["Use", "uses_of"]
 
 CAST_PASSES = 0.5
 POWER_SGD_PASSES = 4.0
@@ -38,17 +40,30 @@ class Use(NamedTuple):
     quantities: Quantities
 
 
-def bucket_uses(synchronizer: AllReduce, shards: Sequence[CompressedShard], pieces: float, replicas: int) -> list[Use]:
-    """The uses of a compressed bucket of `shards`, whose algorithm makes `pieces` of it."""
+def uses_of(together: Sequence[Shard], replicas: int) -> list[Use]:
+    """The uses of shards that travel together, in a bucket or a parcel, or of one alone."""
+    synchronizer = together[0].synchronizer
+    if together[0].variable.sparse:
+        return _row_uses(together[0])
+    if isinstance(synchronizer, AllReduce):
+        return _bucket_uses(synchronizer, together, replicas)
+    return _server_uses(synchronizer, together, replicas)
+
+
+def _bucket_uses(synchronizer: AllReduce, shards: Sequence[Shard], replicas: int) -> list[Use]:
     compressor = synchronizer.compressor
     algorithm: Channel = (synchronizer.algorithm, "", False)
-    whole = float(sum(shard.bytes for shard in shards))
+    size, pieces = sum(shard.slice.weighs.held_bytes for shard in shards), 1.0
+    if synchronizer.algorithm in CHUNKED:
+        pieces = min(1.0, size / shards[0].slice.item_bytes / replicas)
+    if compressor is None:
+        return [Use(algorithm, Quantities(size, 0.0, size, size, pieces, 0.0, size))]
+    whole = _whole(shards)
     held = Quantities(held_bytes=whole, pieces=pieces, gradient_bytes=whole)
     if isinstance(compressor, Cast):
-        sent = cast_bytes(shards)
         ends = 2 * (2 * (replicas - 1) / replicas)  # of what a replica sends, on average, and of what it receives
         scales = pieces if compressor.dtype == "fp16" else 0.0
-        used = Use(algorithm, held._replace(payload_bytes=sent, touched_bytes=whole, scales=scales))
+        used = Use(algorithm, held._replace(payload_bytes=cast_bytes(shards), touched_bytes=whole, scales=scales))
         return [used, _coding(ends * CAST_PASSES * whole)]
     if isinstance(compressor, TopK):
         return [*_top_k_uses(compressor, shards, held, algorithm, replicas), _coding(_top_k_passes(compressor) * whole)]
@@ -58,60 +73,66 @@ def bucket_uses(synchronizer: AllReduce, shards: Sequence[CompressedShard], piec
         if right:
             uses.append(Use(algorithm, Quantities(right, touched_bytes=right, pieces=pieces)))
         return [*uses, _coding(_power_sgd_work(compressor, shards))]
-    factors = sum(shard.factor_bytes for shard in shards)
+    factors = sum(map(factor_bytes, shards))
     return [
         Use(ALL_GATHER, held._replace(payload_bytes=factors, pieces=2.0 * len(shards))),
         _coding(replicas * _product_work(shards)),
     ]
 
 
-def server_uses(synchronizer: ParameterServer, shard: CompressedShard, replicas: int) -> list[Use]:
-    """The uses of a compressed dense shard on a server."""
-    compressor, device, whole = synchronizer.compressor, synchronizer.device, float(shard.bytes)
+def _server_uses(synchronizer: ParameterServer, shards: Sequence[Shard], replicas: int) -> list[Use]:
+    """The uses of dense shards on a server; only casts and gradients as they are have more than one."""
+    compressor, device, whole = synchronizer.compressor, synchronizer.device, _whole(shards)
     held = Quantities(touched_bytes=whole, held_bytes=whole, gradient_bytes=whole)
     dense: Channel = ("dense_server", device, synchronizer.local_copy)
+    if compressor is None:
+        return [Use(dense, held._replace(payload_bytes=whole))]
     pull = Use(("pull", device, synchronizer.local_copy), held)
     if isinstance(compressor, Cast):
-        sent = cast_bytes([shard])
         scales = 1.0 if compressor.dtype == "fp16" else 0.0
-        used = Use(dense, held._replace(payload_bytes=sent, scales=scales))
+        used = Use(dense, held._replace(payload_bytes=cast_bytes(shards), scales=scales))
         return [used, _coding(CAST_PASSES * whole), _server_coding(device, replicas * CAST_PASSES * whole)]
     if isinstance(compressor, PowerSGD):
-        if compressor.matrix(shard.shape) is None:
+        if compressor.matrix(shards[0].shape) is None:
             return [Use(dense, held._replace(payload_bytes=whole))]
-        left, right = power_sgd_bytes(compressor, [shard])
+        left, right = power_sgd_bytes(compressor, shards)
         push: Channel = ("push", device, False)
         return [
             pull,
             Use(push, Quantities(left, touched_bytes=left)),
             Use(("send_back", device, False), Quantities(left)),
             Use(push, Quantities(right, touched_bytes=right)),
-            _coding(_power_sgd_work(compressor, [shard])),
+            _coding(_power_sgd_work(compressor, shards)),
         ]
-    own: Channel = ("own_push", device, False)
+    own, sent = ("own_push", device, False), coded_bytes(shards[0])
     if isinstance(compressor, TopK):
-        sent = compressor.kept(shard.elements) * float(shard.item_bytes + INDEX_BYTES)
         pushed = Use(own, Quantities(sent, touched_bytes=sent, pieces=2.0))
         return [pull, pushed, _coding(_top_k_passes(compressor) * whole), _server_coding(device, whole)]
-    pushed = Use(own, Quantities(shard.factor_bytes, pieces=2.0))
-    return [pull, pushed, _server_coding(device, replicas * _product_work([shard]))]
+    return [pull, Use(own, Quantities(sent, pieces=2.0)), _server_coding(device, replicas * _product_work(shards))]
 
 
-def cast_rows_uses(channel: Channel, rows: Quantities, item_bytes: int, compressor: Compressor) -> list[Use]:
-    """The uses of touched rows whose gradients are cast: neither their numbers nor the rows pulled are."""
-    sent = rows.payload_bytes * CAST_BYTES / item_bytes
+def _row_uses(shard: Shard) -> list[Use]:
+    """The uses of touched rows: where their gradients are cast, neither their numbers nor the rows pulled are."""
+    compressor, rows = shard.synchronizer.compressor, shard.slice.weighs
+    if compressor is None:
+        return [Use(shard.channel, rows)]
+    sent = rows.payload_bytes * CAST_BYTES / shard.slice.item_bytes
     scales = 1.0 if isinstance(compressor, Cast) and compressor.dtype == "fp16" else 0.0
     return [
-        Use(channel, rows._replace(payload_bytes=sent, scales=scales)),
+        Use(shard.channel, rows._replace(payload_bytes=sent, scales=scales)),
         _coding(2 * CAST_PASSES * rows.touched_bytes),
     ]
 
 
+def _whole(shards: Sequence[Shard]) -> float:
+    return float(sum(shard.slice.bytes for shard in shards))
+
+
 def _top_k_uses(
-    compressor: TopK, shards: Sequence[CompressedShard], held: Quantities, algorithm: Channel, replicas: int
+    compressor: TopK, shards: Sequence[Shard], held: Quantities, algorithm: Channel, replicas: int
 ) -> list[Use]:
     kept = compressor.kept(sum(shard.elements for shard in shards))
-    values, indices = float(kept * shards[0].item_bytes), float(kept * INDEX_BYTES)
+    values, indices = float(kept * shards[0].slice.item_bytes), float(kept * INDEX_BYTES)
     if compressor.indices == "own":
         both = values + indices
         return [Use(ALL_GATHER, held._replace(payload_bytes=both, touched_bytes=both, pieces=2.0))]
@@ -127,19 +148,19 @@ def _top_k_passes(compressor: TopK) -> float:
     return 8 + 800 * compressor.ratio
 
 
-def _power_sgd_work(compressor: PowerSGD, shards: Sequence[CompressedShard]) -> float:
+def _power_sgd_work(compressor: PowerSGD, shards: Sequence[Shard]) -> float:
     total, rank = 0.0, compressor.rank
     for shard in shards:
         matrix = compressor.matrix(shard.shape)
         if matrix:
             flops = 6 * shard.elements * rank + 2 * matrix[0] * rank**2
-            total += POWER_SGD_PASSES * shard.bytes + BYTES_A_FLOP * flops
+            total += POWER_SGD_PASSES * shard.slice.bytes + BYTES_A_FLOP * flops
     return total
 
 
-def _product_work(shards: Sequence[CompressedShard]) -> float:
+def _product_work(shards: Sequence[Shard]) -> float:
     """The work of multiplying out the sufficient factors of one replica."""
-    return BYTES_A_FLOP * sum(2.0 * (shard.factor_rows or 0) * shard.elements for shard in shards)
+    return BYTES_A_FLOP * sum(2.0 * (shard.variable.factor_rows or 0) * shard.elements for shard in shards)
 
 
 def _coding(worked_bytes: float) -> Use:

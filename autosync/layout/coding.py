@@ -1,51 +1,47 @@
-"""What a compressed shard comes to in bytes."""
+"""What compressed shards come to in bytes."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from autosync.spec import PowerSGD
+from autosync.layout.shards import Shard
+from autosync.spec import Cast, PowerSGD, TopK
 
-__all__ = ["CompressedShard"]
+__all__ = ["CAST_BYTES", "INDEX_BYTES", "cast_bytes", "coded_bytes", "factor_bytes", "power_sgd_bytes"]
 
 CAST_BYTES = 2
 
 INDEX_BYTES = 4
 
 
-@dataclass(frozen=True)
-class CompressedShard:
-    """A dense shard: its shape, bytes an element, and the rows of its sufficient factors if it has such."""
-
-    shape: tuple[int, ...]
-    item_bytes: int
-    factor_rows: int | None = None
-
-    @property
-    def elements(self) -> int:
-        return math.prod(self.shape)
-
-    @property
-    def bytes(self) -> int:
-        return self.elements * self.item_bytes
-
-    @property
-    def factor_bytes(self) -> float:
-        """What sufficient factors send in its place: K (M + N) elements."""
-        return float((self.factor_rows or 0) * sum(self.shape) * self.item_bytes)
+def coded_bytes(shard: Shard) -> float:
+    """What one replica's gradient of all of a shard comes to, encoded by itself."""
+    compressor, whole = shard.synchronizer.compressor, shard.slice
+    if compressor is None:
+        return float(whole.bytes)
+    if isinstance(compressor, Cast):
+        return cast_bytes([shard])
+    if isinstance(compressor, TopK):
+        return compressor.kept(whole.elements) * float(whole.item_bytes + INDEX_BYTES)
+    if isinstance(compressor, PowerSGD):
+        return sum(power_sgd_bytes(compressor, [shard]))
+    return factor_bytes(shard)
 
 
-def cast_bytes(shards: Sequence[CompressedShard]) -> float:
+def cast_bytes(shards: Sequence[Shard]) -> float:
     return float(CAST_BYTES * sum(shard.elements for shard in shards))
 
 
-def power_sgd_bytes(compressor: PowerSGD, shards: Sequence[CompressedShard]) -> tuple[float, float]:
+def factor_bytes(shard: Shard) -> float:
+    """What sufficient factors send in a shard's place: K (M + N) elements."""
+    return float((shard.variable.factor_rows or 0) * sum(shard.shape) * shard.slice.item_bytes)
+
+
+def power_sgd_bytes(compressor: PowerSGD, shards: Sequence[Shard]) -> tuple[float, float]:
     """Bytes of the factors P with all that travels whole, and of the factors Q."""
     left = right = 0
     for shard in shards:
         matrix = compressor.matrix(shard.shape)
-        left += (matrix[0] * compressor.rank if matrix else shard.elements) * shard.item_bytes
-        right += matrix[1] * compressor.rank * shard.item_bytes if matrix else 0
+        left += (matrix[0] * compressor.rank if matrix else shard.elements) * shard.slice.item_bytes
+        right += matrix[1] * compressor.rank * shard.slice.item_bytes if matrix else 0
     return float(left), float(right)

@@ -1,18 +1,35 @@
-"""A strategy's shards: each with its place in its variable, its size and its synchronizer."""
+"""A strategy's shards: each with its place in its variable, what it weighs, its synchronizer and its channel."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate
+from typing import NamedTuple, final
 
-from autosync.spec import ModelSpec, Strategy, Synchronizer, Variable, VariableStrategy, shard_sizes
+from autosync.layout.channels import Channel
+from autosync.layout.exchange import Quantities
+from autosync.spec import (
+    DTYPE_BYTES,
+    AllReduce,
+    ModelSpec,
+    Partition,
+    Synchronizer,
+    Variable,
+    VariableStrategy,
+    shard_sizes,
+)
 
-__all__ = ["Holding", "Shard", "holdings", "shards_of"]
+__all__ = ["Shard", "Slice", "Slices"]
+
+MOST_SHORT_IDS, SHORT_ID_BYTES, LONG_ID_BYTES = 2**31 - 1, 4, 8
+"""Row numbers travel as int32 where it can count a variable's rows."""
 
 
 @dataclass(frozen=True)
-class Shard:
-    """A piece of variable number `variable_index`: rows `start` to `start + size` of axis `axis`."""
+class Slice:
+    """What shard `index` of `count` holds of variable number `variable_index`, whoever synchronizes it: rows `start` to
+    `start + size` of axis `axis`."""
 
     variable: Variable
     variable_index: int
@@ -20,67 +37,108 @@ class Shard:
     axis: int
     start: int
     size: int
-    synchronizer: Synchronizer
+    count: int = 1
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, ...]:
         shape = self.variable.shape
         return (*shape[: self.axis], self.size, *shape[self.axis + 1 :]) if shape else ()
 
-    @property
+    @cached_property
     def elements(self) -> int:
         return self.variable.elements // self.variable.shape[self.axis] * self.size if self.variable.shape else 1
 
+    @cached_property
+    def item_bytes(self) -> int:
+        return DTYPE_BYTES[self.variable.dtype]
 
-def shards_of(strategy: Strategy, model: ModelSpec) -> tuple[tuple[Shard, ...], ...]:
-    """The shards of every variable, in graph order."""
-    layout = []
-    for number, variable in enumerate(model.variables):
-        decided = strategy.by_name[variable.name]
-        axis = decided.partition.axis if decided.partition else 0
-        rows = variable.shape[axis] if variable.shape else 1
-        sizes = shard_sizes(rows, len(decided.shards))
-        starts = [0, *accumulate(sizes)]
-        layout.append(
-            tuple(
-                Shard(variable, number, index, axis, starts[index], sizes[index], synchronizer)
-                for index, synchronizer in enumerate(decided.shards)
-            )
-        )
-    return tuple(layout)
+    @cached_property
+    def bytes(self) -> int:
+        """Bytes of the values."""
+        return self.elements * self.item_bytes
+
+    @cached_property
+    def share(self) -> float:
+        """The share of the variable's rows."""
+        return self.size / self.variable.shape[self.axis] if self.variable.shape else 1.0
+
+    @cached_property
+    def order(self) -> tuple[int, int]:
+        """The place among all slices as their gradients become ready."""
+        return self.variable.ready_order, self.index
+
+    @cached_property
+    def weighs(self) -> Quantities:
+        """What is sent and worked on where nothing is compressed."""
+        variable = self.variable
+        held = self.share * variable.bytes
+        if variable.rows_per_step is None:
+            return Quantities(held, 0.0, held, held, gradient_bytes=held)
+        rows = self.share * variable.rows_per_step
+        touched = rows * variable.row_elements * self.item_bytes
+        id_bytes = SHORT_ID_BYTES if variable.shape[0] <= MOST_SHORT_IDS else LONG_ID_BYTES
+        return Quantities(touched, rows * id_bytes, touched, held, gradient_bytes=touched)
 
 
-@dataclass(frozen=True)
-class Holding:
-    """One shard, the `index`th of `count` of `variable`, with its share of the variable's rows."""
+class Shard(NamedTuple):
+    """A slice of a variable and who synchronizes it."""
 
-    variable: Variable
-    index: int
-    count: int
-    share: float
+    slice: Slice
     synchronizer: Synchronizer
 
     @property
-    def bytes(self) -> int:
-        """Bytes of the shard's values."""
-        return round(self.variable.bytes * self.share)
+    def variable(self) -> Variable:
+        return self.slice.variable
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.slice.shape
+
+    @property
+    def elements(self) -> int:
+        return self.slice.elements
 
     @property
     def gradient_bytes(self) -> float:
-        """Bytes of one replica's gradient of the shard in a step."""
-        return self.variable.gradient_bytes * self.share
+        """Bytes of one replica's gradient in a step."""
+        return self.variable.gradient_bytes * self.slice.share
+
+    @property
+    def channel(self) -> Channel:
+        """The channel of the gradient where it is not compressed."""
+        by, sparse = self.synchronizer, self.slice.variable.sparse
+        if isinstance(by, AllReduce):
+            return ("gathered_rows", "", False) if sparse else (by.algorithm, "", False)
+        return ("sparse_server", by.device, False) if sparse else ("dense_server", by.device, by.local_copy)
 
 
-def holdings(strategy: Strategy, model: ModelSpec) -> list[Holding]:
-    """Every shard of `strategy`, in its order."""
-    return [
-        Holding(model.by_name[each.variable], index, len(each.shards), _share(each, index, model), synchronizer)
-        for each, index, synchronizer in strategy.shards()
-    ]
+@final
+class Slices:
+    """The slices of a model's variables, under every partition met so far."""
 
+    def __init__(self, model: ModelSpec) -> None:
+        self._numbered = {variable.name: (number, variable) for number, variable in enumerate(model.variables)}
+        self._met: dict[tuple[str, Partition | None], tuple[Slice, ...]] = {}
 
-def _share(each: VariableStrategy, index: int, model: ModelSpec) -> float:
-    if each.partition is None:
-        return 1.0
-    rows = model.by_name[each.variable].shape[each.partition.axis]
-    return shard_sizes(rows, each.partition.shards)[index] / rows
+    def __len__(self) -> int:
+        return len(self._numbered)
+
+    def of(self, name: str, cut: Partition | None) -> tuple[Slice, ...]:
+        """The slices of a variable. Raises `KeyError`, `IndexError` or `SpecError` where it cannot be cut like that."""
+        if (name, cut) not in self._met:
+            self._met[name, cut] = self._made(name, cut)
+        return self._met[name, cut]
+
+    def shards(self, decided: VariableStrategy) -> tuple[Shard, ...]:
+        """The shards that a decision makes of its variable. Raises as `of` does."""
+        return tuple(map(Shard, self.of(decided.variable, decided.partition), decided.shards))
+
+    def _made(self, name: str, cut: Partition | None) -> tuple[Slice, ...]:
+        number, variable = self._numbered[name]
+        axis = cut.axis if cut else 0
+        sizes = shard_sizes(variable.shape[axis] if cut or variable.shape else 1, cut.shards if cut else 1)
+        starts = accumulate(sizes, initial=0)
+        return tuple(
+            Slice(variable, number, index, axis, start, size, len(sizes))
+            for index, (start, size) in enumerate(zip(starts, sizes, strict=False))
+        )

@@ -1,33 +1,120 @@
-"""What travels together: buckets, bundles to be updated, and parcels of a server's shards, in pieces."""
+"""A strategy laid out: which shards travel together, in buckets and their bundles, in parcels and their pieces."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple, final
 
-from autosync.layout.shards import Shard
-from autosync.spec import DTYPE_BYTES, AllReduce, Cast, ParameterServer, Synchronizer, shard_sizes
+from autosync.layout.shards import Shard, Slices
+from autosync.spec import AllReduce, Cast, ModelSpec, ParameterServer, Strategy, shard_sizes
 
-__all__ = ["buckets", "bundles", "is_summed_as_it_is", "on_servers", "parcels", "parcels_of", "piece_sizes"]
+__all__ = [
+    "ALONE",
+    "BUCKET",
+    "PARCEL",
+    "Layout",
+    "as_ready",
+    "bundles",
+    "is_summed_as_it_is",
+    "parcels",
+    "piece_sizes",
+    "pieces_of",
+    "way_of",
+]
+
+BUCKET, PARCEL, ALONE = range(3)
+"""How a shard travels: in an all-reduced bucket, in a server's parcel, by itself."""
+
+
+def way_of(shard: Shard) -> tuple[int, Hashable]:
+    """How a shard travels, and the key of all those that it may travel with."""
+    synchronizer = shard.synchronizer
+    if shard.slice.variable.sparse:
+        return ALONE, None
+    if isinstance(synchronizer, AllReduce):
+        return BUCKET, synchronizer.group
+    if is_summed_as_it_is(synchronizer):
+        return PARCEL, (synchronizer, shard.slice.variable.dtype)
+    return ALONE, None
+
+
+class _Groups(NamedTuple):
+    buckets: dict[Hashable, list[Shard]]
+    parcels: dict[Hashable, list[Shard]]
+    alone: list[Shard]
+
+
+@final
+@dataclass(frozen=True)
+class Layout:
+    """The shards of each variable, and how they travel: each is in one bucket, in one parcel, or `alone`.
+
+    All is in the order of the shards as they are given, but that a parcel's are in the order they become ready;
+    `as_ready` sorts the rest.
+    """
+
+    of_variables: tuple[tuple[Shard, ...], ...]
+
+    @classmethod
+    def of(cls, strategy: Strategy, model: ModelSpec) -> Layout:
+        """The layout of a strategy that fits the model, in graph order."""
+        slices, decided = Slices(model), strategy.by_name
+        return cls(tuple(slices.shards(decided[variable.name]) for variable in model.variables))
+
+    @cached_property
+    def shards(self) -> tuple[Shard, ...]:
+        return tuple(shard for shards in self.of_variables for shard in shards)
+
+    @cached_property
+    def ways(self) -> tuple[tuple[int, Hashable], ...]:
+        """`way_of` each of the shards."""
+        return tuple(map(way_of, self.shards))
+
+    @property
+    def buckets(self) -> tuple[tuple[Shard, ...], ...]:
+        """Dense shards that are all-reduced together."""
+        return tuple(map(tuple, self._groups.buckets.values()))
+
+    @cached_property
+    def parcels(self) -> tuple[tuple[Shard, ...], ...]:
+        """Dense shards of servers that travel together."""
+        found: list[tuple[Shard, ...]] = []
+        for members in self._groups.parcels.values():
+            ready = sorted(members, key=lambda shard: shard.slice.order)
+            found += (tuple(ready[one.start : one.stop]) for one in parcels([each.slice.bytes for each in ready]))
+        return tuple(found)
+
+    @property
+    def alone(self) -> Sequence[Shard]:
+        """Sparse shards, and dense ones of servers that are encoded each by itself."""
+        return self._groups.alone
+
+    @cached_property
+    def _groups(self) -> _Groups:
+        buckets, alike, alone = groups = _Groups({}, {}, [])
+        for shard, (way, key) in zip(self.shards, self.ways, strict=True):
+            if way == ALONE:
+                alone.append(shard)
+            else:
+                (buckets if way == BUCKET else alike).setdefault(key, []).append(shard)
+        return groups
+
+
+def as_ready(groups: Iterable[Sequence[Shard]]) -> tuple[tuple[Shard, ...], ...]:
+    """Each of some buckets or parcels in the order its gradients become ready; these by when they can start, which is
+    when the last is."""
+    ordered = [tuple(sorted(group, key=lambda shard: shard.slice.order)) for group in groups]
+    return tuple(sorted(ordered, key=lambda group: group[-1].slice.order))
+
 
 BUNDLE_BYTES = 1 << 20
 """Buckets are updated together until they are this large; what is that large already need not be copied for it."""
 
 
-def buckets(shards: Sequence[Shard]) -> tuple[tuple[Shard, ...], ...]:
-    """Dense shards to be all-reduced together, each bucket in the order its gradients become ready.
-
-    Buckets themselves are ordered by when their last gradient is ready, i.e. by when they can start.
-    """
-    groups: dict[int, list[Shard]] = {}
-    for shard in shards:
-        if isinstance(shard.synchronizer, AllReduce) and not shard.variable.sparse:
-            groups.setdefault(shard.synchronizer.group, []).append(shard)
-    ordered = [sorted(group, key=lambda each: (each.variable.ready_order, each.index)) for group in groups.values()]
-    return tuple(tuple(group) for group in sorted(ordered, key=lambda group: group[-1].variable.ready_order))
-
-
 def bundles(filled: Sequence[Sequence[Shard]]) -> tuple[tuple[int, ...], ...]:
-    """The numbers of the `buckets` that are updated together: small ones of one dtype, in the order they are ready.
+    """The numbers of the buckets, `as_ready`, that are updated together: small ones of one dtype, as they are ready.
 
     They too are ordered by when they can start, which is when the last of their buckets has been reduced.
     """
@@ -35,7 +122,7 @@ def bundles(filled: Sequence[Sequence[Shard]]) -> tuple[tuple[int, ...], ...]:
     under_way: dict[str, tuple[list[int], int]] = {}
     for number, bucket in enumerate(filled):
         dtype = bucket[0].variable.dtype
-        size = sum(shard.elements for shard in bucket) * DTYPE_BYTES[dtype]
+        size = sum(shard.slice.bytes for shard in bucket)
         if size >= BUNDLE_BYTES:
             found.append((number,))
             continue
@@ -46,30 +133,6 @@ def bundles(filled: Sequence[Sequence[Shard]]) -> tuple[tuple[int, ...], ...]:
             found.append((*members, number))
     found += [tuple(members) for members, _ in under_way.values()]
     return tuple(sorted(found, key=lambda members: members[-1]))
-
-
-def on_servers(shards: Sequence[Shard]) -> tuple[Shard, ...]:
-    """Shards kept by parameter servers, in the order their gradients become ready."""
-    kept = (shard for shard in shards if isinstance(shard.synchronizer, ParameterServer))
-    return tuple(sorted(kept, key=lambda each: (each.variable.ready_order, each.index)))
-
-
-def parcels_of(shards: Sequence[Shard]) -> tuple[tuple[Shard, ...], ...]:
-    """The dense ones of `on_servers` that travel together, in the order in which they are ready."""
-    alike: dict[tuple[Synchronizer, str], list[Shard]] = {}
-    found: list[tuple[Shard, ...]] = []
-    for shard in on_servers(shards):
-        assert isinstance(shard.synchronizer, ParameterServer)
-        if shard.variable.sparse:
-            continue
-        if is_summed_as_it_is(shard.synchronizer):
-            alike.setdefault((shard.synchronizer, shard.variable.dtype), []).append(shard)
-        else:
-            found.append((shard,))
-    for members in alike.values():
-        sizes = [shard.elements * DTYPE_BYTES[shard.variable.dtype] for shard in members]
-        found += [tuple(members[index] for index in together) for together in parcels(sizes)]
-    return tuple(sorted(found, key=lambda parcel: (parcel[-1].variable.ready_order, parcel[-1].index)))
 
 
 PARCEL_BYTES = 1 << 18
@@ -103,6 +166,11 @@ def parcels(shard_bytes: Sequence[int]) -> list[range]:
 
 
 def piece_sizes(elements: int, item_bytes: int) -> tuple[int, ...]:
-    """Elements of each piece of a parcel."""
+    """Elements of each piece of so many elements."""
     wanted = min(round(elements * item_bytes / PIECE_BYTES), MOST_PIECES)
     return shard_sizes(elements, max(1, wanted)) if elements else (0,)
+
+
+def pieces_of(parcel: Sequence[Shard]) -> tuple[int, ...]:
+    """Elements of each piece of a parcel."""
+    return piece_sizes(sum(shard.elements for shard in parcel), parcel[0].slice.item_bytes)

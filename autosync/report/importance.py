@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import spearmanr
 
-from autosync.layout.shards import holdings
+from autosync.layout.together import Layout
 from autosync.spec import ALGORITHMS, AllReduce, ModelSpec, ParameterServer, Strategy
 from autosync.words.strategy import algorithm_in_words
 
@@ -62,9 +62,9 @@ ALGORITHM_COLUMNS = tuple(algorithm_in_words(name) for name in ALGORITHMS if nam
 
 def _row(strategy: Strategy, model: ModelSpec) -> dict[str, float]:
     held, servers, buckets = Counter[str](), Counter[str](), set[int]()
-    for each in holdings(strategy, model):
+    for each in Layout.of(strategy, model).shards:
         size, shard = each.gradient_bytes / model.gradient_bytes, each.synchronizer
-        kinds = ["cut variables"] * (each.count > 1) + ["compressed bytes"] * (shard.compressor is not None)
+        kinds = ["cut variables"] * (each.slice.count > 1) + ["compressed bytes"] * (shard.compressor is not None)
         if isinstance(shard, ParameterServer):
             servers[shard.device] += size  # type: ignore[assignment]
             kinds += ["local copies"] * shard.local_copy

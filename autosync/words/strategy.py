@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
-from autosync.layout.shards import holdings
+from autosync.layout.together import Layout
 from autosync.spec import (
     AllReduce,
     Cast,
@@ -84,8 +84,8 @@ def _how(shard: Synchronizer, sparse: bool) -> str:
 
 
 def _shard_bytes(strategy: Strategy, model: ModelSpec) -> Iterator[tuple[Variable, int, Synchronizer]]:
-    for each in holdings(strategy, model):
-        yield each.variable, each.bytes, each.synchronizer
+    for shard in Layout.of(strategy, model).shards:
+        yield shard.variable, shard.slice.bytes, shard.synchronizer
 
 
 def _reduced(strategy: Strategy, model: ModelSpec) -> list[str]:
@@ -205,7 +205,7 @@ def summary_of(strategy: Strategy, model: ModelSpec) -> str:
 
 def _shares(strategy: Strategy, model: ModelSpec) -> Counter[str]:
     held: Counter[str] = Counter()
-    for each in holdings(strategy, model):
+    for each in Layout.of(strategy, model).shards:
         held[_kind(each.synchronizer, each.variable)] += each.gradient_bytes  # type: ignore[assignment]
     whole = sum(held.values())
     return Counter({kind: size / whole for kind, size in held.items()})

@@ -15,8 +15,8 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from autosync.engine.sync.thin_factors import first_right_factor
-from autosync.layout.shards import Shard, shards_of
-from autosync.layout.together import buckets, on_servers
+from autosync.layout.shards import Shard
+from autosync.layout.together import Layout, as_ready
 from autosync.spec import ModelSpec, ParameterServer, PowerSGD, Strategy, TopK
 from tests.contracts.compression_models import (
     Model,
@@ -99,9 +99,8 @@ Unit = tuple[tuple[Shard, ...], Model]
 
 def _units(strategy: Strategy, model: ModelSpec) -> list[Unit]:
     """What is compressed together, with its model. In PowerSGD every matrix stands for itself."""
-    shards = [shard for of_variable in shards_of(strategy, model) for shard in of_variable]
-    units = []
-    for group in [*buckets(shards), *((shard,) for shard in on_servers(shards))]:
+    layout, units = Layout.of(strategy, model), []
+    for group in [*as_ready(layout.buckets), *((shard,) for shard in layout.alone)]:
         compressor = group[0].synchronizer.compressor
         together = [(shard,) for shard in group] if isinstance(compressor, PowerSGD) else [group]
         units += [(each, _model(each, len(strategy.replicas))) for each in together]
@@ -144,4 +143,4 @@ def _means(units: Sequence[Unit], gradients: Sequence[Arrays]) -> Arrays:
 def _piece(shard: Shard) -> Any:
     if not shard.shape:
         return ...
-    return (*[slice(None)] * shard.axis, slice(shard.start, shard.start + shard.size))
+    return (*[slice(None)] * shard.slice.axis, slice(shard.slice.start, shard.slice.start + shard.slice.size))

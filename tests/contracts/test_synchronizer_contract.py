@@ -213,7 +213,9 @@ class TestValuesLiveWhereTheStrategySays:
         session = session_on("dense", "SGD", FOUR_WORKERS)
         step = session.realize(ALONE["servers, first axis cut"](session.model, FOUR_WORKERS))
         shards = {shard: server for server in step.placed.servers for shard in server.shards}
-        kernel = sorted((shard for shard in shards if shard.variable_index == 0), key=lambda shard: shard.index)
+        kernel = sorted(
+            (shard for shard in shards if shard.slice.variable_index == 0), key=lambda shard: shard.slice.index
+        )
         assert [_device(shards[shard].block.value) for shard in kernel] == [0, 1, 2]
         assert [shard.elements for shard in kernel] == [3 * 13, 2 * 13, 2 * 13]
 

@@ -13,7 +13,7 @@ from autosync.engine.state import AS_IT_IS, Correction
 from autosync.engine.sync.compressed import bucket_exchange, server_exchange
 from autosync.engine.sync.exchange import BucketPlace, ServerPlace
 from autosync.engine.sync.member import Member
-from autosync.layout.shards import Shard
+from autosync.layout.shards import Shard, Slice
 from autosync.spec import AllReduce, Compressor, ParameterServer, Variable
 
 __all__ = ["BucketSteps", "ServerSteps"]
@@ -27,7 +27,7 @@ def _members(count: int) -> tuple[Member, ...]:
 
 def _shard(shape: tuple[int, ...], number: int, synchronizer: Any, dtype: str = "float32") -> Shard:
     variable = Variable(f"variable_{number}", shape, dtype, number)
-    return Shard(variable, number, 0, 0, 0, shape[0] if shape else 1, synchronizer)
+    return Shard(Slice(variable, number, 0, 0, 0, shape[0] if shape else 1), synchronizer)
 
 
 class BucketSteps:

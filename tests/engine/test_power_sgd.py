@@ -9,7 +9,7 @@ import tensorflow as tf
 from autosync.engine.sync.member import Member
 from autosync.engine.sync.orthonormal import orthonormal
 from autosync.engine.sync.thin_factors import first_right_factor
-from autosync.layout.shards import Shard
+from autosync.layout.shards import Shard, Slice
 from autosync.spec import AllReduce, PowerSGD, Variable
 from tests.engine.exchanges import BucketSteps, ServerSteps
 
@@ -119,7 +119,7 @@ def test_a_number_that_is_not_finite_reaches_all_and_a_step_that_is_not_allowed_
 def test_a_factor_starts_with_numbers_of_its_shard_own():
     def start(name: str, index: int) -> np.ndarray:
         variable = Variable(name, (40, 30), "float64", 0)
-        return first_right_factor(Shard(variable, 0, index, 0, 0, 20, AllReduce(0)), PowerSGD(2))
+        return first_right_factor(Shard(Slice(variable, 0, index, 0, 0, 20), AllReduce(0)), PowerSGD(2))
 
     assert start("kernel", 0).shape == (30, 2)
     assert start("kernel", 0).dtype == np.float64

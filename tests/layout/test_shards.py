@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from autosync.layout.shards import Shard, shards_of
-from autosync.layout.together import buckets, bundles, on_servers
+from autosync.layout.shards import Shard, Slice
+from autosync.layout.together import Layout, as_ready, bundles
 from autosync.spec import AllReduce, ModelSpec, ParameterServer, Partition, Strategy, Variable, VariableStrategy
 from tests.cases import mlp_model, prime_model, scalar_model
 
@@ -20,25 +20,25 @@ def test_a_prime_number_of_rows_is_cut_into_uneven_shards_that_cover_it():
     model = prime_model()
     servers = tuple(ParameterServer(f"node0/cpu:{index}") for index in range(4))
     cut = VariableStrategy("user/embedding", servers, Partition(0, 4))
-    shards = shards_of(_strategy(model, user_embedding=cut), model)[0]
-    assert [each.size for each in shards] == [34_624, 34_623, 34_623, 34_623]
-    assert [each.start for each in shards] == [0, 34_624, 69_247, 103_870]
-    assert shards[-1].start + shards[-1].size == 138_493
-    assert [each.elements for each in shards] == [each.size * 16 for each in shards]
+    shards = Layout.of(_strategy(model, user_embedding=cut), model).of_variables[0]
+    assert [each.slice.size for each in shards] == [34_624, 34_623, 34_623, 34_623]
+    assert [each.slice.start for each in shards] == [0, 34_624, 69_247, 103_870]
+    assert shards[-1].slice.start + shards[-1].slice.size == 138_493
+    assert [each.elements for each in shards] == [each.slice.size * 16 for each in shards]
     assert [each.shape for each in shards][:2] == [(34_624, 16), (34_623, 16)]
 
 
 def test_a_cut_along_the_last_axis_keeps_the_rows_whole():
     model = prime_model()
     cut = VariableStrategy("dense/kernel", (AllReduce(0),) * 3, Partition(1, 3))
-    shards = shards_of(_strategy(model, dense_kernel=cut), model)[1]
+    shards = Layout.of(_strategy(model, dense_kernel=cut), model).of_variables[1]
     assert [each.shape for each in shards] == [(16, 2640), (16, 2640), (16, 2639)]
-    assert [each.start for each in shards] == [0, 2640, 5280]
+    assert [each.slice.start for each in shards] == [0, 2640, 5280]
 
 
 def test_a_scalar_is_one_shard_of_one_element():
     model = scalar_model()
-    for (shard,) in shards_of(_strategy(model), model):
+    for (shard,) in Layout.of(_strategy(model), model).of_variables:
         assert (shard.shape, shard.elements) == ((), 1)
 
 
@@ -47,14 +47,15 @@ def test_buckets_hold_shards_by_readiness_and_start_in_the_order_they_fill():
     names = [each.name for each in model.variables]  # ready from last to first
     groups = dict(zip(names, [0, 1, 0, 1, 2, 2], strict=True))
     strategy = Strategy(("node0/cpu:0",), tuple(VariableStrategy(name, (AllReduce(groups[name]),)) for name in names))
-    shards = [shard for of_variable in shards_of(strategy, model) for shard in of_variable]
-    filled = buckets(shards)
+    layout = Layout.of(strategy, model)
+    filled = as_ready(layout.buckets)
     assert [[each.variable.name for each in bucket] for bucket in filled] == [
         ["dense_2/bias", "dense_2/kernel"],
         ["dense_1/bias", "dense_0/bias"],
         ["dense_1/kernel", "dense_0/kernel"],
     ]
-    assert on_servers(shards) == ()
+    assert layout.parcels == ()
+    assert not layout.alone
 
 
 def test_a_sparse_all_reduce_is_in_no_bucket_and_servers_come_by_readiness():
@@ -62,18 +63,18 @@ def test_a_sparse_all_reduce_is_in_no_bucket_and_servers_come_by_readiness():
     onto = VariableStrategy("dense/kernel", (ParameterServer("node0/cpu:0"),) * 2, Partition(0, 2))
     bias = VariableStrategy("dense/bias", (ParameterServer("node0/cpu:0"),))
     strategy = _strategy(model, dense_kernel=onto, dense_bias=bias)
-    shards = [shard for of_variable in shards_of(strategy, model) for shard in of_variable]
-    assert buckets(shards) == ()
-    assert [(each.variable.name, each.index) for each in on_servers(shards)] == [
-        ("dense/bias", 0),
-        ("dense/kernel", 0),
-        ("dense/kernel", 1),
+    layout = Layout.of(strategy, model)
+    assert layout.buckets == ()
+    assert [each.variable.name for each in layout.alone] == ["user/embedding"]
+    assert [[(each.variable.name, each.slice.index) for each in parcel] for parcel in layout.parcels] == [
+        [("dense/bias", 0), ("dense/kernel", 0)],
+        [("dense/kernel", 1)],
     ]
 
 
 def _bucket(shape: tuple[int, ...], ready_order: int, dtype: str = "float32") -> tuple[Shard, ...]:
     variable = Variable(f"variable_{ready_order}", shape, dtype, ready_order)
-    return (Shard(variable, ready_order, 0, 0, 0, shape[0], AllReduce(ready_order)),)
+    return (Shard(Slice(variable, ready_order, 0, 0, 0, shape[0]), AllReduce(ready_order)),)
 
 
 def test_small_buckets_of_one_dtype_are_bundled_as_they_become_ready_and_large_ones_are_left_alone():

@@ -6,19 +6,19 @@ logarithms and held near the prior by a ridge; records far off count by Cauchy's
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, final
+from typing import final
 
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import least_squares
 
+from autosync.cost.calibrated import Calibrated
 from autosync.cost.closed_form.loads import Loads, loads_by_replicas
 from autosync.cost.closed_form.step_time import step_seconds
 from autosync.cost.coefficients import Coefficients
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
-from autosync.spec.codec import known_fields, required
 from autosync.stats.occasions import Timed, drifts_of, occasions_of
 
 __all__ = ["AnalyticSimulator", "calibrated", "drifts_in_cell"]
@@ -44,11 +44,9 @@ class _Measured:
     errors: FloatArray
 
 
-def calibrated(
-    records: Sequence[RuntimeRecord], prior: Coefficients, weights: Sequence[float] | None = None
-) -> Coefficients:
-    """The coefficients under which the closed form agrees best with `records`; `prior` when none holds a time."""
-    measured = list(_measured(records, weights))
+def calibrated(timed: Timed, prior: Coefficients) -> Coefficients:
+    """The coefficients under which the closed form agrees best with records that hold a time; `prior` of none."""
+    measured = list(_measured(timed))
     if not measured:
         return prior
     search = _Search.around(prior)
@@ -104,8 +102,7 @@ class _Search:
         return np.concatenate([(point[:-2] - machine) / spread, ends])
 
 
-def _measured(records: Sequence[RuntimeRecord], weights: Sequence[float] | None) -> Iterator[_Measured]:
-    timed = Timed.of(records, weights)
+def _measured(timed: Timed) -> Iterator[_Measured]:
     errors = ERROR / np.sqrt(timed.weights)
     for model, cluster, members, strategies in timed.families():
         for chosen, _, loads in loads_by_replicas(model, cluster, strategies):
@@ -124,38 +121,23 @@ def _cauchy(errors: FloatArray) -> FloatArray:
 
 
 @final
-class AnalyticSimulator:
-    """Predicts with `step_seconds`; `fit` calibrates `coefficients`, always starting from `prior`.
+class AnalyticSimulator(Calibrated[Coefficients]):
+    """Predicts with `step_seconds`."""
 
-    Records of several models are fitted together, so they should come from machines alike.
-    """
+    IN_WORDS = "an AnalyticSimulator"
 
-    def __init__(self, prior: Coefficients | None = None) -> None:
-        self.prior = prior or Coefficients()
-        self.coefficients = self.prior
+    @staticmethod
+    def _kind() -> type[Coefficients]:
+        return Coefficients
 
-    def predict(
-        self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy]
-    ) -> npt.NDArray[np.float64]:
-        """Log step seconds (n,). Raises `SpecError` when a strategy does not fit the model and the cluster."""
+    def _step_seconds(self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy]) -> FloatArray:
         predicted = np.empty(len(strategies))
         for positions, _, loads in loads_by_replicas(model, cluster, strategies):
-            predicted[positions] = np.log(step_seconds(loads, self.coefficients))
+            predicted[positions] = step_seconds(loads, self.coefficients)
         return predicted
 
-    def fit(self, records: Sequence[RuntimeRecord], weights: Sequence[float] | None = None) -> None:
-        self.coefficients = calibrated(records, self.prior, weights)
-
-    def state(self) -> dict[str, Any]:
-        return {"prior": self.prior.to_json(), "coefficients": self.coefficients.to_json()}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over what `state` gave. Raises `SpecError` when it is something else."""
-        what = "The state of an AnalyticSimulator"
-        known_fields(state, ("prior", "coefficients"), what)
-        prior = Coefficients.from_json(required(state, "prior", dict, what))
-        self.coefficients = Coefficients.from_json(required(state, "coefficients", dict, what))
-        self.prior = prior
+    def _fitted(self, timed: Timed) -> Coefficients:
+        return calibrated(timed, self.prior)
 
 
 FloatArray = npt.NDArray[np.float64]

@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from autosync.cost.closed_form.entries import Entries
-from autosync.cost.closed_form.rows import ALONE, BUCKET, PARCEL, Rows
+from autosync.cost.closed_form.rows import Rows
 from autosync.cost.closed_form.tables import CostTables
 from autosync.layout.channels import Channel
 from autosync.layout.exchange import Quantities
-from autosync.layout.together import MOST_PIECES, PARCEL_BYTES, PIECE_BYTES
+from autosync.layout.together import ALONE, BUCKET, MOST_PIECES, PARCEL, PARCEL_BYTES, PIECE_BYTES
 from autosync.spec.algorithms import CHUNKED
 
 __all__ = ["Uses", "uses_of_entries", "uses_of_rows"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,7 +21,8 @@ from autosync.cost.closed_form.step_time import (
 from autosync.cost.closed_form.tables import CostTables, cost_tables
 from autosync.cost.coefficients import Coefficients
 from autosync.layout.channels import Channel
-from autosync.spec import AllReduce, ClusterSpec, ModelSpec, Strategy, Synchronizer
+from autosync.layout.together import Layout
+from autosync.spec import ClusterSpec, ModelSpec, Strategy
 
 __all__ = ["Bottleneck", "Breakdown", "Traffic", "bottleneck", "breakdown", "traffic"]
 
@@ -94,14 +95,14 @@ def bottleneck(model: ModelSpec, cluster: ClusterSpec, strategy: Strategy, coeff
     weights: dict[str, float] = {}
     servers: set[str] = set()
     known: dict[Channel, FloatArray] = {}
-    for variable, shard, quantities in _shards(tables, strategy):
-        channel = _channel(shard, tables.variables[variable].variable.sparse)
+    for shard in Layout(tuple(map(tables.slices.shards, strategy.variables))).shards:
+        channel = shard.channel
         if channel not in known:
             known[channel] = _seconds_a_unit(tables, channel, coefficients)[kind][:, number]
-        weight = float(np.array(quantities) @ known[channel])
+        weight = float(np.array(shard.slice.weighs) @ known[channel])
         if weight > 0:
-            weights[variable] = weights.get(variable, 0.0) + weight
-            servers |= set() if isinstance(shard, AllReduce) else {shard.device}
+            weights[shard.variable.name] = weights.get(shard.variable.name, 0.0) + weight
+            servers |= {channel[1]} - {""}
     total = sum(weights.values()) or 1.0
     shares = {variable: weight / total for variable, weight in weights.items()}
     return Bottleneck(kind, _name(cluster, kind, number), seconds, shares, frozenset(servers))
@@ -118,18 +119,6 @@ def _name(cluster: ClusterSpec, kind: str, number: int) -> str:
         link = cluster.links[number]
         return f"{link.source} > {link.target}"
     return cluster.nodes[number].name if kind == "node" else str(cluster.server_devices[number])
-
-
-def _shards(tables: CostTables, strategy: Strategy) -> Iterator[tuple[str, Synchronizer, tuple[float, ...]]]:
-    for each in strategy.variables:
-        for shard, quantities in zip(each.shards, tables.variables[each.variable].shards(each.partition), strict=True):
-            yield each.variable, shard, quantities
-
-
-def _channel(shard: Synchronizer, sparse: bool) -> Channel:
-    if not isinstance(shard, AllReduce):
-        return ("sparse_server", shard.device, False) if sparse else ("dense_server", shard.device, shard.local_copy)
-    return ("gathered_rows" if sparse else shard.algorithm), "", False
 
 
 def _seconds_a_unit(tables: CostTables, channel: Channel, coefficients: Coefficients) -> dict[str, FloatArray]:

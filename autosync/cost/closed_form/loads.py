@@ -175,7 +175,7 @@ def _entries(
 ) -> Entries:
     known = len(numbers)
     try:
-        if len(strategy.variables) != len(tables.variables):
+        if len(strategy.variables) != len(tables.phases):
             raise ValueError("it does not decide every variable once")
         found = entries_of(tables, decisions, numbers)
         for channel in list(numbers)[known:]:

@@ -11,10 +11,11 @@ import numpy.typing as npt
 from autosync.cost.closed_form.tables import CostTables
 from autosync.layout.channels import Channel
 from autosync.layout.exchange import Quantities
-from autosync.layout.weights import VariableTable
-from autosync.spec import AllReduce, Strategy, Synchronizer, VariableStrategy
+from autosync.layout.shards import Shard
+from autosync.layout.together import way_of
+from autosync.spec import Strategy, Synchronizer, VariableStrategy
 
-__all__ = ["ALONE", "BUCKET", "ENCODED", "MIXED", "PARCEL", "UNMET", "DecisionRows", "MetObjects", "Rows", "channel_of"]
+__all__ = ["ENCODED", "MIXED", "UNMET", "DecisionRows", "MetObjects", "Rows"]
 
 UNMET = -2
 """Stand-in for the number of an object that is not known."""
@@ -77,9 +78,6 @@ def _slots(addresses: IntArray) -> IntArray:
 IntArray = npt.NDArray[np.intp]
 FloatArray = npt.NDArray[np.float64]
 
-BUCKET, PARCEL, ALONE = range(3)
-"""How a shard travels: in an all-reduced bucket, in a server's parcel, by itself."""
-
 ENCODED, MIXED = 0, -1
 """Stand-ins for the number of a decision that encodes the gradients of all its shards, or of some: what that sends
 takes more than a row to say. Read as a number, `ENCODED` is a decision without any row."""
@@ -91,9 +89,9 @@ MOST_DECISIONS, MOST_SHARDS = 50_000, 200_000
 class Rows(NamedTuple):
     """One row a shard, all of shape (rows,) but `quantities` (rows, 7), which say what each weighs.
 
-    `kind` is how it travels, `channel` the number of its channel and `key` that of those it may travel with: a bucket's
-    group, or a server and a dtype. It is ready at `phase`, its variable as the `order`-th; an element takes
-    `item_bytes`. `key` and `order` are of the smallest type that holds them: NumPy sorts short integers by radix.
+    `kind` is how it travels (`way_of`), `channel` the number of its channel and `key` that of those it may travel
+    with: a bucket's group, or a server and a dtype. It is ready at `phase`, its variable as the `order`-th; an element
+    takes `item_bytes`. `key` and `order` are of the smallest type that holds them: NumPy sorts short integers by radix.
     """
 
     kind: IntArray
@@ -121,7 +119,7 @@ class DecisionRows:
         """
         if len(self._numbers) > MOST_DECISIONS or len(self._known_shards) > MOST_SHARDS:
             self._forget()
-        count = len(self._tables.variables)
+        count = len(self._tables.phases)
         if any(len(strategy.variables) != count for strategy in strategies):
             raise ValueError("it does not decide every variable once")
         decided = [each for strategy in strategies for each in strategy.variables]
@@ -173,7 +171,7 @@ class DecisionRows:
             encoded = [shard.compressor is not None for shard in decided.shards]
             number = ENCODED if all(encoded) else MIXED
             if not any(encoded):
-                self._new.append(self._rows(decided, shards))
+                self._new.append(self._rows(decided))
                 number = len(self._counts) + len(self._new) - 1
             self._numbers[key] = number
         return number
@@ -184,22 +182,16 @@ class DecisionRows:
         self._kept_shards.append(shard)
         return number
 
-    def _rows(self, decided: VariableStrategy, shards: list[int]) -> tuple[list[tuple[int, ...]], FloatArray]:
-        table, cut = self._tables.variables[decided.variable], (decided.variable, decided.partition)
+    def _rows(self, decided: VariableStrategy) -> tuple[list[tuple[int, ...]], FloatArray]:
+        shards, cut = self._tables.slices.shards(decided), (decided.variable, decided.partition)
         if cut not in self._weights:
-            self._weights[cut] = np.array(table.shards(decided.partition))
-        ints = [self._row(table, *each) for each in zip(decided.shards, shards, strict=True)]
-        return ints, self._weights[cut]
+            self._weights[cut] = np.array([shard.slice.weighs for shard in shards])
+        return [self._row(each) for each in shards], self._weights[cut]
 
-    def _row(self, table: VariableTable, shard: Synchronizer, number: int) -> tuple[int, ...]:
-        variable = table.variable
-        kind, key = ALONE, 0
-        if not variable.sparse:
-            kind = BUCKET if isinstance(shard, AllReduce) else PARCEL
-            together = ("", shard.group) if isinstance(shard, AllReduce) else (variable.dtype, number)
-            key = self._keys.setdefault(together, len(self._keys))
-        channel = self._channel_number(channel_of(shard, variable.sparse))
-        return kind, channel, key, table.phase, variable.ready_order, table.item_bytes
+    def _row(self, shard: Shard) -> tuple[int, ...]:
+        way, variable = way_of(shard), shard.variable
+        key, channel = self._keys.setdefault(way, len(self._keys)), self._channel_number(shard.channel)
+        return way[0], channel, key, self._tables.phases[variable.name], variable.ready_order, shard.slice.item_bytes
 
     def _channel_number(self, channel: Channel) -> int:
         if channel not in self.channels:
@@ -224,10 +216,3 @@ class DecisionRows:
 def _short(numbers: IntArray) -> IntArray:
     """The numbers, none of which is negative, as the smallest type that holds them."""
     return numbers.astype(np.min_scalar_type(numbers.max(initial=0)))
-
-
-def channel_of(shard: Synchronizer, sparse: bool) -> Channel:
-    """The channel of a shard that is not encoded."""
-    if isinstance(shard, AllReduce):
-        return ("gathered_rows", "", False) if sparse else (shard.algorithm, "", False)
-    return ("sparse_server", shard.device, False) if sparse else ("dense_server", shard.device, shard.local_copy)

@@ -14,7 +14,7 @@ from autosync.cost.capacity import core_flops, fair_cores, ready_fractions, repl
 from autosync.cost.closed_form.projection import Columns, Projected, Projection
 from autosync.layout.channels import Channel, Exchanges
 from autosync.layout.exchange import Processes
-from autosync.layout.weights import VariableTable
+from autosync.layout.shards import Slices
 from autosync.spec import ClusterSpec, ModelSpec
 
 __all__ = ["PHASES", "CostTables", "Matrices", "cost_tables"]
@@ -46,6 +46,7 @@ class Matrices(NamedTuple):
 class CostTables:
     """What the channels met so far load onto links, nodes and servers; made when they are first asked for.
 
+    `phases` says when each variable's gradient is ready, from 0 to `PHASES` - 1.
     `node_compute` float64 (nodes,) is each node's share of work: replicas a core, times `core_flops`; `gpu_flops` are a
     GPU replica's forward flops (0: none).
     """
@@ -53,7 +54,8 @@ class CostTables:
     cluster: ClusterSpec
     replicas: tuple[str, ...]
     columns: Columns
-    variables: Mapping[str, VariableTable]
+    slices: Slices
+    phases: Mapping[str, int]
     node_cores: FloatArray
     node_compute: FloatArray
     gpu_flops: float
@@ -122,10 +124,8 @@ def _made(model: ModelSpec, cluster: ClusterSpec, replicas: tuple[str, ...]) -> 
         cluster=cluster,
         replicas=replicas,
         columns=projection.columns,
-        variables={
-            variable.name: VariableTable(variable, round(fractions[variable.name] * (PHASES - 1)))
-            for variable in model.variables
-        },
+        slices=Slices(model),
+        phases={each.name: round(fractions[each.name] * (PHASES - 1)) for each in model.variables},
         node_cores=cores,
         node_compute=core_flops(model) * replicas_on_cores(cluster, replicas) / cores,
         gpu_flops=model.flops if any("/gpu:" in name for name in replicas) else 0.0,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -17,7 +16,7 @@ from autosync.cost.replay.queues import Observer, Tasks, Timeline, folded, repla
 from autosync.cost.replay.recipes import Catalogue
 from autosync.cost.replay.shipments import shipments
 from autosync.errors import SpecError
-from autosync.layout.weights import VariableTable
+from autosync.layout.shards import Slices
 from autosync.spec import ClusterSpec, ModelSpec, Strategy, check_strategy
 
 __all__ = ["Setting", "Step", "laid_out", "setting_of", "timeline_of"]
@@ -92,14 +91,14 @@ class Setting:
     """A model on a cluster with its replicas: what all strategies for them share."""
 
     model: ModelSpec
-    variables: Mapping[str, VariableTable]
+    slices: Slices
     catalogue: Catalogue
     passes: Passes
 
     def step(self, strategy: Strategy) -> Step:
         """The step of `strategy`. Raises `SpecError` when the strategy does not fit."""
         try:
-            graph = step_graph(self.catalogue, shipments(self.variables, strategy), self.passes.ready)
+            graph = step_graph(self.catalogue, shipments(self.slices, strategy), self.passes.ready)
         except (KeyError, IndexError, ValueError) as error:
             check_strategy(strategy, self.model, self.catalogue.resources.cluster)
             raise SpecError(f"Strategy {strategy.digest} cannot be replayed: {error!r}; report it as a bug.") from error
@@ -113,7 +112,7 @@ def setting_of(model: ModelSpec, cluster: ClusterSpec, strategy: Strategy) -> Se
         check_strategy(strategy, model, cluster)
     replicas = strategy.replicas
     tables: CostTables = cost_tables(model, cluster, replicas)
-    return Setting(model, tables.variables, _catalogue(cluster, replicas, model.slots), Passes(model))
+    return Setting(model, tables.slices, _catalogue(cluster, replicas, model.slots), Passes(model))
 
 
 def laid_out(model: ModelSpec, cluster: ClusterSpec, strategy: Strategy) -> Step:

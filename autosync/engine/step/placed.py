@@ -18,9 +18,9 @@ from autosync.engine.sync.memory import Memory
 from autosync.engine.sync.parameter_server import DenseServer, SparseServer
 from autosync.engine.sync.stream import stream
 from autosync.engine.sync.update import Update
-from autosync.layout.shards import Shard, shards_of
-from autosync.layout.together import buckets, bundles, on_servers, parcels_of
-from autosync.spec import AllReduce, ParameterServer, Strategy, SufficientFactors
+from autosync.layout.shards import Shard
+from autosync.layout.together import Layout, as_ready, bundles
+from autosync.spec import ParameterServer, Strategy, SufficientFactors
 
 __all__ = ["Placed", "Start"]
 
@@ -70,10 +70,10 @@ class Placed:
         self.strategy = strategy
         self.members = tuple(Member.of(placement, each) for each in strategy.replicas)
         self.devices = [member.device for member in self.members]
-        self.layout = shards_of(strategy, model.captured.spec)
+        self.layout = Layout.of(strategy, model.captured.spec)
         factored = frozenset(
-            shards[0].variable_index
-            for shards in self.layout
+            shards[0].slice.variable_index
+            for shards in self.layout.of_variables
             if isinstance(shards[0].synchronizer.compressor, SufficientFactors)
         )
         self.replicas = [
@@ -103,7 +103,7 @@ class Placed:
             for of_replica, number in zip(held, numbers, strict=True):
                 of_replica.update(zip(map(key_of, holder.shards), holder.pull(number), strict=True))
         values: list[list[Any]] = [[] for _ in members]
-        for shards in self.layout:
+        for shards in self.layout.of_variables:
             if shards[0].variable.sparse:
                 for of_values, rows in zip(values, self._pull_rows(shards, lookups, numbers), strict=True):
                     of_values.append(rows)
@@ -111,7 +111,7 @@ class Placed:
             for member, of_replica, of_values in zip(members, held, values, strict=True):
                 with tf.device(member.device):
                     parts = [of_replica[key_of(shard)] for shard in shards]
-                    of_values.append(tf.concat(parts, shards[0].axis) if len(parts) > 1 else parts[0])
+                    of_values.append(tf.concat(parts, shards[0].slice.axis) if len(parts) > 1 else parts[0])
         return values
 
     def push(self, results: Sequence[Results], lookups: Sequence[Lookups], at_once: bool = False) -> list[Update]:
@@ -122,7 +122,7 @@ class Placed:
         """
         updates: list[Update] = []
         parts: list[dict[Key, Any]] = [{} for _ in self.devices]
-        for shards in self.layout:
+        for shards in self.layout.of_variables:
             if shards[0].variable.sparse:
                 updates += self._push_rows(shards, results, lookups)
             else:
@@ -167,12 +167,12 @@ class Placed:
         """The shard's initial value as a tensor on `device`."""
         import tensorflow as tf
 
-        value = self._start.values(device)[shard.variable_index]
-        if not shard.shape or shard.size == shard.variable.shape[shard.axis]:
+        value = self._start.values(device)[shard.slice.variable_index]
+        if not shard.shape or shard.slice.size == shard.variable.shape[shard.slice.axis]:
             return value
         with tf.device(device):
             begin = [0] * len(shard.shape)
-            begin[shard.axis] = shard.start
+            begin[shard.slice.axis] = shard.slice.start
             return tf.slice(value, begin, shard.shape)
 
     def _initial_flat(self, shards: Sequence[Shard], device: str) -> Any:
@@ -189,28 +189,28 @@ class Placed:
 
     def _place(self) -> None:
         """Create every block of values and optimizer slots on its device."""
-        shards = [shard for of_variable in self.layout for shard in of_variable]
-        for parcel in parcels_of(shards):
+        alone = self.layout.alone
+        for parcel in as_ready([*self.layout.parcels, *([each] for each in alone if not each.variable.sparse)]):
             place = ServerPlace(parcel, self._server_of(parcel[0]), self.members)
             scalars = self._scalars_on(place.server.device, parcel[0].variable.dtype)
             self.servers.append(DenseServer(place, scalars, functools.partial(self._initial_flat, parcel)))
-        for shard in on_servers(shards):
-            if shard.variable.sparse:
-                scalars = self._scalars_on(self._server_of(shard).device, shard.variable.dtype)
-                initial = self._initial(shard, scalars.device)
-                self.sparse[key_of(shard)] = SparseServer(shard, scalars, initial, self.devices)
-        filled = buckets(shards)
+        filled = as_ready(self.layout.buckets)
         self.buckets = [Bucket(BucketPlace(group, self.members)) for group in filled]
         for numbers in bundles(filled):
             held = [shard for number in numbers for shard in filled[number]]
             on_replicas = [self._scalars_on(device, held[0].variable.dtype) for device in self.devices]
             initial = [self._initial_flat(held, device) for device in self.devices]
             self.bundles.append(Bundle([self.buckets[number] for number in numbers], on_replicas, initial))
-        for shard in shards:
-            if shard.variable.sparse and isinstance(shard.synchronizer, AllReduce):
-                on_replicas = [self._scalars_on(device, shard.variable.dtype) for device in self.devices]
-                initial = [self._initial(shard, device) for device in self.devices]
-                self.sparse[key_of(shard)] = GatheredRows(shard, on_replicas, initial)
+        for shard in alone:
+            if shard.variable.sparse:
+                self.sparse[key_of(shard)] = self._sparse(shard)
+
+    def _sparse(self, shard: Shard) -> SparseServer | GatheredRows:
+        if isinstance(shard.synchronizer, ParameterServer):
+            scalars = self._scalars_on(self._server_of(shard).device, shard.variable.dtype)
+            return SparseServer(shard, scalars, self._initial(shard, scalars.device), self.devices)
+        on_replicas = [self._scalars_on(device, shard.variable.dtype) for device in self.devices]
+        return GatheredRows(shard, on_replicas, [self._initial(shard, device) for device in self.devices])
 
     def wait(self) -> None:
         """Wait for assignments: a worker only queues them, and a function that runs next may come before them."""
@@ -227,7 +227,7 @@ class Placed:
         for found, number in zip(lookups, numbers, strict=True):
             device = self.devices[number]
             ids = split_ids(shards, found, device)
-            parts = [self.sparse[key_of(shard)].pull(number, ids[shard.index]) for shard in shards]
+            parts = [self.sparse[key_of(shard)].pull(number, ids[shard.slice.index]) for shard in shards]
             with tf.device(device):
                 rows.append(tf.concat(parts, 0) if len(parts) > 1 else parts[0])
         return rows
@@ -241,7 +241,7 @@ class Placed:
         ]
         updates = []
         for shard in shards:
-            ids, rows = zip(*(of_replica[shard.index] for of_replica in parts), strict=True)
+            ids, rows = zip(*(of_replica[shard.slice.index] for of_replica in parts), strict=True)
             updates += self.sparse[key_of(shard)].push(ids, rows)
         return updates
 

@@ -52,7 +52,7 @@ def values_of(placed: Placed, replica: int) -> dict[str, Array]:
 
 
 def state_of(placed: Placed, rule: RuleState) -> StepState:
-    counts = {shards[0].variable.name: _slots_of(placed, shards[0]) for shards in placed.layout}
+    counts = {shards[0].variable.name: _slots_of(placed, shards[0]) for shards in placed.layout.of_variables}
     by_slot = [
         _gathered(placed, 0, lambda held, n=number: held.slots[n] if n < len(held.slots) else held.value)  # type: ignore[misc]
         for number in range(max(counts.values(), default=0))
@@ -74,7 +74,7 @@ def load_state(placed: Placed, rule: RuleState, state: StepState) -> None:
     Raises `SpecError` when it is of another model or strategy.
     """
     remembered = _remembered(placed, rule)
-    names = {shards[0].variable.name for shards in placed.layout}
+    names = {shards[0].variable.name for shards in placed.layout.of_variables}
     if names != set(state.values) or len(placed.replicas) != len(state.replica_steps):
         raise SpecError(
             f"A saved state fits the model and number of replicas it was saved with, but it has {len(state.values)} "
@@ -132,11 +132,14 @@ def _gathered(placed: Placed, replica: int, variable_of: Callable[[Block | Rows]
         return np.asarray(fetched[id(holder)][begin : begin + shard.elements].reshape(shard.shape))
 
     holders = _holders(placed, replica)
-    return {shards[0].variable.name: _joined(shards, [array(each) for each in shards]) for shards in placed.layout}
+    return {
+        shards[0].variable.name: _joined(shards, [array(each) for each in shards])
+        for shards in placed.layout.of_variables
+    }
 
 
 def _joined(shards: Sequence[Shard], arrays: Sequence[Array]) -> Array:
-    return np.concatenate(arrays, shards[0].axis) if len(shards) > 1 else arrays[0].copy()
+    return np.concatenate(arrays, shards[0].slice.axis) if len(shards) > 1 else arrays[0].copy()
 
 
 def _put_back(placed: Placed, state: StepState) -> None:
@@ -144,7 +147,7 @@ def _put_back(placed: Placed, state: StepState) -> None:
     for replica in range(len(placed.replicas)):
         pieces: dict[int, tuple[Block | Rows, list[tuple[int, Shard]]]] = {}
         holders = _holders(placed, replica)
-        for shards in placed.layout:
+        for shards in placed.layout.of_variables:
             for shard in shards:
                 holder, begin = holders[key_of(shard)]
                 pieces.setdefault(id(holder), (holder, []))[1].append((begin, shard))
@@ -186,5 +189,5 @@ def _piece(array: Array, shard: Shard) -> Array:
     if not shard.shape:
         return array
     where = [slice(None)] * array.ndim
-    where[shard.axis] = slice(shard.start, shard.start + shard.size)
+    where[shard.slice.axis] = slice(shard.slice.start, shard.slice.start + shard.slice.size)
     return np.asarray(array[tuple(where)])

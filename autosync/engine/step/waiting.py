@@ -58,7 +58,7 @@ class Pending:
 
         device = placed.devices[self._number]
         dense: dict[Key, Any] = {}
-        for shards in placed.layout:
+        for shards in placed.layout.of_variables:
             if not shards[0].variable.sparse:
                 dense |= split_gradient(shards, result, device)
                 continue

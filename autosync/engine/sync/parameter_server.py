@@ -14,8 +14,8 @@ from autosync.engine.sync.member import Member
 from autosync.engine.sync.row_wire import rows_at
 from autosync.engine.sync.update import Update
 from autosync.layout.shards import Shard
-from autosync.layout.together import is_summed_as_it_is, piece_sizes
-from autosync.spec import DTYPE_BYTES, ParameterServer
+from autosync.layout.together import is_summed_as_it_is, pieces_of
+from autosync.spec import ParameterServer
 
 __all__ = ["DenseServer", "SparseServer"]
 
@@ -42,7 +42,7 @@ class DenseServer:
         self.streams = is_summed_as_it_is(synchronizer)
         self.piece_sizes: tuple[int, ...] = (place.elements,)
         if self.streams:
-            self.piece_sizes = piece_sizes(place.elements, DTYPE_BYTES[self.shards[0].variable.dtype])
+            self.piece_sizes = pieces_of(self.shards)
         self.block = Block(scalars, initial(scalars.device))
         self.copies = None if synchronizer.staleness else Copies(place, self._local_copy, initial)
 

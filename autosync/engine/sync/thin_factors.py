@@ -23,7 +23,7 @@ def first_right_factor(shard: Shard, compressor: PowerSGD) -> npt.NDArray[Any]:
     """Q before the first step, (columns, rank): standard normal, the same in every process for the same shard."""
     matrix = compressor.matrix(shard.shape)
     assert matrix is not None
-    seed = hashlib.sha256(f"{shard.variable.name} {shard.index}".encode()).digest()
+    seed = hashlib.sha256(f"{shard.variable.name} {shard.slice.index}".encode()).digest()
     generator = np.random.default_rng(int.from_bytes(seed[:8], "big"))
     return generator.standard_normal((matrix[1], compressor.rank)).astype(shard.variable.dtype)
 

@@ -8,7 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
 from autosync.cost import traffic
-from autosync.layout.shards import Holding, holdings
+from autosync.layout.shards import Shard
+from autosync.layout.together import Layout
 from autosync.report.blocks import Drawing
 from autosync.report.pictures.axes import figure_of, legend_below, rows_axis, rows_inches
 from autosync.report.style import FAINT, INK, MUTED, PAPER, Colour, Width, look_of
@@ -97,7 +98,7 @@ class Holder:
     name: str
     how: str
     architecture: str
-    parts: tuple[Holding, ...]
+    parts: tuple[Shard, ...]
 
     @property
     def gradient_bytes(self) -> float:
@@ -114,8 +115,8 @@ class Holder:
 
 def holders_of(strategy: Strategy, model: ModelSpec) -> list[Holder]:
     """Every holder, the one with most bytes of gradients first."""
-    held: dict[tuple[str, str], list[Holding]] = {}
-    for each in holdings(strategy, model):
+    held: dict[tuple[str, str], list[Shard]] = {}
+    for each in Layout.of(strategy, model).shards:
         held.setdefault(_kind(each), []).append(each)
     ordered = {key: tuple(sorted(parts, key=lambda part: -part.gradient_bytes)) for key, parts in held.items()}
     largest_first = sorted(ordered.items(), key=lambda item: -sum(part.gradient_bytes for part in item[1]))
@@ -173,14 +174,14 @@ def _draw_bar(axes: Axes, holder: Holder, row: int, longest: float, width: Width
         begin += size
 
 
-def _labels(part: Holding) -> Iterator[str]:
+def _labels(part: Shard) -> Iterator[str]:
     """The variable's name, in full or short, and which shard of how many it is."""
     *_, layer, last = ("", *part.variable.name.split("/"))
-    shard = f" {part.index + 1}/{part.count}" if part.count > 1 else ""
+    shard = f" {part.slice.index + 1}/{part.slice.count}" if part.slice.count > 1 else ""
     yield from dict.fromkeys([f"{layer}/{last}{shard}".removeprefix("/"), f"{layer or last}{shard}"])
 
 
-def _kind(part: Holding) -> tuple[str, str]:
+def _kind(part: Shard) -> tuple[str, str]:
     """The architecture and place; what is gathered from all replicas is added up on each, in no bucket."""
     shard = part.synchronizer
     if isinstance(shard, ParameterServer):
@@ -190,7 +191,7 @@ def _kind(part: Holding) -> tuple[str, str]:
     return "all-reduce", GATHERED if shard.gathers else str(shard.group)
 
 
-def _how(parts: Sequence[Holding]) -> str:
+def _how(parts: Sequence[Shard]) -> str:
     """How the shards are added up: the algorithms, local copies, staleness and encodings that occur among them."""
     words: dict[str, None] = {}
     for part in parts:

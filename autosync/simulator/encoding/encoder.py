@@ -12,6 +12,7 @@ import numpy.typing as npt
 from autosync.cost.capacity import ready_fractions
 from autosync.cost.closed_form.tables import CostTables, cost_tables
 from autosync.cost.replay.figures import StepFigures
+from autosync.layout.together import Layout
 from autosync.simulator.encoding.graph import GraphEncoding, graph_encoding
 from autosync.simulator.encoding.places import Places, places_of
 from autosync.simulator.encoding.pooled import REPLAY_POOLED, replay_pooled, shape_pooled
@@ -43,7 +44,9 @@ class Encoder:
         return np.concatenate([features, shape, replayed], axis=1)
 
     def shards(self, strategy: Strategy) -> ShardColumns:
-        return shard_columns(self.model, self._tables.variables, self._server_numbers, strategy)
+        decided, slices = strategy.by_name, self._tables.slices
+        layout = Layout(tuple(slices.shards(decided[each.name]) for each in self.model.variables))
+        return shard_columns(layout, self._server_numbers)
 
     def variables(self, shards: ShardColumns, figures: StepFigures | None) -> FloatArray:
         """`VARIABLE_INPUTS`, float64 (variables, inputs), in the model's order."""
@@ -71,7 +74,8 @@ class Encoder:
     def _weights(self) -> VariableWeights:
         variables, fractions = self.model.variables, ready_fractions(self.model)
         held = np.array([each.bytes for each in variables], dtype=np.float64)
-        gradient = np.array([self._tables.variables[each.name].shards(None)[0].gradient_bytes for each in variables])
+        whole = [self._tables.slices.of(each.name, None)[0] for each in variables]
+        gradient = np.array([each.weighs.gradient_bytes for each in whole])
         return VariableWeights(
             np.maximum(gradient, 1.0),
             np.array([each.sparse for each in variables], dtype=np.float64),

@@ -181,7 +181,7 @@ def _count_columns(used: Used, loads: Loads) -> dict[str, FloatArray]:
         "log_buckets": np.log1p(used.buckets),
         "log_reduced_shards": np.log1p(reduced),
         "log_server_shards": np.log1p(on_server),
-        "log_shards_a_variable": np.log(used.shards.sum(axis=1) / len(tables.variables)),
+        "log_shards_a_variable": np.log(used.shards.sum(axis=1) / len(tables.phases)),
         "servers_used_share": updated.mean(axis=1),
     }
 
