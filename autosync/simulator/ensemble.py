@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +14,7 @@ from autosync.simulator.inputs import Inputs, Normalization
 from autosync.simulator.networks import Member, Network
 from autosync.simulator.settings import TrainingSettings
 from autosync.simulator.train import Lesson, one_thread
+from autosync.spec.codec import Noun
 
 __all__ = ["Ensemble", "HeldOut", "Spread", "Teaching", "calibrated_spread", "family_error", "taught"]
 
@@ -110,7 +110,7 @@ EARLIER_RECORDS = 10
 
 
 @dataclass(frozen=True)
-class Spread:
+class Spread(Noun, partial=True):
     """Standard deviations in log seconds: `error` of a prediction that the members agree on, `family_error` of the
     level of a model and cluster that nothing is known of. `scale` multiplies the former; `families` counts records."""
 
@@ -123,9 +123,6 @@ class Spread:
         """The standard deviation of predictions for one family whose members deviate so much, float64 (n,)."""
         level = self.family_error / (1 + self.families.get(family, 0)) ** 0.5
         return np.hypot(self.scale * np.hypot(members, self.error), level)
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def calibrated_spread(
