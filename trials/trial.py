@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import re
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from autosync.spec import (
@@ -19,11 +19,12 @@ from autosync.spec import (
     median_interval,
     strategy_faults,
 )
+from autosync.spec.codec import Noun
 from trials.clock import Clock, Environment
 
 
 @dataclass(frozen=True)
-class TrialRequest:
+class TrialRequest(Noun, what="A request", always=("best_median_seconds", "predicted_seconds")):
     """One attempt to time `strategy` under `protocol`.
 
     `best_median_seconds` is the best step time so far, against which a slow trial is stopped early (None: never stop);
@@ -40,18 +41,6 @@ class TrialRequest:
     best_median_seconds: float | None = None
     best_when: str = "so far"
     predicted_seconds: float | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        document = {each.name: getattr(self, each.name) for each in fields(self)}
-        return document | {"strategy": self.strategy.to_json(), "protocol": self.protocol.to_json()}
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> TrialRequest:
-        nouns = {
-            "strategy": Strategy.from_json(document["strategy"]),
-            "protocol": TimingProtocol.from_json(document["protocol"]),
-        }
-        return cls(**(dict(document) | nouns))
 
 
 LONGEST = 300

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
 from autosync.errors import SpecError
-from autosync.spec.codec import known_fields, required
+from autosync.spec.codec import Noun
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-__all__ = ["Coefficients", "ReplayCoefficients", "check_coefficients", "numbers_of"]
+__all__ = ["Coefficients", "ReplayCoefficients", "check_coefficients"]
 
 
 def check_coefficients(coefficients: DataclassInstance, shares: Sequence[str]) -> None:
@@ -25,15 +25,8 @@ def check_coefficients(coefficients: DataclassInstance, shares: Sequence[str]) -
             raise SpecError(f"Coefficient {name} is a share between 0 and 1, not {value!r}.")
 
 
-def numbers_of(kind: type[DataclassInstance], document: Mapping[str, Any], what: str) -> dict[str, float]:
-    """The fields of `kind` in a JSON `document`, which has just them. Raises `SpecError`."""
-    names = tuple(each.name for each in fields(kind))
-    known_fields(document, names, what)
-    return {name: required(document, name, float, what) for name in names}
-
-
 @dataclass(frozen=True)
-class Coefficients:
+class Coefficients(Noun, what="Coefficients"):
     """Costs of computing and of handling messages; defaults are assumptions for a common CPU and TensorFlow's gRPC.
 
     `core_seconds_...` are spent on a node's cores, which all its processes share: a node of 4 cores does 4
@@ -52,13 +45,6 @@ class Coefficients:
     def __post_init__(self) -> None:
         check_coefficients(self, shares=("overlap",))
 
-    def to_json(self) -> dict[str, float]:
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Coefficients:
-        return cls(**numbers_of(cls, document, "Coefficients"))
-
 
 SHARES = ("overlap",)
 NOT_OF_CORES = ("gpu_seconds_per_flop", "link_overhead")
@@ -66,7 +52,7 @@ NOT_OF_CORES = ("gpu_seconds_per_flop", "link_overhead")
 
 
 @dataclass(frozen=True)
-class ReplayCoefficients:
+class ReplayCoefficients(Noun, what="Replay coefficients"):
     """Costs of computing and of handling messages; defaults are assumptions for a common CPU and TensorFlow's gRPC.
 
     `core_seconds_...` are spent on a node's cores, which all its processes share. Messages and bytes (copied between an
@@ -93,10 +79,3 @@ class ReplayCoefficients:
 
     def __post_init__(self) -> None:
         check_coefficients(self, SHARES)
-
-    def to_json(self) -> dict[str, float]:
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> ReplayCoefficients:
-        return cls(**numbers_of(cls, document, "Replay coefficients"))

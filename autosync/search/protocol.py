@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from autosync.spec import RuntimeRecord, Strategy
-from autosync.spec.codec import known_fields, optional, required
+from autosync.spec.codec import Noun
 
 __all__ = ["Foresight", "Proposal", "Searcher", "Weighing", "ask_within", "run_search"]
 
 
 @dataclass(frozen=True)
-class Proposal:
+class Proposal(Noun, what="A proposal", always=("predicted_seconds",)):
     """A strategy to time. `label` says in a word where it comes from; `predicted_seconds` is a step's, if predicted.
 
     `purpose` is that of the record to come: *baseline* for those a searcher was given, *search* for its own, and
@@ -24,25 +24,6 @@ class Proposal:
     label: str
     predicted_seconds: float | None = None
     purpose: str = "search"
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "strategy": self.strategy.to_json(),
-            "label": self.label,
-            "predicted_seconds": self.predicted_seconds,
-            "purpose": self.purpose,
-        }
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Proposal:
-        what = "A proposal"
-        known_fields(document, ("strategy", "label", "predicted_seconds", "purpose"), what)
-        return cls(
-            Strategy.from_json(required(document, "strategy", dict, what)),
-            required(document, "label", str, what),
-            optional(document, "predicted_seconds", float, what),
-            required(document, "purpose", str, what),
-        )
 
 
 class Searcher(Protocol):

@@ -1,8 +1,7 @@
 """An ensemble: members that each learned from most of the records, and how they do on those that they left out."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +12,7 @@ from autosync.simulator.inputs import Inputs, Normalization
 from autosync.simulator.networks import Member, Network
 from autosync.simulator.settings import TrainingSettings
 from autosync.simulator.train import Lesson, one_thread
+from autosync.spec.codec import Noun
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -106,7 +106,7 @@ EARLIER_RECORDS = 10
 
 
 @dataclass(frozen=True)
-class Spread:
+class Spread(Noun, partial=True):
     """Standard deviations in log seconds: `error` of a prediction that the members agree on, `family_error` of the
     level of a model and cluster that nothing is known of. `scale` multiplies the former; `families` counts records."""
 
@@ -119,9 +119,6 @@ class Spread:
         """The standard deviation of predictions for one family whose members deviate so much, float64 (n,)."""
         level = self.family_error / (1 + self.families.get(family, 0)) ** 0.5
         return np.hypot(self.scale * np.hypot(members, self.error), level)
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def calibrated_spread(

@@ -3,10 +3,10 @@
 import hashlib
 import os
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
@@ -30,7 +30,7 @@ from autosync.simulator.inputs import Normalization
 from autosync.simulator.networks import network_called
 from autosync.simulator.settings import Ablation, TrainingSettings
 from autosync.spec import STATE, canonical_json, cut, quoted, read_json
-from autosync.spec.codec import every, known_fields, required
+from autosync.spec.codec import every, required
 
 FORMAT = "autosync.simulator/2"
 TENSORS, DOCUMENT = "simulator.safetensors", "simulator.json"
@@ -79,8 +79,6 @@ def _replace(path: Path, content: bytes) -> None:
 
 BASES: dict[str, type[AnalyticSimulator] | type[Replay]] = {"analytic": AnalyticSimulator, "replay": Replay}
 """Bases that a checkpoint can be read without being given one."""
-
-T = TypeVar("T", TrainingSettings, Ablation, Spread)
 
 VERSION = f"{FEATURES_VERSION}.{ENCODING_VERSION}"
 INPUTS = {
@@ -152,12 +150,12 @@ def read_saved(directory: Path, base: Simulator | None) -> Saved:
         return Saved(
             document["network"],
             required(document, "seed", int, "It"),
-            _restored(TrainingSettings, document["settings"]),
-            _restored(Ablation, document["ablation"]),
+            TrainingSettings.from_json(document["settings"]),
+            Ablation.from_json(document["ablation"]),
             _restored_base(base, document),
             Knowledge(
                 _restored_ensemble(tensors, document),
-                _restored(Spread, document["spread"]),
+                Spread.from_json(document["spread"]),
                 required(document, "record_count", int, "It"),
                 required(document, "data_digest", str, "It"),
             ),
@@ -166,16 +164,6 @@ def read_saved(directory: Path, base: Simulator | None) -> Saved:
         raise
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RuntimeError, AutosyncError) as error:
         raise CheckpointError(f"The checkpoint is damaged ({cut(str(error))}); fit the simulator anew.") from error
-
-
-def _restored(kind: type[T], document: dict[str, Any]) -> T:
-    """A `kind`, all of whose fields have defaults, which tell their types; counts of families are one of them."""
-    kinds = {each.name: dict if each.default is MISSING else type(each.default) for each in fields(kind)}
-    known_fields(document, tuple(kinds), kind.__name__)
-    for counts in (document[name] for name, wanted in kinds.items() if wanted is dict and name in document):
-        for name in counts:
-            required(counts, name, int, kind.__name__)
-    return kind(**{name: required(document, name, kinds[name], kind.__name__) for name in document})
 
 
 def _restored_ensemble(tensors: dict[str, torch.Tensor], document: dict[str, Any]) -> Ensemble | None:

@@ -1,10 +1,12 @@
 """How a learned simulator is trained, and what is withheld from it to see what that is worth."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+
+from autosync.spec.codec import Noun
 
 
 @dataclass(frozen=True)
-class TrainingSettings:
+class TrainingSettings(Noun, partial=True):
     """How an ensemble of `members` is trained: for `steps` steps, or `epochs` passes over the records if that is more.
 
     A step takes `batch` records. `ranking_weight` is the ranking loss' over the regression loss'; `pairs` bounds the
@@ -23,12 +25,9 @@ class TrainingSettings:
     weight_deviation: float = 0.1
     pairs: int = 20_000
 
-    def to_json(self) -> dict[str, float]:
-        return asdict(self)
-
 
 @dataclass(frozen=True)
-class Ablation:
+class Ablation(Noun, always=("shuffle_variables", "without_replay", "without_topology"), partial=True):
     """What a simulator has to learn without.
 
     With `shuffle_variables` it sees variables in an order drawn for each strategy, not in the model's; `without_replay`
@@ -39,9 +38,6 @@ class Ablation:
     shuffle_variables: bool = False
     without_replay: bool = False
     without_topology: bool = False
-
-    def to_json(self) -> dict[str, bool]:
-        return asdict(self)
 
 
 NOTHING_WITHHELD = Ablation()

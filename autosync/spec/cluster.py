@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from autosync.errors import SpecError
-from autosync.spec.codec import digest, every, first_repeated, known_fields, required
+from autosync.spec.codec import Noun, digest, first_repeated
 from autosync.spec.node import LONGEST_NAME, MOST_DEVICES, MOST_NODES, Device, Figure, Node
 from autosync.spec.quoting import listed, quoted
 
@@ -21,7 +19,7 @@ MOST_LINKS, MOST_CROSSED = 16_384, 16
 
 
 @dataclass(frozen=True)
-class Link:
+class Link(Noun, what="A link"):
     """One direction of a connection between two nodes or switches; from a node to itself it is the loopback.
 
     `latency_us` is the time of an empty message (alpha), 1/`gbit_per_s` the time a bit (beta).
@@ -40,28 +38,9 @@ class Link:
     def latency_seconds(self) -> float:
         return self.latency_us.value * 1e-6
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "source": self.source,
-            "target": self.target,
-            "gbit_per_s": self.gbit_per_s.to_json(),
-            "latency_us": self.latency_us.to_json(),
-        }
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Link:
-        what = "A link"
-        known_fields(document, ("source", "target", "gbit_per_s", "latency_us"), what)
-        return cls(
-            source=required(document, "source", str, what),
-            target=required(document, "target", str, what),
-            gbit_per_s=Figure.from_json(required(document, "gbit_per_s", dict, what)),
-            latency_us=Figure.from_json(required(document, "latency_us", dict, what)),
-        )
-
 
 @dataclass(frozen=True)
-class ClusterSpec:
+class ClusterSpec(Noun, what="A cluster", keys=("nodes", "switches", "links")):
     """Nodes, switches and the directed links between them. Every pair of nodes must be joined by a route."""
 
     nodes: tuple[Node, ...]
@@ -189,20 +168,3 @@ class ClusterSpec:
                         queue.append(link.target)
             routes |= {(start, end): path for end, path in paths.items() if end in names and end != start}
         return routes
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "nodes": [node.to_json() for node in self.nodes],
-            "switches": list(self.switches),
-            "links": [link.to_json() for link in self.links],
-        }
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> ClusterSpec:
-        what = "A cluster"
-        known_fields(document, ("nodes", "switches", "links"), what)
-        return cls(
-            nodes=tuple(Node.from_json(each) for each in required(document, "nodes", list, what)),
-            links=tuple(Link.from_json(each) for each in required(document, "links", list, what)),
-            switches=every(document, "switches", str, what),
-        )

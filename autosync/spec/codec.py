@@ -1,16 +1,19 @@
-"""Canonical JSON, whose digest is a value's identity; and fields of JSON objects, checked."""
+"""JSON of nouns, which follows from their fields; canonical JSON, whose digest is a value's identity."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, fields
+from functools import cache
+from types import NoneType
+from typing import Any, ClassVar, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 from autosync.errors import SpecError
 from autosync.spec.quoting import listed, quoted
 
-__all__ = ["canonical_json", "digest", "every", "first_repeated", "known_fields", "optional", "required"]
+__all__ = ["Noun", "canonical_json", "digest", "every", "first_repeated", "known_fields", "optional", "required"]
 
 DIGEST_LENGTH = 16
 
@@ -77,3 +80,102 @@ def _checked(value: Any, field: str, kind: type[T], what: str) -> T:
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise SpecError(f"{what}: {quoted(field)} must be {kind.__name__}, not {quoted(value)}.")
     return value
+
+
+N = TypeVar("N", bound="Noun")
+
+
+class Noun:
+    """What frozen dataclasses have in common whose JSON has their fields, in their order, checked by their types.
+
+    A field is a text, a number, truth, something with `to_json` and `from_json`, or a tuple or named mapping of one of
+    these. One that may be None, or is False by default, is left out where it is, unless it is written `always`, and it
+    may be missing; from a `partial` document so may whatever has a default. Errors call the noun `what`.
+    """
+
+    _what: ClassVar[str]
+    _keys: ClassVar[tuple[str, ...]]
+    _always: ClassVar[tuple[str, ...]]
+    _partial: ClassVar[bool]
+
+    def __init_subclass__(
+        cls, what: str = "", keys: tuple[str, ...] = (), always: tuple[str, ...] = (), partial: bool = False
+    ) -> None:
+        """`keys` are the fields in another order than they are declared in."""
+        cls._what, cls._keys, cls._always, cls._partial = what or cls.__name__, keys, always, partial
+
+    def to_json(self) -> dict[str, Any]:
+        document = {}
+        for name, _, write, _, is_left_out, _ in _parts(type(self)):  # type: ignore[arg-type]  # a class is hashable
+            value = getattr(self, name)
+            if value is not None and value is not False:
+                document[name] = write(value) if write else value
+            elif not is_left_out:
+                document[name] = value
+        return document
+
+    @classmethod
+    def from_json(cls: type[N], document: Mapping[str, Any]) -> N:
+        """The noun that `to_json` described. Raises `SpecError`."""
+        parts, what, values = _parts(cls), cls._what, {}  # type: ignore[arg-type]  # a class is hashable
+        known_fields(document, tuple(part.name for part in parts), what)
+        for name, read, _, may_be_null, _, may_be_missing in parts:
+            if (value := document.get(name)) is None and may_be_null:
+                continue
+            if name in document:
+                values[name] = read(value, name, what)
+            elif not may_be_missing:
+                required(document, name, object, what)
+        return cls(**values)
+
+
+class _Part(NamedTuple):
+    """A field of a noun: how its value is read (with names for errors) and written (None: as it is), and when not."""
+
+    name: str
+    read: Callable[[Any, str, str], Any]
+    write: Callable[[Any], Any] | None
+    may_be_null: bool
+    is_left_out: bool
+    may_be_missing: bool
+
+
+@cache
+def _parts(noun: type[Noun]) -> tuple[_Part, ...]:
+    hints, parts = get_type_hints(noun), {}
+    for each in fields(noun):  # type: ignore[arg-type]
+        kind, plain = hints[each.name], each.default is False
+        if NoneType in get_args(kind):
+            kind, plain = next(one for one in get_args(kind) if one is not NoneType), True
+        missing = noun._partial and not each.default is each.default_factory is MISSING
+        left_out = plain and each.name not in noun._always
+        parts[each.name] = _Part(each.name, *_ways(kind), plain, left_out, missing)
+    return tuple(parts[name] for name in noun._keys or parts)
+
+
+def _ways(kind: Any) -> tuple[Callable[[Any, str, str], Any], Callable[[Any], Any] | None]:
+    """How a field of type `kind` is read and written."""
+    origin = get_origin(kind)
+    inner = get_args(kind)[0 if origin is tuple else -1] if origin else kind
+    noun = hasattr(inner, "from_json")
+
+    def one(value: Any, field: str, what: str) -> Any:
+        if noun:
+            return inner.from_json(value)
+        return value if inner is Any else _checked(value, field, inner, what)
+
+    if origin is tuple:
+        return (
+            lambda value, field, what: tuple(one(each, field, what) for each in _checked(value, field, list, what)),
+            (lambda value: [each.to_json() for each in value]) if noun else list,
+        )
+    if origin:
+        return (
+            lambda value, field, what: {
+                name: one(each, name, f"{what}'s {field}") for name, each in _checked(value, field, dict, what).items()
+            },
+            (lambda value: {name: each.to_json() for name, each in value.items()}) if noun else dict,
+        )
+    if noun:
+        return lambda value, field, what: inner.from_json(_checked(value, field, dict, what)), inner.to_json
+    return one, float if kind is float else None

@@ -6,17 +6,16 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 from autosync.errors import SpecError
-from autosync.spec.codec import digest, every, first_repeated, known_fields, optional, required
+from autosync.spec.codec import Noun, digest, first_repeated
 from autosync.spec.quoting import quoted
 
 __all__ = ["DTYPE_BYTES", "ModelProfile", "ModelSpec", "Operator", "Variable"]
 
 
 @dataclass(frozen=True)
-class ModelProfile:
+class ModelProfile(Noun, what="A profile"):
     """A profiled step of one model: core-seconds that one replica's forward and backward pass take on a CPU.
 
     `ready` is for every variable the fraction of the backward pass after which its gradient is there, from 0 to 1.
@@ -37,24 +36,6 @@ class ModelProfile:
                 raise SpecError(f"Variable {quoted(name)} is ready at a fraction from 0 to 1, not {quoted(fraction)}.")
         object.__setattr__(self, "ready", dict(self.ready))
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "forward_seconds": self.forward_seconds,
-            "backward_seconds": self.backward_seconds,
-            "ready": dict(self.ready),
-        }
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> ModelProfile:
-        what = "A profile"
-        known_fields(document, ("forward_seconds", "backward_seconds", "ready"), what)
-        ready = required(document, "ready", dict, what)
-        return cls(
-            required(document, "forward_seconds", float, what),
-            required(document, "backward_seconds", float, what),
-            {name: required(ready, name, float, "A profile's ready") for name in ready},
-        )
-
 
 MOST_ELEMENTS = 2**50
 """The most elements of a variable: a thousand times what any machine holds, and yet exact as a float."""
@@ -63,7 +44,7 @@ DTYPE_BYTES = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
 
 
 @dataclass(frozen=True)
-class Variable:
+class Variable(Noun, what="A variable"):
     """One trainable variable.
 
     `ready_order` counts gradients in the order the backward pass finishes them (0 is first).
@@ -120,37 +101,9 @@ class Variable:
             return self.bytes
         return min(self.bytes, self.rows_per_step * self.row_elements * DTYPE_BYTES[self.dtype])
 
-    def to_json(self) -> dict[str, Any]:
-        document: dict[str, Any] = {
-            "name": self.name,
-            "shape": list(self.shape),
-            "dtype": self.dtype,
-            "ready_order": self.ready_order,
-        }
-        if self.rows_per_step is not None:
-            document |= {"sparse": True, "rows_per_step": float(self.rows_per_step)}
-        if self.factor_rows is not None:
-            document["factor_rows"] = self.factor_rows
-        return document
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Variable:
-        what = "A variable"
-        known = ("name", "shape", "dtype", "ready_order", "sparse", "rows_per_step", "factor_rows")
-        known_fields(document, known, what)
-        return cls(
-            name=required(document, "name", str, what),
-            shape=every(document, "shape", int, what),
-            dtype=required(document, "dtype", str, what),
-            ready_order=required(document, "ready_order", int, what),
-            sparse=optional(document, "sparse", bool, what) or False,
-            rows_per_step=optional(document, "rows_per_step", float, what),
-            factor_rows=optional(document, "factor_rows", int, what),
-        )
-
 
 @dataclass(frozen=True)
-class Operator:
+class Operator(Noun, what="An operator"):
     """One node of the coarse operator graph: forward flops of one replica's step, and what it reads.
 
     `inputs` name earlier operators, `variables` the trainable variables read here.
@@ -167,30 +120,9 @@ class Operator:
         if not 0 <= self.flops < math.inf:
             raise SpecError(f"Operator {quoted(self.name)} takes 0 or more flops, not {quoted(self.flops)}.")
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "kind": self.kind,
-            "flops": float(self.flops),
-            "inputs": list(self.inputs),
-            "variables": list(self.variables),
-        }
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Operator:
-        what = "An operator"
-        known_fields(document, ("name", "kind", "flops", "inputs", "variables"), what)
-        return cls(
-            name=required(document, "name", str, what),
-            kind=required(document, "kind", str, what),
-            flops=required(document, "flops", float, what),
-            inputs=every(document, "inputs", str, what),
-            variables=every(document, "variables", str, what),
-        )
-
 
 @dataclass(frozen=True)
-class ModelSpec:
+class ModelSpec(Noun, what="A model"):
     """A model as synchronization sees it: variables in graph order and a coarse operator graph.
 
     `batch_size` is what one replica takes a step; `optimizer` is its name with its settings, as text;
@@ -236,32 +168,3 @@ class ModelSpec:
     def flops(self) -> float:
         """Forward flops of one replica's step."""
         return sum(operator.flops for operator in self.operators)
-
-    def to_json(self) -> dict[str, Any]:
-        document: dict[str, Any] = {
-            "name": self.name,
-            "batch_size": self.batch_size,
-            "optimizer": self.optimizer,
-            "slots": self.slots,
-            "variables": [variable.to_json() for variable in self.variables],
-            "operators": [operator.to_json() for operator in self.operators],
-        }
-        if self.profile is not None:
-            document["profile"] = self.profile.to_json()
-        return document
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> ModelSpec:
-        what = "A model"
-        known = ("name", "batch_size", "optimizer", "slots", "variables", "operators", "profile")
-        known_fields(document, known, what)
-        profile = optional(document, "profile", dict, what)
-        return cls(
-            name=required(document, "name", str, what),
-            batch_size=required(document, "batch_size", int, what),
-            optimizer=required(document, "optimizer", str, what),
-            slots=required(document, "slots", int, what),
-            variables=tuple(Variable.from_json(each) for each in required(document, "variables", list, what)),
-            operators=tuple(Operator.from_json(each) for each in required(document, "operators", list, what)),
-            profile=None if profile is None else ModelProfile.from_json(profile),
-        )

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from autosync.errors import SpecError
-from autosync.spec.codec import known_fields, optional, required
+from autosync.spec.codec import Noun
 from autosync.spec.quoting import quoted
 
 __all__ = ["MOST_DEVICES", "MOST_NODES", "SOURCES", "Device", "Figure", "Node", "SharedCores"]
@@ -29,7 +27,7 @@ LEAST_FIGURE, MOST_FIGURE = 1e-12, 1e12
 
 
 @dataclass(frozen=True)
-class Figure:
+class Figure(Noun, what="A figure"):
     """A positive number that says where it comes from: measured here, stated by a person, or assumed."""
 
     value: float
@@ -42,14 +40,6 @@ class Figure:
             raise SpecError(f"A figure must be a positive number, not {quoted(self.value)}.")
         if not LEAST_FIGURE <= self.value <= MOST_FIGURE:
             raise SpecError(f"A figure is from {LEAST_FIGURE:g} to {MOST_FIGURE:g}, not {self.value:g}.")
-
-    def to_json(self) -> dict[str, Any]:
-        return {"value": float(self.value), "source": self.source}
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Figure:
-        known_fields(document, ("value", "source"), "A figure")
-        return cls(required(document, "value", float, "A figure"), required(document, "source", str, "A figure"))
 
 
 @dataclass(frozen=True, order=True)
@@ -74,7 +64,7 @@ class Device:
 
 
 @dataclass(frozen=True)
-class SharedCores:
+class SharedCores(Noun, what="Shared cores"):
     """The processors of one real machine, `count` of them, that nodes share which only play machines."""
 
     machine: str
@@ -87,26 +77,9 @@ class SharedCores:
                 f"{quoted(self.machine)}."
             )
 
-    def to_json(self) -> dict[str, Any]:
-        return {"machine": self.machine, "count": float(self.count)}
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> SharedCores:
-        what = "Shared cores"
-        known_fields(document, ("machine", "count"), what)
-        return cls(required(document, "machine", str, what), required(document, "count", float, what))
-
-
-LATER: Mapping[str, type[Figure | SharedCores]] = {
-    "copy_gbit_per_s": Figure,
-    "message_us": Figure,
-    "shared_cores": SharedCores,
-}
-"""Fields of a node that its JSON leaves out when they are not known."""
-
 
 @dataclass(frozen=True)
-class Node:
+class Node(Noun, what="A node"):
     """A machine: `workers` worker processes (one, or several on a CPU machine that plays a cluster) and its GPUs.
 
     `shared_cores` are set where other nodes use the same processors: then all of them together have no more than those.
@@ -164,31 +137,3 @@ class Node:
     @property
     def gpu_devices(self) -> tuple[Device, ...]:
         return tuple(Device(self.name, "gpu", index) for index in range(self.gpus))
-
-    def to_json(self) -> dict[str, Any]:
-        document = {
-            "name": self.name,
-            "address": self.address,
-            "cores": float(self.cores),
-            "workers": self.workers,
-            "gpus": self.gpus,
-        }
-        later = {field: getattr(self, field) for field in LATER}
-        return document | {field: each.to_json() for field, each in later.items() if each}
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Node:
-        what = "A node"
-        known_fields(document, ("name", "address", "cores", "workers", "gpus", *LATER), what)
-        read = {field: optional(document, field, dict, what) for field in LATER}
-        later: dict[str, Any] = {
-            field: LATER[field].from_json(each) for field, each in read.items() if each is not None
-        }
-        return cls(
-            name=required(document, "name", str, what),
-            address=required(document, "address", str, what),
-            cores=required(document, "cores", float, what),
-            workers=required(document, "workers", int, what),
-            gpus=required(document, "gpus", int, what),
-            **later,
-        )

@@ -10,7 +10,7 @@ from typing import Any
 
 from autosync.errors import SpecError
 from autosync.spec.cluster import ClusterSpec
-from autosync.spec.codec import every, known_fields, optional, required
+from autosync.spec.codec import Noun, known_fields
 from autosync.spec.model import ModelSpec
 from autosync.spec.quoting import quoted
 from autosync.spec.strategy import Strategy
@@ -54,7 +54,7 @@ class TimingProtocol:
 
 
 @dataclass(frozen=True)
-class RuntimeRecord:
+class RuntimeRecord(Noun, what="A record", always=("final_loss", "predicted_seconds")):
     """A fact: `strategy` trained `model` on `cluster` and took `step_seconds`, or failed for `reason`.
 
     `outcome` is *ok* (all timed steps kept), *stopped* (clearly slower than the best; some steps kept),
@@ -127,40 +127,3 @@ class RuntimeRecord:
     @property
     def mean_seconds(self) -> float | None:
         return statistics.fmean(self.step_seconds) if self.timed else None
-
-    def to_json(self) -> dict[str, Any]:
-        document = {each.name: getattr(self, each.name) for each in fields(self)}
-        for noun in ("model", "cluster", "strategy", "protocol"):
-            document[noun] = document[noun].to_json()
-        document["step_seconds"] = list(self.step_seconds)
-        document["versions"] = dict(self.versions)
-        # Later fields are left out when unknown, as they were before there were any.
-        written = ("final_loss", "predicted_seconds")
-        return {name: value for name, value in document.items() if value is not None or name in written}
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> RuntimeRecord:
-        what = "A record"
-        known_fields(document, tuple(each.name for each in fields(cls)), what)
-        return cls(
-            model=ModelSpec.from_json(required(document, "model", dict, what)),
-            cluster=ClusterSpec.from_json(required(document, "cluster", dict, what)),
-            strategy=Strategy.from_json(required(document, "strategy", dict, what)),
-            protocol=TimingProtocol.from_json(required(document, "protocol", dict, what)),
-            outcome=required(document, "outcome", str, what),
-            purpose=required(document, "purpose", str, what),
-            label=required(document, "label", str, what),
-            run=required(document, "run", str, what),
-            seed=required(document, "seed", int, what),
-            started_at=required(document, "started_at", float, what),
-            setup_seconds=required(document, "setup_seconds", float, what),
-            total_seconds=required(document, "total_seconds", float, what),
-            step_seconds=every(document, "step_seconds", float, what),
-            reason=required(document, "reason", str, what),
-            final_loss=optional(document, "final_loss", float, what),
-            predicted_seconds=optional(document, "predicted_seconds", float, what),
-            host=required(document, "host", str, what),
-            versions=required(document, "versions", dict, what),
-            sequence=optional(document, "sequence", int, what),
-            load_average=optional(document, "load_average", float, what),
-        )

@@ -81,7 +81,7 @@ def _client() -> None:
     given = json.load(sys.stdin)
     client = ClientProcess((), trials_a_connection=50)
     connect(given["addresses"])
-    print(json.dumps(client.probe(given["cluster"])))
+    print(json.dumps(client.probe(ClusterSpec.from_json(given["cluster"])).to_json()))
 
 
 def _print(text: str, stated: ClusterSpec, probing: Probing, seconds: float) -> None:

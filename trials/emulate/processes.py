@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakSet
 
+from autosync.spec.codec import Noun
+
 __all__ = ["Process", "end_all", "remember_to_reap"]
 
 END_SECONDS = 20.0
@@ -31,7 +33,7 @@ def remember_to_reap(child: subprocess.Popen[Any]) -> None:
 
 
 @dataclass(frozen=True)
-class Process:
+class Process(Noun):
     """A process number with its start, in clock ticks since the boot named; no other process has all three."""
 
     pid: int

@@ -9,15 +9,16 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from autosync.errors import ClusterError
 from autosync.spec import ClusterSpec, Figure, Link, Node, cut, read_json
+from autosync.spec.codec import Noun
 from trials.emulate.processes import Process
 
 __all__ = ["State", "folder_of", "locked", "names_there_are", "read_state", "remove_folder", "write_state"]
@@ -33,7 +34,7 @@ _NOTHING = ClusterSpec((Node("none", "127.0.0.1", 1.0),), (Link("none", "none", 
 
 
 @dataclass(frozen=True)
-class State:
+class State(Noun, always=("complete", "owner")):
     """What `down` may remove: namespaces, cgroups, processes by role (`host0`, `relay`), and the folder.
 
     `owner` is the process that it was made for and is to go with, if there is one.
@@ -61,32 +62,11 @@ class State:
         return replace(self, processes={**self.processes, role: process})
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "format": FORMAT,
-            "name": self.name,
-            "cluster": self.cluster.to_json(),
-            "starts_ray": self.starts_ray,
-            "complete": self.complete,
-            "namespaces": list(self.namespaces),
-            "cgroups": list(self.cgroups),
-            "processes": {role: asdict(process) for role, process in self.processes.items()},
-            "dashboard_url": self.dashboard_url,
-            "owner": None if self.owner is None else asdict(self.owner),
-        }
+        return {"format": FORMAT} | super().to_json()
 
     @classmethod
-    def from_json(cls, document: dict[str, Any]) -> State:
-        return cls(
-            name=document["name"],
-            cluster=ClusterSpec.from_json(document["cluster"]),
-            starts_ray=document["starts_ray"],
-            complete=document["complete"],
-            namespaces=tuple(document["namespaces"]),
-            cgroups=tuple(document["cgroups"]),
-            processes={role: Process(**process) for role, process in document["processes"].items()},
-            dashboard_url=document["dashboard_url"],
-            owner=Process(**owner) if (owner := document.get("owner")) else None,
-        )
+    def from_json(cls, document: Mapping[str, Any]) -> State:
+        return super().from_json({name: value for name, value in document.items() if name != "format"})
 
 
 def folder_of(name: str) -> Path:

@@ -13,7 +13,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from autosync.errors import AutosyncError, TrialError
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord
-from trials.fleet.supervisor import RaySettings, Supervisor
+from trials.fleet.supervisor import RaySettings, Started, Supervisor
 from trials.trial import TrialRequest
 
 __all__ = ["Launch", "RayBackend", "RaySettings", "RunByName"]
@@ -37,7 +37,7 @@ class Launch:
         supervised: Any = ray.remote(Supervisor).options(
             name=_actor_name(self.name), num_cpus=0, max_restarts=0, scheduling_strategy=here
         )
-        self.actor = supervised.remote(cluster.to_json(), settings, self.name)
+        self.actor = supervised.remote(cluster, settings, self.name)
         # In a list a reference is handed on as it is, and the model goes straight to the client that needs it.
         self._started = self.actor.start.remote(model, None if captured is None else [captured])
 
@@ -45,10 +45,11 @@ class Launch:
         """Whether the supervisor has started, or failed to."""
         return bool(ray.wait([self._started], timeout=0)[0])
 
-    def described(self) -> dict[str, Any]:
-        """Model, notes and cluster as JSON, once it has started. What goes wrong is raised, and no process is left."""
+    def started(self) -> Started:
+        """What it says once it has started. What goes wrong is raised, and no process is left."""
         try:
-            return dict(_unwrapped(self._started))
+            started: Started = _unwrapped(self._started)
+            return started
         except BaseException:
             self.close()
             raise
@@ -70,16 +71,16 @@ class RayBackend:
 
         Raises `ModelError` when the model cannot be captured, and `ClusterError` when workers cannot be started.
         """
-        described = launch.described()
+        started = launch.started()
         self._launch = launch
         self._actor = launch.actor
         self.name = launch.name
-        self.captured: Any = described["captured"]
+        self.captured: Any = started.captured
         """A reference to the captured model, good as long as this back end lives."""
-        self.probing: dict[str, Any] | None = described["probing"]
-        self.notes: tuple[str, ...] = tuple(described["notes"])
-        self._model = ModelSpec.from_json(described["spec"])
-        self._cluster = ClusterSpec.from_json(described["cluster"])
+        self.probing = started.report
+        self.notes = started.notes
+        self._model = started.model
+        self._cluster = started.cluster
 
     @property
     def model(self) -> ModelSpec:
@@ -94,7 +95,7 @@ class RayBackend:
 
     def adopt(self, cluster: ClusterSpec) -> None:
         """Let records name the figures of `cluster`, whose nodes are alike and at the same addresses."""
-        _unwrapped(self._actor.adopt.remote(cluster.to_json()))
+        _unwrapped(self._actor.adopt.remote(cluster))
         self._cluster = cluster
 
     def begin_move(self, addresses: Sequence[str]) -> Any:
@@ -139,7 +140,8 @@ def _actor_name(backend: str) -> str:
 def _run(actor: Any, model_name: str, request: TrialRequest) -> RuntimeRecord:
     # The dashboard lists the trial's task under this name, with how long it takes.
     name = f"{model_name} {request.label} {request.strategy.digest[:8]}"
-    return RuntimeRecord.from_json(_unwrapped(actor.run.options(name=name).remote(request.to_json())))
+    record: RuntimeRecord = _unwrapped(actor.run.options(name=name).remote(request))
+    return record
 
 
 def _give_back(name: str) -> None:

@@ -1,13 +1,13 @@
 """The supervisor: a Ray actor that owns one set of workers and runs trials on it, whatever becomes of them."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, final
 
 import ray
 from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError
 
 from autosync.errors import AutosyncError, ClusterError, TrialError
-from autosync.spec import ClusterSpec, ModelSpec
+from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord
 from trials.clock import Clock, Environment, WallClock
 from trials.cluster.ray_labels import machines_of
 from trials.cluster.seats import alike, seated_like
@@ -37,6 +37,17 @@ class RaySettings:
     grace_seconds: float = 30.0
 
 
+@dataclass(frozen=True)
+class Started:
+    """What a supervisor says that has started. `report` is the probe's, or None; `captured` refers to the model."""
+
+    model: ModelSpec
+    notes: tuple[str, ...]
+    cluster: ClusterSpec
+    report: dict[str, Any] | None
+    captured: Any
+
+
 @final
 class Supervisor:
     """Runs trials on one set of workers, ends it when it hangs, and starts it anew when it loses a process.
@@ -44,31 +55,30 @@ class Supervisor:
     What a trial loses to a process or node that went away is *lost*, not failed: it says nothing of the strategy.
     """
 
-    def __init__(self, cluster: dict[str, Any], settings: RaySettings, name: str) -> None:
+    def __init__(self, cluster: ClusterSpec, settings: RaySettings, name: str) -> None:
         """`start` comes next; what it raises could not be told from a constructor. Actors are named after `name`."""
         self._settings = settings
-        self._cluster = ClusterSpec.from_json(cluster)
+        self._cluster = cluster
         self._name = name
         self._generation = 0
         self._set: WorkerSet | None = None
         self._failures = 0
-        self._probing: dict[str, Any] | None = None
+        self._report: dict[str, Any] | None = None
 
-    def start(self, model: str, captured: list[Any] | None = None) -> dict[str, Any]:
+    def start(self, model: str, captured: list[Any] | None = None) -> Started:
         """Start the workers, capture `model` (or take the one whose reference is in `captured`), and probe.
 
-        If a process dies on the way, all are started once more. Gives model, notes, cluster, and the probe's report
-        (None without a probe) as JSON, and a reference to the captured model.
+        If a process dies on the way, all are started once more.
         Raises `ModelError` or `ClusterError`, and then leaves no process behind.
         """
         try:
             return self._started(model, captured)
         except ProcessDiedError as died:
-            described = self._started(model, captured)
+            started = self._started(model, captured)
             again = f"{died} All processes were started once more."
-            return described | {"notes": [*described["notes"], again]}
+            return replace(started, notes=(*started.notes, again))
 
-    def _started(self, model: str, captured: list[Any] | None) -> dict[str, Any]:
+    def _started(self, model: str, captured: list[Any] | None) -> Started:
         self._set = self._new_set()
         try:
             if captured is None:
@@ -77,24 +87,24 @@ class Supervisor:
                 # A copy of its own: the lane that captured the model may be given up.
                 self._captured = ray.put(ray.get(captured[0]))
                 self._set.load(self._captured)
-            described = self._set.model()
+            spec, notes = self._set.model()
             self._set.connect()
             if self._settings.probe:
                 probing = self._set.probing()
-                self._cluster, self._probing = probing.cluster, dict(probing.report)
+                self._cluster, self._report = probing.cluster, dict(probing.report)
             self._set.open_session(self._cluster, self._settings.clock)
         except BaseException:
             self.close()
             raise
-        self._stage = self._new_stage(ModelSpec.from_json(described["spec"]))
-        return described | {"cluster": self._cluster.to_json(), "probing": self._probing, "captured": self._captured}
+        self._stage = self._new_stage(spec)
+        return Started(spec, notes, self._cluster, self._report, self._captured)
 
     def pids(self) -> dict[str, int]:
         return self._living().pids()
 
-    def adopt(self, cluster: dict[str, Any]) -> None:
+    def adopt(self, cluster: ClusterSpec) -> None:
         """Let records name the figures of `cluster`, whose nodes are alike and at the same addresses."""
-        self._cluster = ClusterSpec.from_json(cluster)
+        self._cluster = cluster
         self._stage = self._new_stage(self._stage.model)
         if self._set is not None:
             self._set.open_session(self._cluster, self._settings.clock)
@@ -112,12 +122,11 @@ class Supervisor:
         self._stage = self._new_stage(self._stage.model)
         return ""
 
-    def run(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Run one trial, whatever becomes of it; return a record in JSON."""
-        wanted = TrialRequest.from_json(request)
+    def run(self, request: TrialRequest) -> RuntimeRecord:
+        """Run one trial, whatever becomes of it."""
         clock = self._settings.clock
         started_at, begin = clock.timestamp(), clock.now()
-        limit = wanted.protocol.time_limit_seconds + self._settings.grace_seconds
+        limit = request.protocol.time_limit_seconds + self._settings.grace_seconds
         try:
             workers = self._living()
             record = self._watched(workers, request, limit)
@@ -141,14 +150,11 @@ class Supervisor:
             reason = _because(missing, f"The client failed outside the strategy: {error.cause!r}")
             self.close()
         else:
-            self._failures = self._failures + 1 if record["outcome"] == "failed" else 0
-            if record["outcome"] in ("failed", "timed_out"):
-                record |= self._blame(workers, record["outcome"], record["reason"])
-            return record
-        failed = self._stage.record(
-            wanted, started_at, outcome, reason=reason, total_seconds=max(clock.now() - begin, 0.0)
+            self._failures = self._failures + 1 if record.outcome == "failed" else 0
+            return self._blamed(workers, record) if record.outcome in ("failed", "timed_out") else record
+        return self._stage.record(
+            request, started_at, outcome, reason=reason, total_seconds=max(clock.now() - begin, 0.0)
         )
-        return failed.to_json()
 
     def close(self) -> None:
         """End the set of workers; the next trial starts a new one."""
@@ -157,13 +163,14 @@ class Supervisor:
             self._set.close()
             self._set = None
 
-    def _watched(self, workers: WorkerSet, request: dict[str, Any], limit: float) -> dict[str, Any]:
+    def _watched(self, workers: WorkerSet, request: TrialRequest, limit: float) -> RuntimeRecord:
         """The trial's record, or whatever ends it: its time limit, or a process or node that is gone and hangs it."""
         answer, waited = workers.begin(request), 0.0
         while True:
             patience = min(LOOK_SECONDS, limit - waited)
             try:
-                return workers.answer(answer, patience)
+                record: RuntimeRecord = workers.answer(answer, patience)
+                return record
             except GetTimeoutError:
                 waited += patience
                 if left := self._left():
@@ -179,16 +186,16 @@ class Supervisor:
             return None
         return f"Node{'s' * (len(left) > 1)} {', '.join(left)} {'have' if len(left) > 1 else 'has'} left the cluster."
 
-    def _blame(self, workers: WorkerSet, outcome: str, reason: str) -> dict[str, str]:
-        """What a trial's failure is: *lost*, with a new set next, when a process is gone; else `outcome` as it was."""
+    def _blamed(self, workers: WorkerSet, record: RuntimeRecord) -> RuntimeRecord:
+        """The record of a failure: *lost*, with a new set next, when a process is gone; else as it was."""
         missing = workers.missing()
         if missing is None:
             if self._failures >= FAILURES_IN_A_ROW:  # perhaps it is the client that is broken, not the strategies
                 self.close()
-            return {"outcome": outcome, "reason": reason}
+            return record
         missing = self._left() or missing
         self.close()
-        return {"outcome": "lost", "reason": _because(missing, reason)}
+        return replace(record, outcome="lost", reason=_because(missing, record.reason))
 
     def _living(self) -> WorkerSet:
         """The set of workers, started anew if the last one was lost.

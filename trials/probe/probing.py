@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, final
 
 from autosync.spec import ClusterSpec, Figure, Link, Node
-from autosync.spec.codec import known_fields, required
+from autosync.spec.codec import Noun
 from trials.probe.flows import (
     Ends,
     Flow,
@@ -49,23 +49,11 @@ class ProbeSettings:
 
 
 @dataclass(frozen=True)
-class Probing:
+class Probing(Noun, what="A probing"):
     """A cluster with its measured figures, and a report in JSON that says what they come from."""
 
     cluster: ClusterSpec
     report: Mapping[str, Any]
-
-    def to_json(self) -> dict[str, Any]:
-        return {"cluster": self.cluster.to_json(), "report": dict(self.report)}
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Probing:
-        """The probing that `document` holds. Raises `SpecError`."""
-        what = "A probing"
-        known_fields(document, ("cluster", "report"), what)
-        return cls(
-            ClusterSpec.from_json(required(document, "cluster", dict, what)), required(document, "report", dict, what)
-        )
 
 
 def probed(

@@ -1,17 +1,22 @@
 """What runs inside the Ray actors: workers that host TensorFlow servers, and the client that drives them."""
 
+from __future__ import annotations
+
 import gc
 import os
 import sys
 import threading
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 from autosync.engine.loading import load_tensorflow
 from autosync.engine.training.reading_ahead import Offer, Reader
 from autosync.engine.training.training import Training
-from autosync.spec import ClusterSpec, RuntimeRecord, Strategy
+from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
 from trials.clock import Clock, Environment
 from trials.trial import Stage, TrialRequest, run_trial
+
+if TYPE_CHECKING:
+    from trials.probe import Probing
 
 
 @final
@@ -89,9 +94,9 @@ class ClientProcess:
 
         self._captured = CapturedModel.from_bytes(captured)
 
-    def model(self) -> dict[str, Any]:
-        """The captured model's spec and notes, as JSON."""
-        return {"spec": self._captured.spec.to_json(), "notes": list(self._captured.notes)}
+    def model(self) -> tuple[ModelSpec, tuple[str, ...]]:
+        """The captured model's spec and notes."""
+        return self._captured.spec, self._captured.notes
 
     def connect(self, addresses: list[str], host: str) -> None:
         """Join the workers at `addresses`; `host` is the address of this node."""
@@ -100,53 +105,49 @@ class ClientProcess:
         connect(addresses, host, again=bool(self._workers[0]))
         self._workers, self._trials_left = (addresses, host), self._trials_a_connection
 
-    def probe(self, cluster: dict[str, Any]) -> dict[str, Any]:
-        """A `Probing` of the cluster over TensorFlow's transport, as JSON. Raises `ClusterError`."""
+    def probe(self, cluster: ClusterSpec) -> Probing:
+        """What probing the cluster over TensorFlow's transport finds. Raises `ClusterError`."""
         from autosync.engine.placement import Placement
         from autosync.engine.transfer import Transfers
         from trials.probe import probed
 
-        spec = ClusterSpec.from_json(cluster)
-        return probed(spec, Transfers(Placement.on_workers(spec))).to_json()
+        return probed(cluster, Transfers(Placement.on_workers(cluster)))
 
-    def open_session(self, cluster: dict[str, Any], clock: Clock) -> None:
+    def open_session(self, cluster: ClusterSpec, clock: Clock) -> None:
         """Put the model's initial values on the workers; from here on trials can run."""
         from autosync.engine.placement import Placement
         from autosync.engine.step.realize import Session
 
-        spec = ClusterSpec.from_json(cluster)
-        self._session = Session(self._captured, spec, Placement.on_workers(spec))
-        self._stage = Stage(self._captured.spec, spec, clock, Environment.here())
+        self._session = Session(self._captured, cluster, Placement.on_workers(cluster))
+        self._stage = Stage(self._captured.spec, cluster, clock, Environment.here())
         # What is loaded by now stays; without this, collecting garbage among it stalls the tracing of steps.
         gc.collect()
         gc.freeze()
 
-    def open_training(self, cluster: dict[str, Any], strategy: dict[str, Any]) -> None:
+    def open_training(self, cluster: ClusterSpec, strategy: Strategy) -> None:
         """Place the model as `strategy` says, to be trained by `train`. Raises `SpecError` when it does not fit."""
         from autosync.engine.placement import Placement
         from autosync.engine.step.realize import Session
 
-        spec = ClusterSpec.from_json(cluster)
-        session = Session(self._captured, spec, Placement.on_workers(spec))
-        self._training = Training(session, Strategy.from_json(strategy))
+        session = Session(self._captured, cluster, Placement.on_workers(cluster))
+        self._training = Training(session, strategy)
 
     def train(self, what: str, *arguments: Any) -> Any:
         """What the `Training`'s method called `what` answers."""
         assert self._training is not None, "open_training comes first"
         return getattr(self._training, what)(*arguments)
 
-    def run(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Run one trial; return the record as JSON."""
+    def run(self, request: TrialRequest) -> RuntimeRecord:
+        """Run one trial."""
         assert self._stage is not None, "open_session comes first"
         if not self._trials_left:
             self._connect_anew(self._stage)
         self._trials_left -= 1
-        wanted = TrialRequest.from_json(request)
-        record: RuntimeRecord = run_trial(self._session, wanted, self._stage)
-        if record.outcome == "failed" and wanted.strategy.has_collectives:
+        record = run_trial(self._session, request, self._stage)
+        if record.outcome == "failed" and request.strategy.has_collectives:
             self._trials_left = 0  # after a step that fails in the middle collectives are mostly refused
         gc.collect()  # a step is a cycle of functions and variables; the next trial needs the workers' memory
-        return record.to_json()
+        return record
 
     def _connect_anew(self, stage: Stage) -> None:
         """Let go of all that belongs to the connection, and open the session again on a new one."""
@@ -154,4 +155,4 @@ class ClientProcess:
         gc.unfreeze()
         gc.collect()
         self.connect(*self._workers)
-        self.open_session(stage.cluster.to_json(), stage.clock)
+        self.open_session(stage.cluster, stage.clock)

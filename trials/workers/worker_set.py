@@ -12,12 +12,12 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from autosync.engine.capture_apart import CAPTURE_SECONDS, too_slow
 from autosync.errors import AutosyncError, ClusterError, ModelError
-from autosync.spec import ClusterSpec
+from autosync.spec import ClusterSpec, ModelSpec
 from trials.clock import Clock
 from trials.cluster.ray_labels import machines_of
 from trials.cluster.seats import addresses_of
 from trials.probe import Probing
-from trials.trial import reason_of
+from trials.trial import TrialRequest, reason_of
 from trials.workers.processes import ClientProcess, WorkerProcess
 
 T = TypeVar("T")
@@ -106,7 +106,8 @@ class WorkerSet:
         """Give the client a model captured before; `captured` may be an object reference to its bytes."""
         self._get(self.client.load.remote(captured), "loading the model")
 
-    def model(self) -> dict[str, Any]:
+    def model(self) -> tuple[ModelSpec, tuple[str, ...]]:
+        """The captured model's spec and notes."""
         return self._get(self.client.model.remote(), "describing the model")
 
     def connect(self) -> None:
@@ -122,14 +123,14 @@ class WorkerSet:
 
     def probing(self) -> Probing:
         """The cluster as measured, and the report of it. Raises `ClusterError`, naming nodes that do not answer."""
-        return Probing.from_json(self._get(self.client.probe.remote(self.cluster.to_json()), "probing the links"))
+        return self._get(self.client.probe.remote(self.cluster), "probing the links")
 
     def open_session(self, cluster: ClusterSpec, clock: Clock) -> None:
         self.cluster = cluster
-        self._get(self.client.open_session.remote(cluster.to_json(), clock), "placing the model")
+        self._get(self.client.open_session.remote(cluster, clock), "placing the model")
 
-    def begin(self, request: dict[str, Any]) -> Any:
-        """Begin one trial in the client; return a reference to its record in JSON."""
+    def begin(self, request: TrialRequest) -> Any:
+        """Begin one trial in the client; return a reference to its record."""
         return self.client.run.remote(request)
 
     def answer(self, reference: Any, seconds: float) -> Any:
