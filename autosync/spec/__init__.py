@@ -7,6 +7,7 @@ from autosync.spec.compressor import Cast, Compressor, PowerSGD, SufficientFacto
 from autosync.spec.median import median_interval
 from autosync.spec.model import DTYPE_BYTES, ModelProfile, ModelSpec, Operator, Variable
 from autosync.spec.node import MOST_DEVICES, MOST_NODES, Device, Figure, Node, SharedCores
+from autosync.spec.pace import Pace, Slow, Spread
 from autosync.spec.quoting import cut, listed, quoted
 from autosync.spec.reading import STATE, Limits, parse_json, read_bytes, read_json
 from autosync.spec.record import RuntimeRecord, TimingProtocol
@@ -34,11 +35,14 @@ __all__ = [
     "ModelSpec",
     "Node",
     "Operator",
+    "Pace",
     "ParameterServer",
     "Partition",
     "PowerSGD",
     "RuntimeRecord",
     "SharedCores",
+    "Slow",
+    "Spread",
     "Strategy",
     "SufficientFactors",
     "Synchronizer",
