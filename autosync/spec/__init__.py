@@ -4,6 +4,7 @@ from autosync.spec.algorithms import ALGORITHMS, PLACED_ALGORITHMS
 from autosync.spec.cluster import ClusterSpec, Link
 from autosync.spec.codec import canonical_json, digest
 from autosync.spec.compressor import Cast, Compressor, PowerSGD, SufficientFactors, TopK
+from autosync.spec.kept import KeptPace
 from autosync.spec.median import median_interval
 from autosync.spec.model import DTYPE_BYTES, ModelProfile, ModelSpec, Operator, Variable
 from autosync.spec.node import MOST_DEVICES, MOST_NODES, Device, Figure, Node, SharedCores
@@ -29,6 +30,7 @@ __all__ = [
     "Compressor",
     "Device",
     "Figure",
+    "KeptPace",
     "Limits",
     "Link",
     "ModelProfile",
