@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+import statistics
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
-from autosync.spec import ClusterSpec, Figure, Link, Node, Pace
+from autosync.spec import ClusterSpec, Figure, KeptPace, Link, Node, Pace
 
-__all__ = ["cluster_lines", "node_in_words", "pace_in_words", "route_lines", "unlike_nodes"]
+__all__ = ["cluster_lines", "kept_in_words", "node_in_words", "pace_in_words", "route_lines", "unlike_nodes"]
 
 MOST_NAMED = 4
 """The most names, among those not numbered in a row, that are listed before the rest is only counted."""
@@ -82,6 +83,17 @@ def pace_in_words(pace: Pace) -> str:
         said.append(f"{slow.probability * 100:g} % of steps {slow.factor:g} x as long for {slow.dwell} steps{whose}")
     said += [f"a trace of {len(spread.trace)} factors"] if spread.trace else []
     return ", ".join(said)
+
+
+def kept_in_words(kept: KeptPace) -> str:
+    """How a trial's pace was kept, by the replicas that kept it worst."""
+    asked, took = (statistics.median(each) * 1e3 for each in (kept.requested_seconds, kept.achieved_seconds))
+    late = [max(each) * 1e3 for each in (kept.late_p50_seconds, kept.late_p99_seconds)]
+    of = f" of {kept.recorded_steps} real steps" if kept.recorded_steps else ""
+    return (
+        f"Paced: passes of {asked:.1f} ms took {took:.1f} ms; at the worst replica half of all releases were up to "
+        f"{late[0]:.2f} ms late, 99 % up to {late[1]:.2f} ms; numbers {kept.numbers}{of}"
+    )
 
 
 def _node_line(nodes: Sequence[Node]) -> str:

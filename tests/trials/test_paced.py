@@ -8,6 +8,7 @@ from typing import Any, final
 
 import numpy as np
 import pytest
+import tensorflow  # noqa: F401 - loaded before tests/conftest.py splits this process' CPU into devices
 
 from autosync.baselines import BASELINES
 from autosync.engine.capture.capturing import capture

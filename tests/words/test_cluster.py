@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from autosync.spec import ClusterSpec, Figure, Pace, Slow, Spread
-from autosync.words.cluster import cluster_lines, route_lines
+from autosync.spec import ClusterSpec, Figure, KeptPace, Pace, Slow, Spread
+from autosync.words.cluster import cluster_lines, kept_in_words, route_lines
 from tests import cases
 
 
@@ -100,4 +100,12 @@ def test_a_pace_is_told_of_its_nodes() -> None:
     assert next(cluster_lines(cluster)).endswith(
         "1 worker, 2 cores, paced passes of 20 ms + 5 x the profile (recorded numbers), jitter 0.1, "
         "25 % of steps 3 x as long for 50 steps, all of left together, a trace of 2 factors each"
+    )
+
+
+def test_how_a_pace_was_kept_is_told_by_the_worst_replica() -> None:
+    kept = KeptPace("paced", "recorded", 2, (0.15, 0.15), (0.151, 0.153), (1e-4, 3e-4), (2e-3, 1e-3))
+    assert kept_in_words(kept) == (
+        "Paced: passes of 150.0 ms took 152.0 ms; at the worst replica half of all releases were up to 0.30 ms late, "
+        "99 % up to 2.00 ms; numbers recorded of 2 real steps"
     )
