@@ -14,7 +14,7 @@ from autosync.search.verdict.judging import Verdict
 from autosync.spec import RuntimeRecord
 from autosync.tune.finals import finalists, hold_finals, measure_worths
 from autosync.tune.job import Job
-from autosync.tune.outcome import Outcome, outcome_json, outcome_table, verdict_in_words, worths_table
+from autosync.tune.outcome import Outcome, marks_of, outcome_json, outcome_table, verdict_in_words, worths_table
 from autosync.tune.progress import Standing
 from autosync.words.quantities import counted, duration, milliseconds
 from autosync.words.strategy import strategy_in_words
@@ -80,7 +80,7 @@ def _write_and_print(job: Job, outcome: Outcome, verdict: Verdict) -> None:
     console.print()
     console.print(outcome_table(outcome))
     console.print()
-    console.print(verdict_in_words(verdict), style="bold", soft_wrap=True)
+    console.print(verdict_in_words(verdict, marks_of(outcome.trials)), style="bold", soft_wrap=True)
     for line in summary:
         console.print(f"  {line}", soft_wrap=True)
     console.print()
@@ -124,7 +124,7 @@ def print_interrupted(job: Job, records: Sequence[RuntimeRecord], arguments: Seq
     if standing.best is not None:
         job.console.print(
             f"Best so far, not re-measured: {standing.best.label} {standing.best.strategy.digest[:8]} with "
-            f"{milliseconds(standing.best_seconds)} a step."
+            f"{milliseconds(standing.best_seconds, standing.best.time)} a step."
         )
     report_run(job)
     again = command_to_go_on(arguments, job.options.out)

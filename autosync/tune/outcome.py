@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from autosync.search.verdict.judging import Verdict
 from autosync.spec import ModelSpec, RuntimeRecord
 from autosync.tune.progress import Standing
 
-__all__ = ["Outcome", "outcome_json", "outcome_table", "verdict_in_words", "worths_table"]
+__all__ = ["Outcome", "marks_of", "outcome_json", "outcome_table", "verdict_in_words", "worths_table"]
 
 
 @dataclass(frozen=True)
@@ -63,9 +63,9 @@ def worths_table(worths: Sequence[Worth]) -> Table:
     return table
 
 
-def verdict_in_words(verdict: Verdict) -> str:
-    """Whether the winner beats the best baseline, and how sure that is."""
-    return autosync.runs.verdict_in_words(_verdict_json(verdict))
+def verdict_in_words(verdict: Verdict, marks: Mapping[str, str] | None = None) -> str:
+    """Whether the winner beats the best baseline, and how sure that is; `marks` are those of `marks_of`."""
+    return autosync.runs.verdict_in_words(_verdict_json(verdict, marks or {}))
 
 
 def outcome_json(outcome: Outcome, seconds: float) -> dict[str, Any]:
@@ -96,13 +96,20 @@ def outcome_json(outcome: Outcome, seconds: float) -> dict[str, Any]:
         ],
     }
     if outcome.verdict:
-        document["verdict"] = _verdict_json(outcome.verdict)
+        document["verdict"] = _verdict_json(outcome.verdict, marks_of(outcome.trials))
+    document |= marks_of(outcome.trials)
     if outcome.worths is not None:
         document["counterfactuals"] = [_worth_json(each) for each in outcome.worths]
     return document
 
 
-def _verdict_json(verdict: Verdict) -> dict[str, Any]:
+def marks_of(trials: Sequence[RuntimeRecord]) -> dict[str, str]:
+    """What the figures of a run are, time and numbers, where they are not real ones."""
+    paced = next((each for each in trials if each.time != "real"), None)
+    return {} if paced is None else {"time": paced.time, "numbers": paced.numbers}
+
+
+def _verdict_json(verdict: Verdict, marks: Mapping[str, str]) -> dict[str, Any]:
     return {
         "winner": verdict.winner.digest,
         "winner_label": verdict.winner_label,
@@ -115,6 +122,7 @@ def _verdict_json(verdict: Verdict) -> dict[str, Any]:
         "candidate": verdict.candidate.digest if verdict.candidate else None,
         "changes_statistics": verdict.winner.changes_statistics,
         "note": verdict.note,
+        **marks,
     }
 
 

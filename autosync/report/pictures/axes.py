@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -20,6 +20,7 @@ __all__ = [
     "legend_below",
     "log_milliseconds",
     "look_handle",
+    "milliseconds_a_step",
     "padded",
     "plain_ticks",
     "rows_axis",
@@ -91,6 +92,12 @@ def padded(values: Sequence[float], share: float = 0.06) -> tuple[float, float]:
     low, high = min(values), max(values)
     room = (high / low) ** share if high > low else 1.0
     return low / max(room, 1.03), high * max(room, 1.03)
+
+
+def milliseconds_a_step(times: Iterable[str]) -> str:
+    """What an axis of step times counts: milliseconds, which are paced where any of `times` is."""
+    unreal = [time for time in times if time != "real"]
+    return f"{unreal[0]} milliseconds a step" if unreal else "milliseconds a step"
 
 
 def log_milliseconds(axes: Axes, which: str, limits: tuple[float, float], most: int = 8) -> None:

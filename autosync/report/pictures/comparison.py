@@ -13,6 +13,7 @@ from autosync.report.pictures.axes import (
     figure_of,
     legend_below,
     log_milliseconds,
+    milliseconds_a_step,
     padded,
     plain_ticks,
     rows_axis,
@@ -43,7 +44,7 @@ def draw_winners(rows: Sequence[tuple[str, Contender | None, Contender | None]],
                 ends += [low, high]
     rows_axis(axes, [title for title, _, _ in rows], width.is_narrow)
     log_milliseconds(axes, "x", padded(ends))
-    axes.set_xlabel("milliseconds a step")
+    axes.set_xlabel(milliseconds_a_step(each.time for _, *pair in rows for each in pair if each is not None))
     return Drawing(figure)
 
 
@@ -86,7 +87,8 @@ def draw_curves(
         axes.axhline(1.0, color=MUTED.light, linewidth=1.1, linestyle=(0, (4, 2)))
     else:
         log_milliseconds(axes, "y", padded(ends))
-        axes.set_ylabel("best milliseconds a step so far")
+        counted = milliseconds_a_step(each.time for _, _, records, _ in runs for each in records)
+        axes.set_ylabel(f"best {counted} so far")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("trial")
     legend_below(figure, handles, width)

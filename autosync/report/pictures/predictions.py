@@ -17,6 +17,7 @@ from autosync.report.pictures.axes import (
     legend_below,
     log_milliseconds,
     look_handle,
+    milliseconds_a_step,
     padded,
     plain_ticks,
 )
@@ -48,7 +49,8 @@ def draw_predictions(points: Sequence[Point], width: Width) -> Drawing:
                 tooltips[gid] = [_tooltip(each) for each in chosen]
     for which in ("x", "y"):
         log_milliseconds(scatter, which, limits, 6)
-    scatter.set(aspect="equal", xlabel="measured milliseconds a step", ylabel="predicted milliseconds a step")
+    unit = milliseconds_a_step(each.record.time for each in known)
+    scatter.set(aspect="equal", xlabel=f"measured {unit}", ylabel=f"predicted {unit}")
     _finish_course(course, known)
     there = {each.architecture for each in known}
     handles = [look_handle(ARCHITECTURE_LOOKS[name], name) for name in ARCHITECTURES if name in there]
@@ -98,5 +100,5 @@ def _tooltip(point: Point) -> str:
     record = point.record
     return (
         f"Trial {point.number}: {record.label} {record.strategy.digest[:8]} ({point.architecture}), predicted "
-        f"{milliseconds(record.predicted_seconds)}, measured {milliseconds(record.median_seconds)}"
+        f"{milliseconds(record.predicted_seconds)}, measured {milliseconds(record.median_seconds, record.time)}"
     )

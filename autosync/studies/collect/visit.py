@@ -123,6 +123,7 @@ def _told(cell: Cell, sequence: int, record: RuntimeRecord) -> Told:
         repeat=record.purpose == "remeasure",
         median_seconds=record.median_seconds,
         reason=record.reason,
+        time=record.time,
     )
 
 
