@@ -124,6 +124,12 @@ class RuntimeRecord:
         """What its gradients are: *real*, *held* or *recorded*."""
         return self.cluster.numbers
 
+    def compares_on(self, cluster: ClusterSpec) -> bool:
+        """Whether its seconds are of the same kind as those of trials on `cluster`: real, paced or virtual ones, with
+        the same kind of numbers.
+        """
+        return (self.time, self.numbers) == (cluster.time, cluster.numbers)
+
     @property
     def timed(self) -> bool:
         """Whether the record holds a step time to learn from (ok, or stopped with some steps)."""

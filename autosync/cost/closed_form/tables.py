@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 import numpy.typing as npt
 
-from autosync.cost.capacity import core_flops, fair_cores, ready_fractions, replicas_on_cores
+from autosync.cost.capacity import Passes, core_flops, fair_cores, paced_passes, replicas_on_cores
 from autosync.cost.closed_form.projection import Columns, Projected, Projection
 from autosync.layout.channels import Channel, Exchanges
 from autosync.layout.exchange import Processes
@@ -47,7 +47,7 @@ class CostTables:
     """What the channels met so far load onto links, nodes and servers; made when they are first asked for.
 
     `node_compute` float64 (nodes,) is each node's share of work: replicas a core, times `core_flops`; `gpu_flops` are a
-    GPU replica's forward flops (0: none).
+    GPU replica's forward flops (0: none), `paced_seconds` what both passes take on paced nodes (0: they are not).
     """
 
     cluster: ClusterSpec
@@ -57,6 +57,7 @@ class CostTables:
     node_cores: FloatArray
     node_compute: FloatArray
     gpu_flops: float
+    paced_seconds: float
     gradient_bytes: float
     _exchanges: Exchanges
     _projection: Projection
@@ -116,19 +117,20 @@ def _of_objects(model: _Same, cluster: _Same, replicas: tuple[str, ...]) -> Cost
 @lru_cache(maxsize=32)
 def _made(model: ModelSpec, cluster: ClusterSpec, replicas: tuple[str, ...]) -> CostTables:
     projection = Projection(cluster)
-    fractions = ready_fractions(model)
+    passes = Passes(model, paced_passes(model, cluster, replicas))
     cores = fair_cores(cluster)
     return CostTables(
         cluster=cluster,
         replicas=replicas,
         columns=projection.columns,
         variables={
-            variable.name: VariableTable(variable, round(fractions[variable.name] * (PHASES - 1)))
+            variable.name: VariableTable(variable, round(passes.ready[variable.name] * (PHASES - 1)))
             for variable in model.variables
         },
         node_cores=cores,
-        node_compute=core_flops(model) * replicas_on_cores(cluster, replicas) / cores,
+        node_compute=core_flops(model, passes.paced) * replicas_on_cores(cluster, replicas) / cores,
         gpu_flops=model.flops if any("/gpu:" in name for name in replicas) else 0.0,
+        paced_seconds=0.0 if passes.paced is None else passes.paced.seconds,
         gradient_bytes=model.gradient_bytes,
         _exchanges=Exchanges(replicas, Processes.of_cluster(cluster), model.slots),
         _projection=projection,
