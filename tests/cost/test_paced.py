@@ -1,4 +1,4 @@
-"""Paced passes as the cost models see them: a delay that keeps no core busy."""
+"""Paced passes as the simulators see them: a delay that keeps no core busy."""
 
 from __future__ import annotations
 
