@@ -13,7 +13,8 @@ from autosync.engine.capture_apart import CAPTURE_SECONDS, captured_apart
 from autosync.engine.loading import load_tensorflow
 from autosync.engine.zoo import ALIASES, MODELS, build_task, parts_of_own, resolve_name
 from autosync.spec import ClusterSpec
-from trials.cluster.discovery import WORKERS_OF_A_SINGLE_NODE, cluster_from_ray_nodes, local_cluster
+from trials.cluster.discovery import WORKERS_OF_A_SINGLE_NODE, cluster_from_ray_nodes, local_cluster, matched
+from trials.cluster.file import read_cluster_file
 from trials.fleet.lanes import Backend
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ KINDS = ("ray", "local")
 
 @dataclass(frozen=True)
 class Choice:
-    """The model to time, and where. `workers` is None for as many as the cluster has by default.
+    """The model to time, and where. `workers` is None for as many as the cluster has by default, or its file states.
 
     `capture_seconds` are what building and capturing the model may take.
     """
@@ -34,6 +35,7 @@ class Choice:
     workers: int | None = None
     address: str | None = None
     capture_seconds: float = CAPTURE_SECONDS
+    cluster: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,9 @@ def _on_ray(choice: Choice) -> Opened:
     joined = start_ray(RayStart(choice.address, choice.workers, dashboard=False))
     from trials.fleet.on_ray import Launch, RayBackend
 
-    cluster = cluster_from_ray_nodes(ray.nodes(), choice.workers)
+    nodes = ray.nodes()
+    stated = None if choice.cluster is None else read_cluster_file(choice.cluster)
+    cluster = cluster_from_ray_nodes(nodes, choice.workers) if stated is None else matched(stated, nodes)
     settings = trials_on_ray(cluster, capture_seconds=choice.capture_seconds)
     backend = RayBackend(Launch(model_on(choice.model, cluster), cluster, settings))
     return Opened(backend, (joined, model_line(choice.model, cluster), *backend.notes))

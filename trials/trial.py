@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from autosync.spec import (
     ClusterSpec,
+    KeptPace,
     ModelSpec,
     RuntimeRecord,
     Strategy,
@@ -21,6 +22,7 @@ from autosync.spec import (
 )
 from autosync.spec.codec import Noun
 from trials.clock import Clock, Environment
+from trials.paced import PacedRunning, kept_pace
 
 
 @dataclass(frozen=True)
@@ -127,6 +129,7 @@ class _Measured:
     setup_seconds: float = 0.0
     step_seconds: list[float] = field(default_factory=list)
     final_loss: float | None = None
+    pace: KeptPace | None = None
 
 
 class _Ended(Exception):  # noqa: N818 - not an error: the way a trial ends early, with its outcome
@@ -161,6 +164,7 @@ def run_trial(realizer: Realizer, request: TrialRequest, stage: Stage) -> Runtim
         total_seconds=clock.now() - begin,
         step_seconds=tuple(measured.step_seconds),
         final_loss=measured.final_loss,
+        pace=measured.pace,
     )
 
 
@@ -169,7 +173,20 @@ def _measure(realizer: Realizer, request: TrialRequest, stage: Stage, begin: flo
     if fault:
         raise _Ended("failed", fault)
     with closing(realizer.realize(request.strategy)) as step:
-        _time_steps(step, request, stage.clock, begin, measured)
+        if not isinstance(step, PacedRunning):
+            _time_steps(step, request, stage.clock, begin, measured)
+            return
+        step.seed = request.seed
+        stopped: _Ended | None = None
+        try:
+            _time_steps(step, request, stage.clock, begin, measured)
+        except _Ended as ended:
+            stopped = ended
+        measured.pace = kept_pace(step, stage.cluster, len(measured.step_seconds))
+        if measured.pace is not None and measured.pace.fault:
+            raise _Ended("failed", measured.pace.fault)
+        if stopped is not None:
+            raise stopped
 
 
 def _time_steps(step: RunningStep, request: TrialRequest, clock: Clock, begin: float, measured: _Measured) -> None:

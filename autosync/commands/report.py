@@ -58,7 +58,7 @@ def _table(comparison: Comparison) -> Table:
             str(each.run.trial_count),
             duration(each.run.wall_seconds) if each.run.wall_seconds else NOTHING,
             each.winner.name if each.winner else NOTHING,
-            milliseconds(each.winner.median_seconds if each.winner else None),
+            milliseconds(each.winner.median_seconds, each.winner.time) if each.winner else NOTHING,
             ratio(each.speedup),
             f"{each.interval[0]:.2f} - {each.interval[1]:.2f}" if each.interval else "",
         )

@@ -19,9 +19,10 @@ from autosync.spec import (
     median_interval,
     read_json,
 )
-from autosync.words.cluster import cluster_lines
+from autosync.words.cluster import cluster_lines, kept_in_words
 from autosync.words.quantities import model_in_words
 from trials.capture_limit import capture_time_limit
+from trials.cluster.file import read_cluster_file
 from trials.opening import KINDS, Choice, check_model_name, opened
 from trials.trial import TrialRequest
 
@@ -31,6 +32,7 @@ from trials.trial import TrialRequest
 @click.option("--strategy", "file", required=True, type=Path, help="The strategy to time, a JSON file.")
 @click.option("--backend", "kind", default="ray", type=click.Choice(KINDS), help="Ray actors, or this process alone.")
 @click.option("--workers", type=click.IntRange(1), help="Worker processes.  [default: 4, or one a node of a cluster]")
+@click.option("--cluster", type=Path, help="Cluster file that states nodes, racks, links and pace.")
 @click.option("--address", help="Ray cluster to join.  [default: $RAY_ADDRESS, or a local one is started]")
 @click.option("--warmup", "warmup_steps", default=10, help="Steps thrown away before timing.")
 @click.option("--steps", "timed_steps", default=40, help="Steps timed.")
@@ -42,6 +44,12 @@ def command(file: Path, seed: int, as_json: bool, **given: Any) -> int:
     """Time one strategy. The exit status is 0 when it was timed, 1 when its trial failed, 2 when it cannot be run."""
     timing = {name: given.pop(name) for name in ("warmup_steps", "timed_steps", "time_limit_seconds")}
     choice = Choice(**given)
+    if choice.cluster is not None:
+        if choice.kind == "local" or choice.workers is not None:
+            raise click.UsageError(
+                "--cluster states the nodes of a Ray cluster; --workers and local back ends have none."
+            )
+        read_cluster_file(choice.cluster)  # what is wrong with it is told before anything is started
     check_model_name(choice.model)
     request = TrialRequest(_strategy(file), TimingProtocol(**timing), label=file.stem, seed=seed)
     return _time(choice, request, as_json)
@@ -76,17 +84,20 @@ def record_lines(record: RuntimeRecord) -> Iterator[str]:
     if record.step_seconds:
         warmup, wanted = record.protocol.warmup_steps, record.protocol.timed_steps
         yield f"Steps: {len(record.step_seconds)} of {wanted} timed, after {warmup} for warm-up"
-        yield from _step_lines(record.step_seconds)
+        yield from _step_lines(record.step_seconds, "" if record.time == "real" else f" ({record.time})")
+    if record.pace is not None:
+        yield kept_in_words(record.pace)
     if record.final_loss is not None:
         yield f"Last loss: {record.final_loss:.4g}"
 
 
-def _step_lines(step_seconds: tuple[float, ...]) -> Iterator[str]:
+def _step_lines(step_seconds: tuple[float, ...], mark: str) -> Iterator[str]:
     low, high = median_interval(step_seconds)
-    yield f"Median: {_ms(statistics.median(step_seconds))}, 95 % interval {_ms(low)} to {_ms(high)} (order statistics)"
+    median = _ms(statistics.median(step_seconds))
+    yield f"Median{mark}: {median}, 95 % interval {_ms(low)} to {_ms(high)} (order statistics)"
     spread = statistics.stdev(step_seconds) if len(step_seconds) > 1 else 0.0
     yield (
-        f"Mean: {_ms(statistics.fmean(step_seconds))}, standard deviation {_ms(spread)}, "
+        f"Mean{mark}: {_ms(statistics.fmean(step_seconds))}, standard deviation {_ms(spread)}, "
         f"from {_ms(min(step_seconds))} to {_ms(max(step_seconds))}"
     )
 

@@ -27,7 +27,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from autosync.cost.capacity import nodes_by_machine, replicas_on_cores
+from autosync.cost.capacity import nodes_by_machine, paced_passes, replicas_on_cores
 from autosync.spec import DTYPE_BYTES, ClusterSpec, Link, ModelSpec, Variable
 
 __all__ = ["StepBound", "step_bound"]
@@ -88,11 +88,17 @@ def _by_links(model: ModelSpec, cluster: ClusterSpec) -> Iterator[StepBound]:
 
 
 def _by_cores(model: ModelSpec, cluster: ClusterSpec) -> Iterator[StepBound]:
-    """Bounds by the cores that replicas compute on, where the model was profiled; nodes may share one machine's."""
+    """Bounds by the cores that replicas compute on, where the model was profiled; nodes may share one machine's. A
+    paced pass takes what it takes, and of cores only what it spends there.
+    """
     if model.profile is None:
         return
-    passes = model.profile.forward_seconds + model.profile.backward_seconds
-    at_work = replicas_on_cores(cluster, [str(device) for device in cluster.replica_devices])
+    replicas = [str(device) for device in cluster.replica_devices]
+    paced = paced_passes(model, cluster, replicas)
+    if paced is not None:
+        yield StepBound(paced.least_seconds, "the paced passes")
+    passes = paced.core_seconds if paced else model.profile.forward_seconds + model.profile.backward_seconds
+    at_work = replicas_on_cores(cluster, replicas)
     for machine, nodes in nodes_by_machine(cluster).items():
         if count := float(at_work[nodes].sum()):
             reason = f"computing on the {machine.count:g} cores of {machine.machine}"

@@ -10,14 +10,17 @@ import numpy as np
 import numpy.typing as npt
 
 from autosync.cost.coefficients import ReplayCoefficients
-from autosync.spec import ClusterSpec, ModelSpec, SharedCores
+from autosync.spec import ClusterSpec, Device, ModelSpec, SharedCores
+from autosync.spec.pace import releases
 
 __all__ = [
+    "PacedPasses",
     "Passes",
     "Resources",
     "core_flops",
     "fair_cores",
     "nodes_by_machine",
+    "paced_passes",
     "ready_fractions",
     "replicas_on_cores",
 ]
@@ -51,8 +54,51 @@ def ready_fractions(model: ModelSpec) -> dict[str, float]:
     return fractions
 
 
-def core_flops(model: ModelSpec) -> float:
-    """Forward flops of one replica's step on a CPU; of a profiled model, as many as would take as long."""
+RELEASE_CORE_SECONDS = 55e-6
+"""Core-seconds of one release of gradients in a paced pass, as measured."""
+
+DRAWN_STEPS = 64
+"""Steps for which paced passes are drawn to see what they take."""
+
+
+@dataclass(frozen=True)
+class PacedPasses:
+    """A step's passes where they are paced: a delay that keeps no core busy, but for releases and what is held.
+
+    `seconds` is the slowest replica's pass in the median step, `least_seconds` in the least of those drawn, `forward`
+    the forward pass's share of it; `core_seconds` are spent for each replica all the same, and `ready` says when
+    gradients are released, as fractions of the backward pass.
+    """
+
+    seconds: float
+    least_seconds: float
+    forward: float
+    core_seconds: float
+    ready: Mapping[str, float]
+
+
+def paced_passes(model: ModelSpec, cluster: ClusterSpec, replicas: Collection[str]) -> PacedPasses | None:
+    """The passes of `replicas` on a paced cluster; None where they are real, or the model has no profile."""
+    profile = model.profile
+    if not cluster.paced or profile is None:
+        return None
+    paces = [(name, pace) for name in replicas if (pace := cluster.node(Device.parse(name).node).pace) is not None]
+    drawn = [max(pace.seconds(profile, 0, step, name) for name, pace in paces) for step in range(DRAWN_STEPS)]
+    plan, both = releases(profile), profile.forward_seconds + profile.backward_seconds
+    forward = profile.forward_seconds / both
+    return PacedPasses(
+        float(np.median(drawn)),
+        min(drawn),
+        forward,
+        len(plan) * RELEASE_CORE_SECONDS + (both if cluster.numbers == "held" else 0.0),
+        {name: max(0.0, (time - forward) / (1 - forward)) for time, names in plan for name in names},
+    )
+
+
+def core_flops(model: ModelSpec, paced: PacedPasses | None = None) -> float:
+    """Forward flops of one replica's step on a CPU; of a profiled or paced one, as many as would take as long."""
+    if paced is not None:
+        return paced.core_seconds / 3 / SECONDS_PER_FLOP
     if model.profile is None:
         return model.flops
     return (model.profile.forward_seconds + model.profile.backward_seconds) / 3 / SECONDS_PER_FLOP
@@ -89,14 +135,15 @@ def fair_cores(cluster: ClusterSpec) -> npt.NDArray[np.float64]:
 
 @dataclass(frozen=True, eq=False)
 class Passes:
-    """One replica's forward and backward pass of a model, on a CPU by its profile if there is one."""
+    """One replica's forward and backward pass of a model, on a CPU by its profile if there is one, or paced."""
 
     model: ModelSpec
+    paced: PacedPasses | None = None
 
     @cached_property
     def ready(self) -> Mapping[str, float]:
         """The fraction of the backward pass after which each variable's gradient is there."""
-        return ready_fractions(self.model)
+        return ready_fractions(self.model) if self.paced is None else self.paced.ready
 
     @cached_property
     def _flops(self) -> float:
@@ -104,6 +151,9 @@ class Passes:
 
     def core_seconds(self, coefficients: ReplayCoefficients) -> tuple[float, float]:
         """Core-seconds of both passes on a node's cores."""
+        if self.paced is not None:
+            forward = self.paced.core_seconds * self.paced.forward
+            return forward, self.paced.core_seconds - forward
         profile = self.model.profile
         if profile is None:
             forward = self._flops * coefficients.core_seconds_per_flop
@@ -111,8 +161,11 @@ class Passes:
         scale = coefficients.profile_scale
         return profile.forward_seconds * scale, profile.backward_seconds * scale
 
-    def gpu_seconds(self, coefficients: ReplayCoefficients) -> tuple[float, float]:
-        """Seconds of both passes on a GPU."""
+    def delay_seconds(self, coefficients: ReplayCoefficients) -> tuple[float, float]:
+        """Seconds of both passes where they keep no core busy: on a GPU, or paced."""
+        if self.paced is not None:
+            forward = self.paced.seconds * self.paced.forward
+            return forward, self.paced.seconds - forward
         forward = self._flops * coefficients.gpu_seconds_per_flop
         return forward, 2 * forward
 

@@ -44,11 +44,14 @@ class Informed:
     def __init__(
         self, simulator: Simulator, earlier: Sequence[RuntimeRecord], model: ModelSpec, cluster: ClusterSpec
     ) -> None:
-        """A search for `model` on `cluster` is what the earlier records are compared with."""
+        """A search for `model` on `cluster` is what the earlier records are compared with; paced ones and real ones
+        are not.
+        """
         self.simulator = simulator
-        self._earlier = tuple(earlier)
+        self._earlier = tuple(each for each in earlier if each.compares_on(cluster))
         self._weights = [
-            weight_of(each.model.digest == model.digest, each.cluster.digest == cluster.digest) for each in earlier
+            weight_of(each.model.digest == model.digest, each.cluster.digest == cluster.digest)
+            for each in self._earlier
         ]
 
     def predict(self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy]) -> FloatArray:

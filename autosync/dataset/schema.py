@@ -16,6 +16,7 @@ import pyarrow as pa
 from autosync.errors import DatasetError, SpecError
 from autosync.spec import (
     ClusterSpec,
+    KeptPace,
     ModelSpec,
     RuntimeRecord,
     Strategy,
@@ -165,6 +166,16 @@ COLUMNS = (
         since=2,
         nullable=True,
     ),
+    Column("time", pa.string(), "none", "real, paced (passes were waited for) or virtual", since=3, fill="real"),
+    Column("numbers", pa.string(), "none", "gradients: real, held or recorded (replayed)", since=3, fill="real"),
+    Column(
+        "pace_json",
+        pa.string(),
+        "none",
+        "how the pace was kept, canonical JSON: passes and lateness of each replica; null when not paced",
+        since=3,
+        nullable=True,
+    ),
 )
 
 SCHEMA = Schema(version=max(column.since for column in COLUMNS), columns=COLUMNS)
@@ -213,6 +224,9 @@ def table_of(record: RuntimeRecord) -> pa.Table:
         "cluster_json": canonical_json(record.cluster.to_json()),
         "strategy_json": canonical_json(record.strategy.to_json()),
         "protocol_json": canonical_json(record.protocol.to_json()),
+        "time": record.time,
+        "numbers": record.numbers,
+        "pace_json": record.pace and canonical_json(record.pace.to_json()),
     }
     try:
         return pa.Table.from_pylist([row], schema=SCHEMA.arrow)
@@ -247,6 +261,7 @@ class RecordReader:
                 strategy=strategy,
                 step_seconds=tuple(row["step_seconds"]),
                 versions=self._shared(_versions, "versions", row),
+                pace=row["pace_json"] and KeptPace.from_json(parse_json(row["pace_json"], "pace_json")),
                 **{name: row[name] for name in PLAIN},
             )
         except ILL_FORMED as error:

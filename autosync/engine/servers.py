@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import os
 import socket
 from collections.abc import Sequence
@@ -16,17 +17,19 @@ OWN_THREADS = "TF_NUM_INTRAOP_THREADS"
 """The environment variable that TensorFlow reads where a server's configuration names no number of threads."""
 
 
-def start_server(address: str, cores: float | None = None) -> tuple[Any, str]:
+def start_server(address: str, cores: float | None = None, paced_replicas: int = 0) -> tuple[Any, str]:
     """Start this worker's TensorFlow server on a free port of `address`; the server, and its `address:port`.
 
     An operation is computed by as many threads as the worker has `cores` to count on (None: all of the machine's).
+    Each of its `paced_replicas` keeps a thread while it waits, so that there are as many more.
     The server speaks plain gRPC to anyone who can reach the port, as every TensorFlow server does.
     """
     import tensorflow as tf
 
     _read_in_large_pieces()
+    threads = _threads(cores, paced_replicas)
     server = tf.distribute.Server(
-        {"worker": [f"{address}:0"]}, job_name="worker", task_index=0, protocol="grpc", config=_threads(cores)
+        {"worker": [f"{address}:0"]}, job_name="worker", task_index=0, protocol="grpc", config=threads
     )
     port = server.target.rpartition(":")[2]
     return server, f"{address}:{port}"
@@ -53,7 +56,7 @@ def connect(addresses: Sequence[str], host: str = "127.0.0.1", again: bool = Fal
         tf.config.experimental_connect_to_cluster(cluster, job_name="client", task_index=0, protocol="grpc")
 
 
-def _threads(cores: float | None) -> Any:
+def _threads(cores: float | None, paced_replicas: int = 0) -> Any:
     """Threads for `cores` cores which sleep when they have nothing to do.
 
     By default TensorFlow has one for every core it sees, whoever shares them, and each looks busily for work before it
@@ -66,7 +69,14 @@ def _threads(cores: float | None) -> Any:
     config.experimental.disable_thread_spinning = True
     if cores is not None and OWN_THREADS not in os.environ:
         config.intra_op_parallelism_threads = max(1, int(cores))
+    if paced_replicas:
+        config.inter_op_parallelism_threads = _threads_of_paced(cores, paced_replicas)
     return config
+
+
+def _threads_of_paced(cores: float | None, replicas: int) -> int:
+    """Threads that begin operations, in a process some of whose replicas wait: so many are left for all others."""
+    return math.ceil(cores or os.cpu_count() or 1) + replicas + 1
 
 
 def _read_in_large_pieces() -> None:
@@ -85,9 +95,10 @@ def _free_port(host: str) -> int:
         return int(listener.getsockname()[1])
 
 
-def use_logical_devices(count: int) -> None:
+def use_logical_devices(count: int, paced_replicas: int = 0) -> None:
     """Split this process' CPU into `count` devices, to run a whole cluster in one process; they share its threads.
 
+    There is one more for each of `paced_replicas`, which keeps it while it waits.
     Raises `ClusterError` when TensorFlow has already been used here with another number.
     """
     import tensorflow as tf
@@ -100,6 +111,8 @@ def use_logical_devices(count: int) -> None:
             tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * count)
             if count > 1 and OWN_THREADS not in os.environ:
                 tf.config.threading.set_intra_op_parallelism_threads(max(1, (os.cpu_count() or 1) // count))
+            if paced_replicas:
+                tf.config.threading.set_inter_op_parallelism_threads(_threads_of_paced(None, paced_replicas))
         except RuntimeError as error:
             raise ClusterError(
                 f"{count} devices in one process must be asked for before TensorFlow is used: {error}"

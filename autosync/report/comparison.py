@@ -131,7 +131,7 @@ def _headline(comparison: Comparison) -> Headline:
             return Headline(title, NOTHING, "no step time yet", "", sentence, "")
         return Headline(
             title,
-            f"{best.best_seconds * 1e3:.1f} ms",
+            milliseconds(best.best_seconds, best.winner.time),
             f"a step: the fastest, of {best.title}",
             f"95 % interval {interval_ms(best.winner.interval)}",
             sentence,
@@ -191,7 +191,7 @@ def _table(runs: Sequence[ComparedRun]) -> Table:
                     winner.name if winner else NOTHING,
                     str(each.run.trial_count),
                     duration(seconds) if seconds else NOTHING,
-                    milliseconds(winner.median_seconds if winner else None),
+                    milliseconds(winner.median_seconds, winner.time) if winner else NOTHING,
                     interval_ms(winner.interval) if winner else NOTHING,
                     ratio(each.speedup),
                     ratio_interval(each.interval),

@@ -30,16 +30,17 @@ class Contender:
     median_seconds: float | None
     interval: tuple[float, float] | None
     architecture: str | None = None
+    time: str = "real"
 
     @property
     def name(self) -> str:
-        return strategy_name(self.label, self.digest, self.purpose, self.changes_statistics)
+        return strategy_name(self.label, self.digest, self.purpose, self.changes_statistics, self.time)
 
 
-def strategy_name(label: str, digest: str, purpose: str, changes_statistics: bool = False) -> str:
+def strategy_name(label: str, digest: str, purpose: str, changes_statistics: bool = False, time: str = "real") -> str:
     """The name of a strategy: a baseline's label; for one that was found, its label and the start of its digest."""
     found = "" if purpose == "baseline" else f" {digest[:8]}"
-    return marked(label + found, changes_statistics)
+    return marked(label + found, changes_statistics, time)
 
 
 def contenders(trials: Iterable[RuntimeRecord], turns: Iterable[RuntimeRecord]) -> list[Contender]:
@@ -67,7 +68,7 @@ def contenders_of(run: Run) -> list[Contender]:
     """The contenders of a run: by its records, or, where these are gone, by its result."""
     if run.trials:
         return contenders(run.trials, run.finals)
-    return [_from_json(each) for each in (run.result or {}).get("strategies", ())]
+    return [_from_json(each, run.cluster.time) for each in (run.result or {}).get("strategies", ())]
 
 
 def _contender(trial: RuntimeRecord, again: list[RuntimeRecord]) -> Contender:
@@ -86,10 +87,11 @@ def _contender(trial: RuntimeRecord, again: list[RuntimeRecord]) -> Contender:
         median_seconds=statistics.median(steps) if steps else None,
         interval=median_interval(medians if len(medians) > 1 else steps) if steps else None,
         architecture=architecture_of(trial.strategy, trial.model),
+        time=trial.time,
     )
 
 
-def _from_json(row: Mapping[str, Any]) -> Contender:
+def _from_json(row: Mapping[str, Any], time: str) -> Contender:
     interval = row.get("median_interval_seconds")
     return Contender(
         label=str(row["label"]),
@@ -102,6 +104,7 @@ def _from_json(row: Mapping[str, Any]) -> Contender:
         turns=(),
         median_seconds=row.get("median_seconds"),
         interval=(float(interval[0]), float(interval[1])) if interval else None,
+        time=time,
     )
 
 
@@ -112,6 +115,8 @@ def verdict_in_words(verdict: Mapping[str, Any]) -> str:
     note = f" {verdict['note']}" if verdict.get("note") else ""
     if verdict.get("changes_statistics"):
         note += " It changes the statistics of training: what counts is the time to a loss, not the step."
+    if verdict.get("time", "real") != "real":
+        note += f" All is {verdict['time']}: passes were waited for, with {verdict['numbers']} numbers, not computed."
     baseline = verdict["baseline_label"]
     if verdict.get("candidate") is None:
         return f"No found strategy could be compared; the best baseline, {baseline}, is returned.{note}"

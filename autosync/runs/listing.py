@@ -42,6 +42,7 @@ class Listed:
     speedup_interval: tuple[float, float] | None
     state: str
     fault: str = ""
+    time: str = "real"
 
 
 def listed_runs(folder: Path) -> list[Listed]:
@@ -99,6 +100,7 @@ def _listed(directory: Path) -> Listed:
         speedup=verdict.get("speedup") if verdict.get("beyond_noise") else 1.0 if verdict else None,
         speedup_interval=(low_high[0], low_high[1]) if low_high and verdict.get("beyond_noise") else None,
         state=FINISHED if verdict else UNPROVEN if result else UNFINISHED,
+        time="paced" if any(node.get("pace") for node in document.get("cluster", {}).get("nodes", ())) else "real",
     )
 
 
@@ -121,9 +123,9 @@ def contenders_table(rows: Sequence[Contender], winner: str | None, baseline: st
     yardstick = _yardstick_seconds(rows, baseline)
     for row in rows:
         table.add_row(
-            f"{'> ' if row.digest == winner else '  '}{marked(row.label, row.changes_statistics)}",
+            f"{'> ' if row.digest == winner else '  '}{marked(row.label, row.changes_statistics, row.time)}",
             row.digest[:8],
-            milliseconds(row.median_seconds),
+            milliseconds(row.median_seconds, row.time),
             f"{row.interval[0] * 1e3:.1f} - {row.interval[1] * 1e3:.1f}" if row.interval else "",
             f"{'' if row.remeasured else '~ '}{yardstick / row.median_seconds:.2f} x" if row.median_seconds else "",
             _remark(row),
@@ -162,7 +164,7 @@ def runs_table(rows: Sequence[Listed]) -> Table:
             str(row.nodes),
             "-" if row.trials is None else str(row.trials),
             "-" if row.seconds is None else duration(row.seconds),
-            milliseconds(row.best_seconds),
+            milliseconds(row.best_seconds, row.time),
             "-" if row.speedup is None else f"{row.speedup:.2f} x",
             f"{interval[0]:.2f} - {interval[1]:.2f}" if interval else "",
             row.state,

@@ -10,6 +10,7 @@ from typing import Any
 from autosync.errors import AutosyncError, ModelError, SpecError
 from autosync.runs import is_run, records_of, result_of, run_document
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy, check_strategy, quoted, read_json
+from autosync.words.quantities import milliseconds
 
 
 @dataclass(frozen=True)
@@ -40,9 +41,10 @@ class RunFiles:
         result = result_of(self.directory) if self.directory else None
         for row in result["strategies"] if result else ():
             if row["strategy_digest"] == strategy.digest and row["median_seconds"] and row["median_interval_seconds"]:
+                median = milliseconds(row["median_seconds"], self.cluster.time if self.cluster else "real")
                 low, high = (1e3 * each for each in row["median_interval_seconds"])
                 return (
-                    f"Measured in that run: {1e3 * row['median_seconds']:.1f} ms a step, median of {row['steps']} "
+                    f"Measured in that run: {median} a step, median of {row['steps']} "
                     f"(95 % interval {low:.1f} to {high:.1f})."
                 )
         return None
@@ -126,14 +128,15 @@ def find_subject(sources: Sources, makers: Makers) -> Subject:
 def _timed(strategy: Strategy, records: Sequence[RuntimeRecord]) -> str | None:
     """What trials of the strategy itself have measured, in words."""
     medians = [each.median_seconds for each in records if each.timed and each.strategy.digest == strategy.digest]
-    milliseconds = sorted(1e3 * median for median in medians if median is not None)
-    if not milliseconds:
+    seconds = sorted(median for median in medians if median is not None)
+    if not seconds:
         return None
-    if len(milliseconds) == 1:
-        return f"Measured in one trial: {milliseconds[0]:.1f} ms a step (median)."
+    time = records[0].time  # they are all of one cluster
+    if len(seconds) == 1:
+        return f"Measured in one trial: {milliseconds(seconds[0], time)} a step (median)."
     return (
-        f"Measured in {len(milliseconds)} trials: {statistics.median(milliseconds):.1f} ms a step "
-        f"(medians from {milliseconds[0]:.1f} to {milliseconds[-1]:.1f})."
+        f"Measured in {len(seconds)} trials: {milliseconds(statistics.median(seconds), time)} a step "
+        f"(medians from {1e3 * seconds[0]:.1f} to {1e3 * seconds[-1]:.1f})."
     )
 
 

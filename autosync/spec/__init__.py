@@ -4,9 +4,11 @@ from autosync.spec.algorithms import ALGORITHMS, PLACED_ALGORITHMS
 from autosync.spec.cluster import ClusterSpec, Link
 from autosync.spec.codec import canonical_json, digest
 from autosync.spec.compressor import Cast, Compressor, PowerSGD, SufficientFactors, TopK
+from autosync.spec.kept import KeptPace
 from autosync.spec.median import median_interval
 from autosync.spec.model import DTYPE_BYTES, ModelProfile, ModelSpec, Operator, Variable
 from autosync.spec.node import MOST_DEVICES, MOST_NODES, Device, Figure, Node, SharedCores
+from autosync.spec.pace import Pace, Slow, Spread
 from autosync.spec.quoting import cut, listed, quoted
 from autosync.spec.reading import STATE, Limits, parse_json, read_bytes, read_json
 from autosync.spec.record import RuntimeRecord, TimingProtocol
@@ -28,17 +30,21 @@ __all__ = [
     "Compressor",
     "Device",
     "Figure",
+    "KeptPace",
     "Limits",
     "Link",
     "ModelProfile",
     "ModelSpec",
     "Node",
     "Operator",
+    "Pace",
     "ParameterServer",
     "Partition",
     "PowerSGD",
     "RuntimeRecord",
     "SharedCores",
+    "Slow",
+    "Spread",
     "Strategy",
     "SufficientFactors",
     "Synchronizer",

@@ -56,6 +56,7 @@ class ClusterSpec(Noun, what="A cluster", keys=("nodes", "switches", "links")):
             raise SpecError(f"Nodes and switches need different names; given: {listed(names)}.")
         if any(not name or len(name) > LONGEST_NAME for name in self.switches):
             raise SpecError(f"A switch's name has 1 to {LONGEST_NAME} characters; given: {listed(self.switches)}.")
+        self._check_paces()
         known = set(names)
         for link in self.links:
             for end in (link.source, link.target):
@@ -66,6 +67,28 @@ class ClusterSpec(Noun, what="A cluster", keys=("nodes", "switches", "links")):
         for source in self.nodes:
             for target in self.nodes:
                 self.route(source.name, target.name)
+
+    def _check_paces(self) -> None:
+        numbers = {node.pace.numbers if node.pace else None for node in self.nodes}
+        if len(numbers) > 1:
+            without = [node.name for node in self.nodes if node.pace is None]
+            said = f"without one are {listed(without)}" if without else "here both recorded and held are asked for"
+            raise SpecError(f"All nodes of a cluster are paced, and give the same kind of numbers, or none is; {said}.")
+
+    @property
+    def numbers(self) -> str:
+        """What passes give, *real* gradients, or on paced nodes *recorded* or *held* ones."""
+        pace = self.nodes[0].pace
+        return "real" if pace is None else pace.numbers
+
+    @property
+    def time(self) -> str:
+        """How long passes take: *real* ones as long as they do, *paced* ones as long as they are waited for."""
+        return "paced" if self.paced else "real"
+
+    @property
+    def paced(self) -> bool:
+        return self.nodes[0].pace is not None
 
     def _check_size(self) -> None:
         counts = {

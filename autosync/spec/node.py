@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from autosync.errors import SpecError
 from autosync.spec.codec import Noun
+from autosync.spec.pace import Pace
 from autosync.spec.quoting import quoted
 
 __all__ = ["MOST_DEVICES", "MOST_NODES", "SOURCES", "Device", "Figure", "Node", "SharedCores"]
@@ -86,6 +87,8 @@ class Node(Noun, what="A node"):
 
     Two figures are known once probed: `copy_gbit_per_s`, at which a worker copies arrays in memory, and `message_us`,
     what one more message between two processes takes when many are under way.
+
+    A node with a `pace` plays one whose passes take as long as that says.
     """
 
     name: str
@@ -96,6 +99,7 @@ class Node(Noun, what="A node"):
     copy_gbit_per_s: Figure | None = None
     message_us: Figure | None = None
     shared_cores: SharedCores | None = None
+    pace: Pace | None = None
 
     def __post_init__(self) -> None:
         if self.workers < 1 or self.gpus < 0 or not 0 < self.cores < math.inf:
@@ -113,6 +117,10 @@ class Node(Noun, what="A node"):
             raise SpecError(
                 f"Node {quoted(self.name)} has GPUs, so one worker process drives them all; workers must be 1."
             )
+        if self.gpus and self.pace:
+            raise SpecError(
+                f"Node {quoted(self.name)} has GPUs, and only passes on processors are paced; leave out gpus or pace."
+            )
         if not self.name or "/" in self.name:
             raise SpecError(f"A node's name must not be empty or hold a slash, but is {quoted(self.name)}.")
         if max(len(self.name), len(self.address)) > LONGEST_NAME:
@@ -122,13 +130,17 @@ class Node(Noun, what="A node"):
             )
 
     @property
-    def machine(self) -> tuple[float, int]:
+    def machine(self) -> tuple[float, int, Pace | None]:
         """What a machine must have to do this node's work in the same time; nodes that are alike have it in common."""
-        return self.cores, self.gpus
+        return self.cores, self.gpus, self.pace
 
     def on(self, machine: Node) -> Node:
-        """This node with all that the machine of another, which was found in its place, has."""
-        return replace(self, cores=machine.cores, gpus=machine.gpus, shared_cores=machine.shared_cores)
+        """This node with all that the machine of another, which was found in its place, has.
+
+        A pace that was stated here holds; else that which the machine was started with does.
+        """
+        found = replace(self, cores=machine.cores, gpus=machine.gpus, shared_cores=machine.shared_cores)
+        return replace(found, pace=self.pace or machine.pace)
 
     @property
     def cpu_devices(self) -> tuple[Device, ...]:

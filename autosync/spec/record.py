@@ -11,6 +11,7 @@ from typing import Any
 from autosync.errors import SpecError
 from autosync.spec.cluster import ClusterSpec
 from autosync.spec.codec import Noun, known_fields
+from autosync.spec.kept import KeptPace
 from autosync.spec.model import ModelSpec
 from autosync.spec.quoting import quoted
 from autosync.spec.strategy import Strategy
@@ -62,7 +63,7 @@ class RuntimeRecord(Noun, what="A record", always=("final_loss", "predicted_seco
     all but *ok* state a reason. `setup_seconds` is what building the step took,
     `total_seconds` the whole trial. `predicted_seconds` is what the simulator said before the trial ran.
     `sequence` numbers the trials of a collection or a search; `load_average` is the machine's just before the trial,
-    over a minute.
+    over a minute. `pace` is how the pace was kept, of a trial on paced nodes that timed steps.
     """
 
     model: ModelSpec
@@ -85,6 +86,7 @@ class RuntimeRecord(Noun, what="A record", always=("final_loss", "predicted_seco
     versions: Mapping[str, str] = field(default_factory=dict)
     sequence: int | None = None
     load_average: float | None = None
+    pace: KeptPace | None = None
 
     def __post_init__(self) -> None:
         if self.outcome not in OUTCOMES:
@@ -106,6 +108,27 @@ class RuntimeRecord(Noun, what="A record", always=("final_loss", "predicted_seco
             raise SpecError("A record's lengths and load are finite.")
         if self.predicted_seconds is not None and not 0 <= self.predicted_seconds < math.inf:
             raise SpecError(f"A record's predicted step is finite, not {self.predicted_seconds!r}.")
+        if self.pace is not None and (not self.cluster.paced or self.pace.numbers != self.cluster.numbers):
+            raise SpecError(
+                f"A record's pace is kept on a cluster that is paced so, but its numbers are {self.pace.numbers} and "
+                f"those of the cluster {self.cluster.numbers}."
+            )
+
+    @property
+    def time(self) -> str:
+        """What its seconds are: *real*, *paced* or *virtual*."""
+        return self.pace.time if self.pace else self.cluster.time
+
+    @property
+    def numbers(self) -> str:
+        """What its gradients are: *real*, *held* or *recorded*."""
+        return self.cluster.numbers
+
+    def compares_on(self, cluster: ClusterSpec) -> bool:
+        """Whether its seconds are of the same kind as those of trials on `cluster`: real, paced or virtual ones, with
+        the same kind of numbers.
+        """
+        return (self.time, self.numbers) == (cluster.time, cluster.numbers)
 
     @property
     def timed(self) -> bool:

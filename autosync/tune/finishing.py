@@ -15,7 +15,15 @@ from autosync.spec import RuntimeRecord
 from autosync.tune.finals import finalists, hold_finals, measure_worths
 from autosync.tune.job import Job
 from autosync.tune.progress import Standing
-from autosync.tune.result import Result, beside_in_words, result_json, result_table, verdict_json, worths_table
+from autosync.tune.result import (
+    Result,
+    beside_in_words,
+    marks_of,
+    result_json,
+    result_table,
+    verdict_json,
+    worths_table,
+)
 from autosync.words.quantities import counted, duration, milliseconds
 from autosync.words.strategy import strategy_in_words
 
@@ -82,7 +90,8 @@ def _write_and_print(job: Job, result: Result) -> None:
     console.print()
     console.print(result_table(result))
     console.print()
-    console.print(verdict_in_words(verdict_json(verdict)), style="bold", soft_wrap=True)
+    said = verdict_in_words(verdict_json(verdict, marks_of(result.trials)))
+    console.print(said, style="bold", soft_wrap=True)
     for line in beside_in_words(result):
         console.print(line, soft_wrap=True)
     for line in summary:
@@ -129,7 +138,7 @@ def print_interrupted(job: Job, records: Sequence[RuntimeRecord], arguments: Seq
     if standing.best is not None:
         job.console.print(
             f"Best so far, not re-measured: {standing.best.label} {standing.best.strategy.digest[:8]} with "
-            f"{milliseconds(standing.best_seconds)} a step."
+            f"{milliseconds(standing.best_seconds, standing.best.time)} a step."
         )
     report_run(job)
     again = command_to_go_on(arguments, job.options.out)

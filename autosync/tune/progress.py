@@ -108,7 +108,7 @@ class Progress:
         line = Text(f"{number:>{5 + len(str(self._trials))}}  ")
         line.append(f"{record.strategy.digest[:8]}  {record.label:<28.28}")
         if record.outcome == "ok":
-            line.append(f"{milliseconds(record.median_seconds):>10}", "bold")
+            line.append(f"{milliseconds(record.median_seconds, record.time):>10}", "bold")
             if record.purpose == "remeasure":
                 line.append("  timed again")
             if standing.best is record:
@@ -117,17 +117,17 @@ class Progress:
             line.append(f"{record.outcome:>10}", "yellow" if record.outcome == "stopped" else "red")
             line.append(f"  {record.reason}")
         if not self._live and record.outcome == "ok" and standing.best is not record:
-            line.append(f"  best {milliseconds(standing.best_seconds)}")
+            line.append(f"  best {milliseconds(standing.best_seconds, record.time)}")
         return line
 
     def _line(self) -> Table:
         """The live line: how far, best against best baseline, how well the simulator ranks, and the time left."""
         standing, count = Standing.of(self._records), len(self._records)
-        parts = []
+        parts, time = [], standing.best.time if standing.best else "real"
         if standing.best_seconds is not None:
-            parts.append(f"best {milliseconds(standing.best_seconds)}")
+            parts.append(f"best {milliseconds(standing.best_seconds, time)}")
         if standing.best_baseline_seconds is not None:
-            parts.append(f"best baseline {milliseconds(standing.best_baseline_seconds)}")
+            parts.append(f"best baseline {milliseconds(standing.best_baseline_seconds, time)}")
         if right := standing.ranked_right():
             parts.append(f"{right} ranked right")
         if standing.failed:

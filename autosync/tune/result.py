@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from autosync.search.verdict.judging import Verdict
 from autosync.spec import ModelSpec, RuntimeRecord
 from autosync.tune.progress import Standing
 
-__all__ = ["Result", "beside_in_words", "result_json", "result_table", "verdict_json", "worths_table"]
+__all__ = ["Result", "beside_in_words", "marks_of", "result_json", "result_table", "verdict_json", "worths_table"]
 
 
 @dataclass(frozen=True)
@@ -94,6 +94,7 @@ def result_json(result: Result, seconds: float) -> dict[str, Any]:
         ],
         "verdict": _judged_json(result, result.verdict),
     }
+    document |= marks_of(result.trials)
     if result.worths is not None:
         document["counterfactuals"] = [_worth_json(each) for each in result.worths]
     return document
@@ -101,7 +102,7 @@ def result_json(result: Result, seconds: float) -> dict[str, Any]:
 
 def _judged_json(result: Result, verdict: Verdict) -> dict[str, Any]:
     """The verdict with what stands beside it: the default of frameworks, and the bound."""
-    document = verdict_json(verdict)
+    document = verdict_json(verdict, marks_of(result.trials))
     if default := verdict.over_default:
         document["over_default"] = {
             "strategy_digest": default.digest,
@@ -127,7 +128,13 @@ def _judged_json(result: Result, verdict: Verdict) -> dict[str, Any]:
     return document
 
 
-def verdict_json(verdict: Verdict) -> dict[str, Any]:
+def marks_of(trials: Sequence[RuntimeRecord]) -> dict[str, str]:
+    """What the figures of a run are, time and numbers, where they are not real ones."""
+    paced = next((each for each in trials if each.time != "real"), None)
+    return {} if paced is None else {"time": paced.time, "numbers": paced.numbers}
+
+
+def verdict_json(verdict: Verdict, marks: Mapping[str, str]) -> dict[str, Any]:
     return {
         "winner": verdict.winner.digest,
         "winner_label": verdict.winner_label,
@@ -140,6 +147,7 @@ def verdict_json(verdict: Verdict) -> dict[str, Any]:
         "candidate": verdict.candidate.digest if verdict.candidate else None,
         "changes_statistics": verdict.winner.changes_statistics,
         "note": verdict.note,
+        **marks,
     }
 
 

@@ -123,6 +123,7 @@ COLUMNS = ("record_id", "run", "model_digest", "cluster_digest", "outcome", "med
 def earlier_records(job: Job, go_on: bool) -> list[RuntimeRecord]:
     """Records of other runs of this model or on this cluster in the dataset, the most alike first.
 
+    Of those chosen, paced ones are left out of a real run, and real ones of a paced run.
     Which they are is written down: a search that goes on learns from the same, whatever was added meanwhile.
     """
     if not job.store.current_files():
@@ -131,7 +132,8 @@ def earlier_records(job: Job, go_on: bool) -> list[RuntimeRecord]:
     if chosen is None:
         chosen = _likest(read_rows(job.options.data, COLUMNS), job)
         job.directory.write_earlier(chosen)
-    return records_with_ids(job.options.data, chosen) if chosen else []
+    found = records_with_ids(job.options.data, chosen) if chosen else []
+    return [each for each in found if each.compares_on(job.backend.cluster)]
 
 
 def _likest(rows: Sequence[Mapping[str, Any]], job: Job) -> list[str]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+import statistics
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
-from autosync.spec import ClusterSpec, Figure, Link, Node
+from autosync.spec import ClusterSpec, Figure, KeptPace, Link, Node, Pace
 
-__all__ = ["cluster_lines", "node_in_words", "route_lines", "unlike_nodes"]
+__all__ = ["cluster_lines", "kept_in_words", "node_in_words", "pace_in_words", "route_lines", "unlike_nodes"]
 
 MOST_NAMED = 4
 """The most names, among those not numbered in a row, that are listed before the rest is only counted."""
@@ -58,12 +59,41 @@ def route_lines(cluster: ClusterSpec) -> Iterator[str]:
 def node_in_words(node: Node) -> str:
     """What a node has, such as 1 worker, 4 cores, 2 GPUs."""
     has = [_count(node.workers, "worker"), _count(node.cores, "core")]
-    return ", ".join([*has, _count(node.gpus, "GPU")] if node.gpus else has)
+    has += [_count(node.gpus, "GPU")] if node.gpus else []
+    return ", ".join([*has, pace_in_words(node.pace)] if node.pace else has)
 
 
 def unlike_nodes(mine: Node, its: Node) -> str:
     """How the machine of another node differs from one's own, at their addresses."""
+    if mine.pace != its.pace:
+        paces = [pace_in_words(each.pace) if each.pace else "real passes" for each in (its, mine)]
+        return f"{paces[0]} at {its.address}, {paces[1]} at {mine.address}"
     return f"{its.cores:g} cores and {its.gpus} GPUs at {its.address}, {mine.cores:g} and {mine.gpus} at {mine.address}"
+
+
+def pace_in_words(pace: Pace) -> str:
+    """The pace as: paced passes of 20 ms + 5 x the profile, jitter 0.05, 10 % of steps 3 x as long for 50 steps."""
+    parts = [f"{pace.fixed_seconds * 1e3:g} ms"] if pace.fixed_seconds else []
+    parts += [f"{pace.scale:g} x the profile"] if pace.scale else []
+    said = [f"paced passes of {' + '.join(parts)} ({pace.numbers} numbers)"]
+    spread = pace.spread
+    said += [f"jitter {spread.lognormal:g}"] if spread.lognormal else []
+    if slow := spread.slow:
+        whose = f", all of {slow.together} together" if slow.together else ""
+        said.append(f"{slow.probability * 100:g} % of steps {slow.factor:g} x as long for {slow.dwell} steps{whose}")
+    said += [f"a trace of {len(spread.trace)} factors"] if spread.trace else []
+    return ", ".join(said)
+
+
+def kept_in_words(kept: KeptPace) -> str:
+    """How a trial's pace was kept, by the replicas that kept it worst."""
+    asked, took = (statistics.median(each) * 1e3 for each in (kept.requested_seconds, kept.achieved_seconds))
+    late = [max(each) * 1e3 for each in (kept.late_p50_seconds, kept.late_p99_seconds)]
+    of = f" of {kept.recorded_steps} real steps" if kept.recorded_steps else ""
+    return (
+        f"Paced: passes of {asked:.1f} ms took {took:.1f} ms; at the worst replica half of all releases were up to "
+        f"{late[0]:.2f} ms late, 99 % up to {late[1]:.2f} ms; numbers {kept.numbers}{of}"
+    )
 
 
 def _node_line(nodes: Sequence[Node]) -> str:

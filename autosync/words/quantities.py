@@ -17,8 +17,10 @@ def megabytes(count: float) -> str:
     return f"{count:.0f} B"
 
 
-def milliseconds(seconds: float | None) -> str:
-    return "-" if seconds is None else f"{seconds * 1e3:.1f} ms"
+def milliseconds(seconds: float | None, time: str = "real") -> str:
+    """Seconds as 12.3 ms, or as 12.3 ms paced where their `time` is not that of real passes."""
+    mark = "" if time == "real" else f" {time}"
+    return "-" if seconds is None else f"{seconds * 1e3:.1f} ms{mark}"
 
 
 def duration(seconds: float) -> str:

@@ -62,9 +62,12 @@ def statistics_in_words(strategy: Strategy) -> str | None:
     )
 
 
-def marked(label: str, changes_statistics: bool) -> str:
-    """The label of a strategy in a table, which says if that changes the statistics of training."""
-    return f"{label} (lossy)" if changes_statistics else label
+def marked(label: str, changes_statistics: bool, time: str = "real") -> str:
+    """The label of a strategy in a table, which says if that changes the statistics of training, and if its figures
+    are not of real passes.
+    """
+    marks = [*(["lossy"] if changes_statistics else []), *([] if time == "real" else [time])]
+    return f"{label} ({', '.join(marks)})" if marks else label
 
 
 def decision_in_words(each: VariableStrategy, variable: Variable) -> str:

@@ -14,7 +14,7 @@ from autosync.dataset import COLUMNS, SCHEMA, Column, RecordStore, Schema
 from autosync.dataset.files import read_file
 from autosync.dataset.schema import VERSION_KEY
 from autosync.errors import DatasetError
-from autosync.spec import RuntimeRecord, canonical_json, parse_json
+from autosync.spec import KeptPace, Pace, RuntimeRecord, canonical_json, parse_json
 from autosync.spec.record import OUTCOMES
 from tests.dataset.examples import example_record
 
@@ -92,12 +92,16 @@ def test_column_names_are_unique_and_described():
 
 
 def test_every_field_of_a_record_has_a_column():
-    documents = {"model", "cluster", "strategy", "protocol"}
+    documents = {"model", "cluster", "strategy", "protocol", "pace"}
+    assert {f"{each}_json" for each in documents} <= {column.name for column in COLUMNS}
     assert {each.name for each in fields(RuntimeRecord)} - {column.name for column in COLUMNS} == documents
     assert SCHEMA.version == COLUMNS[-1].since
 
 
-@pytest.mark.parametrize("field", [each.name for each in fields(RuntimeRecord) if each.default is None])
+MAY_KNOW = [each.name for each in fields(RuntimeRecord) if each.default is None and each.name != "pace"]
+
+
+@pytest.mark.parametrize("field", MAY_KNOW)
 def test_what_a_record_may_know_goes_to_json_and_to_disk_and_back(field: str, tmp_path: Path):
     known, unknown = (replace(example_record(0), **{field: value}) for value in (3, None))
     store = RecordStore.create(tmp_path)
@@ -112,3 +116,30 @@ def test_what_a_record_may_know_goes_to_json_and_to_disk_and_back(field: str, tm
 def test_the_column_of_outcomes_names_them_all():
     (meaning,) = (column.meaning for column in COLUMNS if column.name == "outcome")
     assert [outcome for outcome in OUTCOMES if outcome not in meaning] == []
+
+
+def test_a_paced_record_goes_to_disk_and_back_and_says_so_in_columns_of_its_own(tmp_path: Path):
+    real = example_record(0)
+    nodes = tuple(replace(node, pace=Pace(0.0, 0.1)) for node in real.cluster.nodes)
+    kept = KeptPace("paced", "recorded", 2, (0.1, 0.1), (0.1, 0.101), (1e-4, 1e-4), (1e-3, 2e-3))
+    paced = replace(real, cluster=replace(real.cluster, nodes=nodes), pace=kept)
+    failed = replace(paced, outcome="failed", reason="The loss is nan.", step_seconds=(), pace=None)
+    store = RecordStore.create(tmp_path)
+    for record in (real, paced, failed):
+        assert RuntimeRecord.from_json(parse_json(canonical_json(record.to_json()), "A record")) == record
+        store.append(record)
+    assert all(each in store.read() for each in (real, paced, failed))
+    table = store.to_pandas()
+    assert sorted(zip(table["time"], table["numbers"], table["pace_json"].isna(), strict=True)) == [
+        ("paced", "recorded", False),
+        ("paced", "recorded", True),
+        ("real", "real", True),
+    ]
+    assert "pace" not in real.to_json()
+
+
+def test_records_from_before_there_was_a_pace_are_real(tmp_path: Path):
+    shutil.copy(VERSION_1, tmp_path)
+    assert {(each.time, each.numbers, each.pace) for each in RecordStore.create(tmp_path).read()} == {
+        ("real", "real", None)
+    }

@@ -178,12 +178,16 @@ def test_stated_nodes_that_have_left_may_be_left_out() -> None:
         matched(cases.rack_cluster(), [node("10.9.9.9")], missing_ok=True)
 
 
-def test_a_stated_node_without_an_address_cannot_be_found() -> None:
+def test_a_stated_node_without_an_address_is_the_only_one_there_is_or_cannot_be_found() -> None:
     stated = ClusterSpec(
         (Node("head", "", 2.0),), (Link("head", "head", Figure(1.0, "stated"), Figure(1.0, "stated")),)
     )
-    with pytest.raises(ClusterError, match=r"found by its address, but 'head' states none\. Living: 10\.0\.0\.1\."):
-        matched(stated, [node("10.0.0.1")])
+    with pytest.raises(
+        ClusterError, match=r"found by its address, but 'head' states none\. Living: 10\.0\.0\.1, 10\.0\.0\.2"
+    ):
+        matched(stated, [node("10.0.0.1"), node("10.0.0.2")])
+    (found,) = matched(stated, [node("10.0.0.1")]).nodes
+    assert (found.name, found.address) == ("head", "10.0.0.1")
 
 
 def test_several_workers_stated_for_a_node_with_gpus_are_refused() -> None:

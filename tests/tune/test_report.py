@@ -109,14 +109,14 @@ def test_the_winner_is_marked_even_when_it_is_not_the_first_line() -> None:
 
 def test_a_verdict_beyond_noise_names_the_winner_the_speed_up_and_the_interval() -> None:
     low, high = FASTER.verdict.interval
-    assert verdict_in_words(verdict_json(FASTER.verdict)) == (
+    assert verdict_in_words(verdict_json(FASTER.verdict, {})) == (
         f"guided {FOUND.digest[:8]} is 2.00 x as fast as the best baseline, all_reduce_25mb "
         f"(95 % interval {low:.2f} to {high:.2f}, 4 rounds in turns)."
     )
 
 
 def test_a_verdict_within_noise_returns_the_baseline_and_says_so() -> None:
-    sentence = verdict_in_words(verdict_json(NOISY.verdict))
+    sentence = verdict_in_words(verdict_json(NOISY.verdict, {}))
     assert sentence.startswith("No found strategy beats the best baseline beyond the noise (best: 1.")
     assert sentence.endswith("; all_reduce_25mb is returned.")
 
@@ -130,7 +130,7 @@ def test_a_verdict_without_a_candidate_returns_the_baseline_and_says_why() -> No
         (ALONE, "None came to its end in the search, so none was measured again."),
         (outcome(failing), "No candidate was timed in more than half of the rounds."),
     ):
-        assert verdict_in_words(verdict_json(ended.verdict)) == (
+        assert verdict_in_words(verdict_json(ended.verdict, {})) == (
             f"No found strategy could be compared; the best baseline, all_reduce_25mb, is returned. {why}"
         )
 
@@ -138,7 +138,7 @@ def test_a_verdict_without_a_candidate_returns_the_baseline_and_says_why() -> No
 def test_a_reservation_of_the_verdict_is_said_with_it() -> None:
     once = outcome(turns({"baseline": [0.2, 0.201], "found": [0.1, 0.101]}))
     assert isinstance(once.verdict, Verdict)
-    assert verdict_in_words(verdict_json(once.verdict)).endswith(
+    assert verdict_in_words(verdict_json(once.verdict, {})).endswith(
         "One round only: the interval knows the noise between steps, not between trials."
     )
 
@@ -192,6 +192,6 @@ def test_a_winner_that_changes_the_statistics_is_marked_everywhere() -> None:
     won = Result(MODEL, [record(lossy, [0.1])], rounds, judge(rounds, BASELINES, np.random.default_rng(0)))
     assert text(won)[1][0] == "> guided (lossy)"
     assert result_json(won, 1.0)["strategies"][0]["changes_statistics"] is True
-    assert verdict_in_words(verdict_json(won.verdict)).endswith(
+    assert verdict_in_words(verdict_json(won.verdict, {})).endswith(
         "It changes the statistics of training: what counts is the time to a loss, not the step."
     )

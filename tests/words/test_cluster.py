@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from autosync.spec import ClusterSpec, Figure
-from autosync.words.cluster import cluster_lines, route_lines
+from autosync.spec import ClusterSpec, Figure, KeptPace, Pace, Slow, Spread
+from autosync.words.cluster import cluster_lines, kept_in_words, route_lines
 from tests import cases
 
 
@@ -91,3 +91,21 @@ def test_of_many_names_without_an_order_the_first_four_are_listed() -> None:
     nodes = tuple(replace(node, address=f"10.0.{7 * index}.1") for index, node in enumerate(cluster.nodes))
     line = next(cluster_lines(replace(cluster, nodes=nodes)))
     assert line.startswith("6 nodes node0..node5 at 10.0.0.1, 10.0.7.1, 10.0.14.1, 10.0.21.1 and 2 more: ")
+
+
+def test_a_pace_is_told_of_its_nodes() -> None:
+    pace = Pace(5.0, 0.02, spread=Spread(0.1, Slow(0.25, 50, 3.0, "left"), (1.0, 2.0)))
+    plain = cases.star_cluster(2)
+    cluster = replace(plain, nodes=tuple(replace(node, pace=pace) for node in plain.nodes))
+    assert next(cluster_lines(cluster)).endswith(
+        "1 worker, 2 cores, paced passes of 20 ms + 5 x the profile (recorded numbers), jitter 0.1, "
+        "25 % of steps 3 x as long for 50 steps, all of left together, a trace of 2 factors each"
+    )
+
+
+def test_how_a_pace_was_kept_is_told_by_the_worst_replica() -> None:
+    kept = KeptPace("paced", "recorded", 2, (0.15, 0.15), (0.151, 0.153), (1e-4, 3e-4), (2e-3, 1e-3))
+    assert kept_in_words(kept) == (
+        "Paced: passes of 150.0 ms took 152.0 ms; at the worst replica half of all releases were up to 0.30 ms late, "
+        "99 % up to 2.00 ms; numbers recorded of 2 real steps"
+    )

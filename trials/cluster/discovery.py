@@ -10,7 +10,7 @@ from autosync.errors import ClusterError
 from autosync.spec import ClusterSpec, Node
 from trials.cluster.racks import ASSUMED_UPLINK, CORE, Attached, joined
 from trials.cluster.ray_labels import machines_of, rack_of
-from trials.cluster.seats import part_of
+from trials.cluster.seats import part_of, seated_like
 
 WORKERS_OF_A_SINGLE_NODE = 4
 """The number of worker processes that a CPU machine which plays a cluster has by default."""
@@ -51,9 +51,11 @@ def matched(stated: ClusterSpec, ray_nodes: Sequence[Mapping[str, Any]], missing
     """`stated`, in its own order, with the cores and GPUs that Ray's living nodes at its addresses have.
 
     Ray nodes it does not state are not used. Stated nodes that do not live are an error, or left out if `missing_ok`.
-    Raises `ClusterError`.
+    Where one node alone is stated and one alone lives, no address is needed. Raises `ClusterError`.
     """
     machines = machines_of(_alive(ray_nodes))
+    if len(stated.nodes) == len(machines) == 1 and not stated.nodes[0].address:
+        stated = seated_like(stated, list(machines))
     living = f"Living: {', '.join(machines)}."
     for node in stated.nodes:
         if not node.address:

@@ -7,6 +7,8 @@ racks:
 nodes:
   - {name: head, address: 10.0.0.1, cores: 8, gpus: 4, rack: left, down: 200mbit, latency: 50us}
   - {count: 3, cores: 2, rack: right}
+
+Nodes may be paced (see `pace_entry`), by a `pace` of their own, of their rack, or of the file.
 """
 
 from __future__ import annotations
@@ -18,12 +20,13 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, WithJsonSchema, model_validator
 
 from autosync.errors import ClusterError, SpecError
-from autosync.spec import MOST_DEVICES, MOST_NODES, ClusterSpec, Figure, Node, listed, quoted
+from autosync.spec import MOST_DEVICES, MOST_NODES, ClusterSpec, Figure, Node, Pace, listed, quoted
 from autosync.spec.codec import first_repeated
 from trials.cluster.checked_yaml import read_checked
+from trials.cluster.pace_entry import CHECKED, PaceEntry
 from trials.cluster.racks import ASSUMED_UPLINK, CORE, Attached, Uplink, joined, parse_rate
 
 LABEL = r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
@@ -72,8 +75,6 @@ Latency = Annotated[
 Label = Annotated[str, AfterValidator(_label), Field(json_schema_extra={"pattern": f"^{LABEL}$"})]
 Address = Annotated[str, AfterValidator(_address)]
 
-CHECKED = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
-
 
 class NodeEntry(BaseModel):
     """A node, or `count` nodes that are alike."""
@@ -92,6 +93,7 @@ class NodeEntry(BaseModel):
     up: Rate | None = Field(None, description="Rate from the node to its switch. Left out: `link`.")
     down: Rate | None = Field(None, description="Rate from the switch to the node. Left out: `link`.")
     latency: Latency | None = Field(None, description="Between the node and its switch, each way.")
+    pace: PaceEntry | None = Field(None, description="How long its passes are made to take. Left out: its rack's.")
 
 
 class RackEntry(BaseModel):
@@ -102,6 +104,7 @@ class RackEntry(BaseModel):
     up: Rate | None = Field(None, description="Rate from the rack to the core.")
     down: Rate | None = Field(None, description="Rate from the core to the rack.")
     latency: Latency | None = Field(None, description="Between the rack and the core, each way.")
+    pace: PaceEntry | None = Field(None, description="Of its nodes, which are slow together. Left out: `pace`.")
 
 
 class ClusterFile(BaseModel):
@@ -110,6 +113,7 @@ class ClusterFile(BaseModel):
     model_config = CHECKED
 
     link: Rate | None = Field(None, description="Rate up and down of every node that says nothing else.")
+    pace: PaceEntry | None = Field(None, description="Of every node that has none, of its own or by its rack.")
     racks: dict[Label, RackEntry] = Field(default_factory=dict, description="Racks by name, each a switch.")
     nodes: list[NodeEntry] = Field(min_length=1)
 
@@ -121,8 +125,16 @@ class ClusterFile(BaseModel):
 
     def cluster(self) -> ClusterSpec:
         """The cluster; what the file gives is stated, what it leaves out is assumed. Raises `SpecError`."""
-        attached = [Attached(_node(entry, name), _uplink(entry, self.link), entry.rack) for name, entry in _named(self)]
+        attached = [
+            Attached(_node(entry, name, self._pace(entry)), _uplink(entry, self.link), entry.rack)
+            for name, entry in _named(self)
+        ]
         return joined(attached, {name: _uplink(rack, None) for name, rack in self.racks.items()})
+
+    def _pace(self, entry: NodeEntry) -> Pace | None:
+        of_rack = self.racks[entry.rack].pace if entry.rack else None
+        stated = entry.pace or of_rack or self.pace
+        return None if stated is None else stated.pace((entry.rack or "") if stated is of_rack else "")
 
 
 def read_cluster_file(file: str | Path) -> ClusterSpec:
@@ -178,9 +190,9 @@ def _named(file: ClusterFile) -> Iterator[tuple[str, NodeEntry]]:
             index += 1
 
 
-def _node(entry: NodeEntry, name: str) -> Node:
+def _node(entry: NodeEntry, name: str, pace: Pace | None) -> Node:
     cores = entry.cores if entry.cores is not None else float(os.cpu_count() or 1)
-    return Node(name, entry.address or "", float(cores), entry.workers, entry.gpus)
+    return Node(name, entry.address or "", float(cores), entry.workers, entry.gpus, pace=pace)
 
 
 def _uplink(entry: NodeEntry | RackEntry, rate: float | None) -> Uplink:

@@ -5,7 +5,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from autosync.spec import Node, SharedCores
+from autosync.spec import Node, Pace, SharedCores, canonical_json, parse_json
 
 CORES_LABEL = "autosync-cores"
 """The label with the cores that a node really has, perhaps parts of one; its CPUs are slots for Ray and may be more."""
@@ -18,6 +18,9 @@ RACK_LABEL = "rack"
 
 MACHINE_LABEL, MACHINE_CORES_LABEL = "autosync-machine", "autosync-machine-cores"
 """Labels by which nodes that only play machines name the real one that they share, and say how many cores it has."""
+
+PACE_LABEL, PACE_PIECE = "autosync-pace-", 60
+"""Labels that together hold a node's pace: its JSON, every letter two hexadecimal digits, in pieces that Ray takes."""
 
 RAY_SETTINGS = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
@@ -38,6 +41,9 @@ def start_options(node: Node, rack: str | None) -> list[str]:
     labels = {CORES_LABEL: f"{node.cores:g}", **({RACK_LABEL: rack} if rack else {})}
     if node.shared_cores is not None:
         labels |= {MACHINE_LABEL: node.shared_cores.machine, MACHINE_CORES_LABEL: f"{node.shared_cores.count:g}"}
+    if node.pace is not None:
+        text = canonical_json(node.pace.to_json()).encode().hex()
+        labels |= {f"{PACE_LABEL}{at}": text[at : at + PACE_PIECE] for at in range(0, len(text), PACE_PIECE)}
     return [
         f"--num-cpus={max(4, math.ceil(node.cores), node.workers + 2)}",
         f"--num-gpus={node.gpus}",
@@ -57,7 +63,14 @@ def _node_of(ray_node: Mapping[str, Any]) -> Node:
     shared = None
     if MACHINE_LABEL in labels and MACHINE_CORES_LABEL in labels:
         shared = SharedCores(labels[MACHINE_LABEL], float(labels[MACHINE_CORES_LABEL]))
-    return Node(address, address, float(cores), gpus=int(resources.get("GPU", 0)), shared_cores=shared)
+    gpus = int(resources.get("GPU", 0))
+    return Node(address, address, float(cores), gpus=gpus, shared_cores=shared, pace=_pace_of(labels))
+
+
+def _pace_of(labels: Mapping[str, str]) -> Pace | None:
+    pieces = {int(key.removeprefix(PACE_LABEL)): labels[key] for key in labels if key.startswith(PACE_LABEL)}
+    text = "".join(pieces[at] for at in sorted(pieces))
+    return Pace.from_json(parse_json(bytes.fromhex(text).decode(), "A pace")) if text else None
 
 
 def rack_of(ray_node: Mapping[str, Any]) -> str | None:

@@ -112,7 +112,7 @@ def _filled(
     for node in nodes:
         address = keep(node)
         if address is None:
-            address = next((each for each in free if machines[each].machine == node.machine), None)
+            address = next((each for each in free if node.on(machines[each]).machine == node.machine), None)
             if address is None:
                 return None
             free.remove(address)

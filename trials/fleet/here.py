@@ -21,7 +21,7 @@ class LocalBackend:
         from autosync.engine.servers import use_logical_devices
         from autosync.engine.step.realize import Session
 
-        use_logical_devices(len(cluster.server_devices))
+        use_logical_devices(len(cluster.server_devices), len(cluster.replica_devices) if cluster.paced else 0)
         session = Session(CapturedModel.from_bytes(captured), cluster, Placement.in_one_process(cluster))
         self._realizer: Realizer = session
         self._stage = Stage(session.model, cluster, clock or WallClock(), Environment.here())

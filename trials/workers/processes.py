@@ -6,16 +6,19 @@ import gc
 import os
 import sys
 import threading
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, final
 
 from autosync.engine.loading import load_tensorflow
 from autosync.engine.training.reading_ahead import Offer, Reader
 from autosync.engine.training.training import Training
+from autosync.errors import SpecError
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
 from trials.clock import Clock, Environment
 from trials.trial import Stage, TrialRequest, run_trial
 
 if TYPE_CHECKING:
+    from autosync.engine.step.pace import Waits
     from trials.probe import Probing
 
 
@@ -23,12 +26,12 @@ if TYPE_CHECKING:
 class WorkerProcess:
     """One worker process: a TensorFlow server that waits for work."""
 
-    def __init__(self, address: str, cores: float) -> None:
-        """`cores` is the number of its node's cores that it has to count on."""
+    def __init__(self, address: str, cores: float, paced: bool = False) -> None:
+        """`cores` is the number of its node's cores that it has to count on; its replica's passes may be `paced`."""
         load_tensorflow()
         from autosync.engine.servers import start_server
 
-        self._server, self._address = start_server(address, cores)
+        self._server, self._address = start_server(address, cores, int(paced))
         self._offers: dict[int, Offer] = {}
 
     def address(self) -> str:
@@ -44,6 +47,12 @@ class WorkerProcess:
             self._offers[shard].close()
         self._offers[shard] = Offer(read, shard, shards)
         return self._offers[shard].token
+
+    def offer_waits(self) -> Waits:
+        """Offer to ops the waits that passes are paced by."""
+        from autosync.engine.step.pace import offered_waits
+
+        return offered_waits()
 
     def pid(self) -> int:
         return os.getpid()
@@ -74,6 +83,7 @@ class ClientProcess:
         self._trials_a_connection = trials_a_connection
         self._trials_left = trials_a_connection
         self._workers: tuple[list[str], str] = ([], "")
+        self._waits: Mapping[str, Waits] | None = None
 
     def pid(self) -> int:
         return os.getpid()
@@ -113,12 +123,16 @@ class ClientProcess:
 
         return probed(cluster, Transfers(Placement.on_workers(cluster)))
 
-    def open_session(self, cluster: ClusterSpec, clock: Clock) -> None:
-        """Put the model's initial values on the workers; from here on trials can run."""
+    def open_session(self, cluster: ClusterSpec, clock: Clock, waits: Mapping[str, Waits] | None) -> None:
+        """Put the model's initial values on the workers; from here on trials can run.
+
+        `waits` are what the workers of a paced cluster offer, by server device.
+        """
         from autosync.engine.placement import Placement
         from autosync.engine.step.realize import Session
 
-        self._session = Session(self._captured, cluster, Placement.on_workers(cluster))
+        self._session = Session(self._captured, cluster, Placement.on_workers(cluster), waits)
+        self._waits = waits
         self._stage = Stage(self._captured.spec, cluster, clock, Environment.here())
         # What is loaded by now stays; without this, collecting garbage among it stalls the tracing of steps.
         gc.collect()
@@ -129,6 +143,8 @@ class ClientProcess:
         from autosync.engine.placement import Placement
         from autosync.engine.step.realize import Session
 
+        if cluster.paced:
+            raise SpecError("Passes are paced in trials only; train on nodes without a pace.")
         session = Session(self._captured, cluster, Placement.on_workers(cluster))
         self._training = Training(session, strategy)
 
@@ -155,4 +171,4 @@ class ClientProcess:
         gc.unfreeze()
         gc.collect()
         self.connect(*self._workers)
-        self.open_session(stage.cluster, stage.clock)
+        self.open_session(stage.cluster, stage.clock, self._waits)

@@ -88,7 +88,7 @@ class WorkerSet:
                 num_cpus=settings.cpus_per_worker,
                 num_gpus=node.gpus,
                 max_concurrency=2,  # one of them for `live`
-            ).remote(node.address, node.cores / node.workers)
+            ).remote(node.address, node.cores / node.workers, cluster.paced)
             for index, (node, worker) in enumerate(workers)
         ]
         self._lives = [worker.live.remote() for worker in self.workers]
@@ -126,8 +126,11 @@ class WorkerSet:
         return self._get(self.client.probe.remote(self.cluster), "probing the links")
 
     def open_session(self, cluster: ClusterSpec, clock: Clock) -> None:
-        self.cluster = cluster
-        self._get(self.client.open_session.remote(cluster, clock), "placing the model")
+        self.cluster, waits = cluster, None
+        if cluster.paced:
+            offered = [self._get(each.offer_waits.remote(), "pacing the workers") for each in self.workers]
+            waits = dict(zip(map(str, cluster.server_devices), offered, strict=True))
+        self._get(self.client.open_session.remote(cluster, clock, waits), "placing the model")
 
     def begin(self, request: TrialRequest) -> Any:
         """Begin one trial in the client; return a reference to its record."""

@@ -71,7 +71,8 @@ def step_seconds(loads: Loads, coefficients: Coefficients) -> FloatArray:
 def step_terms(loads: Loads, coefficients: Coefficients) -> StepTerms:
     tables = loads.tables
     node_forward = node_compute_seconds(tables, coefficients)
-    forward = max(float(node_forward.max()), tables.gpu_flops * coefficients.gpu_seconds_per_flop)
+    delay = max(tables.gpu_flops * coefficients.gpu_seconds_per_flop, tables.paced_seconds / 3)
+    forward = max(float(node_forward.max()), delay)
     backward = 2 * forward
     ready = np.linspace(0.0, backward, PHASES)[:, None]
     links, nodes, servers, seconds = _resource_seconds(tables, coefficients)

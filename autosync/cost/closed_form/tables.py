@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 import numpy.typing as npt
 
-from autosync.cost.capacity import core_flops, fair_cores, ready_fractions, replicas_on_cores
+from autosync.cost.capacity import Passes, core_flops, fair_cores, paced_passes, replicas_on_cores
 from autosync.cost.closed_form.projection import Columns, Projected, Projection
 from autosync.layout.channels import Channel, Exchanges
 from autosync.layout.exchange import Processes
@@ -48,7 +48,7 @@ class CostTables:
 
     `phases` says when each variable's gradient is ready, from 0 to `PHASES` - 1.
     `node_compute` float64 (nodes,) is each node's share of work: replicas a core, times `core_flops`; `gpu_flops` are a
-    GPU replica's forward flops (0: none).
+    GPU replica's forward flops (0: none), `paced_seconds` what both passes take on paced nodes (0: they are not).
     """
 
     cluster: ClusterSpec
@@ -59,6 +59,7 @@ class CostTables:
     node_cores: FloatArray
     node_compute: FloatArray
     gpu_flops: float
+    paced_seconds: float
     gradient_bytes: float
     _exchanges: Exchanges
     _projection: Projection
@@ -118,17 +119,18 @@ def _of_objects(model: _Same, cluster: _Same, replicas: tuple[str, ...]) -> Cost
 @lru_cache(maxsize=32)
 def _made(model: ModelSpec, cluster: ClusterSpec, replicas: tuple[str, ...]) -> CostTables:
     projection = Projection(cluster)
-    fractions = ready_fractions(model)
+    passes = Passes(model, paced_passes(model, cluster, replicas))
     cores = fair_cores(cluster)
     return CostTables(
         cluster=cluster,
         replicas=replicas,
         columns=projection.columns,
         slices=Slices(model),
-        phases={each.name: round(fractions[each.name] * (PHASES - 1)) for each in model.variables},
+        phases={each.name: round(passes.ready[each.name] * (PHASES - 1)) for each in model.variables},
         node_cores=cores,
-        node_compute=core_flops(model) * replicas_on_cores(cluster, replicas) / cores,
+        node_compute=core_flops(model, passes.paced) * replicas_on_cores(cluster, replicas) / cores,
         gpu_flops=model.flops if any("/gpu:" in name for name in replicas) else 0.0,
+        paced_seconds=0.0 if passes.paced is None else passes.paced.seconds,
         gradient_bytes=model.gradient_bytes,
         _exchanges=Exchanges(replicas, Processes.of_cluster(cluster), model.slots),
         _projection=projection,

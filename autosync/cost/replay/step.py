@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from autosync.cost.capacity import Passes, Resources
+from autosync.cost.capacity import Passes, Resources, paced_passes
 from autosync.cost.closed_form.tables import CostTables, cost_tables
 from autosync.cost.coefficients import ReplayCoefficients
 from autosync.cost.replay.graph import StepGraph, step_graph
@@ -63,7 +63,7 @@ class Step:
         return coefficients.step_overhead_seconds + float(self.timeline(coefficients).end.max())
 
     def _computing(self, coefficients: ReplayCoefficients) -> tuple[FloatArray, FloatArray]:
-        """What the passes keep busy, and how long they take on a GPU: (passes, resources), (passes,)."""
+        """What the passes keep busy, and how long they take on a GPU or paced: (passes, resources), (passes,)."""
         resources = self.resources
         shares = np.diff(1 - coefficients.overlap * (1 - self.graph.boundaries), prepend=0.0)
         shares = np.concatenate([[0.0], shares])
@@ -73,12 +73,12 @@ class Step:
         busy = np.zeros((len(shares), resources.count))
         busy[:, resources.nodes] = np.outer(core_seconds, self.catalogue.replicas_a_core)
         resources.add_shared(busy)
-        if not self.catalogue.has_gpus:
+        if not self.catalogue.has_gpus and self.passes.paced is None:
             return busy, np.zeros(len(shares))
-        forward, backward = self.passes.gpu_seconds(coefficients)
-        on_gpu = backward * shares
-        on_gpu[0] = forward
-        return busy, on_gpu
+        forward, backward = self.passes.delay_seconds(coefficients)
+        delay = backward * shares
+        delay[0] = forward
+        return busy, delay
 
 
 def timeline_of(tasks: Tasks, observe: Observer | None = None) -> Timeline:
@@ -111,8 +111,9 @@ def setting_of(model: ModelSpec, cluster: ClusterSpec, strategy: Strategy) -> Se
     if not known.issuperset(strategy.replicas):
         check_strategy(strategy, model, cluster)
     replicas = strategy.replicas
+    passes = Passes(model, paced_passes(model, cluster, replicas))
     tables: CostTables = cost_tables(model, cluster, replicas)
-    return Setting(model, tables.slices, _catalogue(cluster, replicas, model.slots), Passes(model))
+    return Setting(model, tables.slices, _catalogue(cluster, replicas, model.slots), passes)
 
 
 def laid_out(model: ModelSpec, cluster: ClusterSpec, strategy: Strategy) -> Step:

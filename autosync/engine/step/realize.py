@@ -12,11 +12,16 @@ from autosync.engine.capture.optimizer import NO_RULE
 from autosync.engine.placement import Placement
 from autosync.engine.state import Optimizer
 from autosync.engine.step.correction import RuleState
+from autosync.engine.step.pace import Pacing, Waits, offered_waits
+from autosync.engine.step.paced import PacedStep
+from autosync.engine.step.passes import Passes, RealPasses, mean_loss
 from autosync.engine.step.placed import Placed, Start
-from autosync.engine.step.replica import CompiledModel
+from autosync.engine.step.recording import Recordings
+from autosync.engine.step.replica import CompiledModel, Results
 from autosync.engine.step.stale import StaleStep
 from autosync.engine.step.step_function import step_function
 from autosync.engine.step.step_state import StepState, load_state, state_of, values_of
+from autosync.errors import SpecError
 from autosync.spec import ClusterSpec, ModelSpec, Strategy, check_strategy
 
 __all__ = ["Session", "Step", "realize"]
@@ -81,39 +86,59 @@ class Step:
         return self._step_on([replica.next_batch() for replica in self.placed.replicas], None)
 
     def _step_on(self, batches: Sequence[Sequence[Any]], weights: Any) -> Any:
-        import tensorflow as tf
+        results = self.through(RealPasses(batches, weights))
+        return mean_loss([each.loss for each in results], self.placed.devices[0])
 
+    def through(self, passes: Passes) -> list[Results]:
+        """Take a step whose passes are `passes`, while it is traced; what came of every replica's."""
         placed = self.placed
         placed.begin()
-        lookups = [replica.look_up(batch) for replica, batch in zip(placed.replicas, batches, strict=True)]
+        lookups = [passes.look_up(replica) for replica in placed.replicas]
         values = placed.pull(lookups)
         results = [
-            replica.run(of_replica, batch, found, None if weights is None else weights[replica.number])
-            for replica, of_replica, batch, found in zip(placed.replicas, values, batches, lookups, strict=True)
+            passes.run(replica, of_replica, found)
+            for replica, of_replica, found in zip(placed.replicas, values, lookups, strict=True)
         ]
         updates = placed.push(results, lookups, at_once=self.rule.rule == NO_RULE)
         placed.apply(updates, self.rule.correction(updates))
-        with tf.device(placed.devices[0]):
-            return tf.add_n([each.loss for each in results]) * (1.0 / len(results))
+        return results
 
 
 @final
 class Session:
     """Loads the model once; each `realize` gives a step that starts from the same initial values."""
 
-    def __init__(self, captured: CapturedModel, cluster: ClusterSpec, placement: Placement) -> None:
+    def __init__(
+        self,
+        captured: CapturedModel,
+        cluster: ClusterSpec,
+        placement: Placement,
+        waits: Mapping[str, Waits] | None = None,
+    ) -> None:
+        """`waits` are what the process of each server device offers (`offered_waits`); None where all is this one."""
         self.captured = captured
         self.cluster = cluster
         self.placement = placement
         self._model = CompiledModel(captured)
         self._optimizers = {dtype: Optimizer(each) for dtype, each in captured.optimizers.items()}
         self._start = Start(self._model)
+        self._recordings = Recordings(self._model, self._start)
+        self._waits = waits
 
     @property
     def model(self) -> ModelSpec:
         return self.captured.spec
 
-    def realize(self, strategy: Strategy) -> Step | StaleStep:
+    def realize(self, strategy: Strategy) -> Step | StaleStep | PacedStep:
         """Place the model's variables as `strategy` says. Raises `SpecError` when it does not fit."""
         check_strategy(strategy, self.model, self.cluster)
-        return realize(self._model, self._optimizers, strategy, self.placement, self._start)
+        if self.cluster.paced and strategy.staleness:
+            raise SpecError(
+                "On a paced cluster steps are synchronous; take a strategy without staleness or real passes."
+            )
+        step = realize(self._model, self._optimizers, strategy, self.placement, self._start)
+        if not self.cluster.paced:
+            return step
+        assert isinstance(step, Step)
+        waits = [self._waits[each] if self._waits else offered_waits() for each in strategy.replicas]
+        return PacedStep(step, Pacing.of(strategy.replicas, self.model, self.cluster, waits), self._recordings)

@@ -1,7 +1,7 @@
 """What pictures share: a new figure, rows of dots with intervals, axes in milliseconds, legends."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from matplotlib.artist import Artist
@@ -79,6 +79,12 @@ def padded(values: Sequence[float], share: float = 0.06) -> tuple[float, float]:
     low, high = min(values), max(values)
     room = (high / low) ** share if high > low else 1.0
     return low / max(room, 1.03), high * max(room, 1.03)
+
+
+def milliseconds_a_step(times: Iterable[str]) -> str:
+    """What an axis of step times counts: milliseconds, which are paced where any of `times` is."""
+    unreal = [time for time in times if time != "real"]
+    return f"{unreal[0]} milliseconds a step" if unreal else "milliseconds a step"
 
 
 def log_axis(axes: Axes, which: str, limits: tuple[float, float], most: int = 8) -> None:

@@ -12,6 +12,7 @@ from autosync.report.pictures.axes import (
     figure_of,
     legend_below,
     log_axis,
+    milliseconds_a_step,
     padded,
     rows_axis,
     rows_inches,
@@ -39,7 +40,7 @@ def draw_winners(rows: Sequence[tuple[str, Contender | None, Contender | None]],
                 ends += [low, high]
     rows_axis(axes, [title for title, _, _ in rows], width.is_narrow)
     log_axis(axes, "x", padded(ends))
-    axes.set_xlabel("milliseconds a step")
+    axes.set_xlabel(milliseconds_a_step(each.time for _, *pair in rows for each in pair if each is not None))
     return Drawing(figure)
 
 
@@ -75,7 +76,8 @@ def draw_curves(
             axes.axhspan(*band, color=colour, alpha=0.13, linewidth=0)
             ends += band
     log_axis(axes, "y", padded(ends), 7 if relative else 8)
-    axes.set_ylabel("best so far / best baseline" if relative else "best milliseconds a step so far")
+    counted = milliseconds_a_step(each.time for _, _, records, _ in runs for each in records)
+    axes.set_ylabel("best so far / best baseline" if relative else f"best {counted} so far")
     if relative:
         axes.axhline(1.0, **DASHED)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))

@@ -14,6 +14,7 @@ from autosync.report.pictures.axes import (
     legend_below,
     log_axis,
     look_handle,
+    milliseconds_a_step,
     padded,
     rows_axis,
     rows_inches,
@@ -47,7 +48,7 @@ def draw_contenders(
         axes.axhline(between, color=FAINT.light, linewidth=0.8, zorder=1)
     values = [end * MILLI for each in rows for end in (*(each.interval or ()), each.median_seconds or 0.0)]
     log_axis(axes, "x", padded(values), 6 if width.is_narrow else 10)
-    axes.set_xlabel("milliseconds a step")
+    axes.set_xlabel(milliseconds_a_step(each.time for each in rows))
     if yardstick_seconds is not None:
         yardstick_line(axes, yardstick_seconds * MILLI)
     there = {each.architecture for each in rows}
@@ -86,6 +87,6 @@ def draw_rounds(
     log_axis(axes, "y", padded(ends))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("round")
-    axes.set_ylabel("milliseconds a step")
+    axes.set_ylabel(milliseconds_a_step(each.time for each in finals))
     legend_below(figure, handles, width)
     return Drawing(figure)

@@ -9,7 +9,16 @@ from matplotlib.ticker import MaxNLocator
 
 from autosync.report.blocks import Drawing
 from autosync.report.findings import Point
-from autosync.report.pictures.axes import DASHED, MILLI, figure_of, legend_below, log_axis, look_handle, padded
+from autosync.report.pictures.axes import (
+    DASHED,
+    MILLI,
+    figure_of,
+    legend_below,
+    log_axis,
+    look_handle,
+    milliseconds_a_step,
+    padded,
+)
 from autosync.report.style import ARCHITECTURE_LOOKS, INK, PAPER, Look, Width
 from autosync.spec import median_interval
 from autosync.words.quantities import milliseconds
@@ -36,7 +45,8 @@ def draw_predictions(points: Sequence[Point], width: Width) -> Drawing:
                 tooltips[gid] = [_tooltip(each) for each in chosen]
     for which in ("x", "y"):
         log_axis(scatter, which, limits, 6)
-    scatter.set(aspect="equal", xlabel="measured milliseconds a step", ylabel="predicted milliseconds a step")
+    unit = milliseconds_a_step(each.record.time for each in known)
+    scatter.set(aspect="equal", xlabel=f"measured {unit}", ylabel=f"predicted {unit}")
     _finish_course(course, known)
     there = {each.architecture for each in known}
     handles = [look_handle(ARCHITECTURE_LOOKS[name], name) for name in ARCHITECTURES if name in there]
@@ -75,5 +85,5 @@ def _tooltip(point: Point) -> str:
     record = point.record
     return (
         f"Trial {point.number}: {record.label} {record.strategy.digest[:8]} ({point.architecture}), predicted "
-        f"{milliseconds(record.predicted_seconds)}, measured {milliseconds(record.median_seconds)}"
+        f"{milliseconds(record.predicted_seconds)}, measured {milliseconds(record.median_seconds, record.time)}"
     )

@@ -11,7 +11,16 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from autosync.report.blocks import Drawing
 from autosync.report.findings import Point
-from autosync.report.pictures.axes import DASHED, MILLI, figure_of, legend_below, log_axis, look_handle, padded
+from autosync.report.pictures.axes import (
+    DASHED,
+    MILLI,
+    figure_of,
+    legend_below,
+    log_axis,
+    look_handle,
+    milliseconds_a_step,
+    padded,
+)
 from autosync.report.style import ARCHITECTURE_LOOKS, FAINT, INK, MUTED, PAPER, Width, look_of
 from autosync.spec import median_interval
 from autosync.stats.accuracy import best_so_far
@@ -71,7 +80,7 @@ def _draw_trials(axes: Axes, points: Sequence[Point], yardstick: Yardstick | Non
         top = [limits[1]] * len(failed)
         (crosses,) = axes.plot(failed, top, "x", color=INK.light, markersize=6, clip_on=False, zorder=6)
         crosses.set_in_layout(False)
-    axes.set_ylabel("milliseconds a step")
+    axes.set_ylabel(milliseconds_a_step(each.record.time for each in points))
     return tooltips
 
 
@@ -123,10 +132,11 @@ def _draw_rates(axes: Axes, rates: Sequence[HitRate]) -> None:
 
 def _tooltip(point: Point) -> str:
     record = point.record
+    median = milliseconds(record.median_seconds, record.time)
     predicted = f", predicted {milliseconds(record.predicted_seconds)}" if record.predicted_seconds else ""
     return (
         f"Trial {point.number}: {record.label} {record.strategy.digest[:8]} ({point.architecture}), "
-        f"{milliseconds(record.median_seconds)}{predicted}{'' if record.outcome == 'ok' else ', ' + record.outcome}"
+        f"{median}{predicted}{'' if record.outcome == 'ok' else ', ' + record.outcome}"
     )
 
 

@@ -9,7 +9,7 @@ from autosync.report.numbers import NOTHING, interval_ms, ratio
 from autosync.report.pictures.contenders import draw_contenders, draw_rounds
 from autosync.report.style import look_of
 from autosync.runs import Contender
-from autosync.words.quantities import counted
+from autosync.words.quantities import counted, milliseconds
 
 INTERVALS = (
     "Bars are 95 % intervals of the median: over the medians of its turns for what was measured again in turns, over "
@@ -74,6 +74,6 @@ def _row(each: Contender, winner: str | None, yardstick_seconds: float | None) -
         timed = (
             f"{each.outcome}, {counted(each.steps, 'step')}" if each.outcome != "ok" else counted(each.steps, "step")
         )
-    median = NOTHING if each.median_seconds is None else f"{each.median_seconds * 1e3:.1f} ms"
+    median = NOTHING if each.median_seconds is None else milliseconds(each.median_seconds, each.time)
     cells = (each.name, each.architecture or NOTHING, median, interval_ms(each.interval), speedup, timed)
     return Row(cells, strong=each.digest == winner, colour=look_of(each.architecture).colour.name)

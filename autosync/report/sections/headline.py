@@ -13,18 +13,19 @@ from autosync.words.quantities import counted, duration, megabytes, milliseconds
 
 def headline_of(findings: Findings) -> Headline:
     run = findings.run
-    title = f"{run.model_name} on {counted(len(run.cluster.nodes), 'node')}"
+    paced = ", paced" if run.cluster.paced else ""
+    title = f"{run.model_name} on {counted(len(run.cluster.nodes), 'node')}{paced}"
     if run.verdict is None:
         return _unproven(findings, title)
     proven = bool(run.verdict["beyond_noise"])
     low, high = run.verdict["speedup_interval"]
     if proven:
-        unit = "as fast as the best baseline"
+        unit = f"as fast as the best baseline{paced}"
         advice = "Train with the strategy that was found."
         if run.verdict.get("changes_statistics"):
             advice = "Compare the loss it reaches with that of another strategy before you train with it."
     else:
-        unit = "the best that was found, against the best baseline: not beyond the noise"
+        unit = f"the best that was found, against the best baseline: not beyond the noise{paced}"
         advice = f"Train with {run.verdict['baseline_label']}, which is returned."
     return Headline(
         title=title,
@@ -65,10 +66,11 @@ def _unproven(findings: Findings, title: str) -> Headline:
         return Headline(title, NOTHING, "no step time yet", "", sentence, "", commands_of(findings), _facts(findings))
     best, steps = own[0], [seconds for each in own for seconds in each.step_seconds]
     within = "one trial" if len(own) == 1 else f"{len(own)} trials"
+    name = strategy_name(best.label, best.strategy.digest, best.purpose, time=best.time)
     return Headline(
         title=title,
-        figure=milliseconds(run.median_seconds[best.strategy.digest]),
-        unit=f"a step: the best so far, {strategy_name(best.label, best.strategy.digest, best.purpose)}",
+        figure=milliseconds(run.median_seconds[best.strategy.digest], best.time),
+        unit=f"a step: the best so far, {name}",
         uncertainty=f"95 % interval {interval_ms(median_interval(steps))}, within {within}",
         sentence="There is no verdict yet: the best was not measured again in turns with the best baseline, and the "
         "best of many trials is somewhat lucky.",
@@ -79,9 +81,11 @@ def _unproven(findings: Findings, title: str) -> Headline:
 
 
 def _payback(findings: Findings) -> str:
-    """A sentence on when the search has paid for itself; empty for a strategy that changes the statistics."""
+    """A sentence on when the search has paid for itself; empty where that strategy changes the statistics, or passes
+    were paced, as those of training are not.
+    """
     payback = findings.payback
-    if payback is None or (findings.run.verdict or {}).get("changes_statistics"):
+    if payback is None or findings.run.cluster.paced or (findings.run.verdict or {}).get("changes_statistics"):
         return ""
     return (
         f" It saves {payback.saved_seconds * 1e3:.1f} ms a step, so the search of {duration(payback.search_seconds)} "
@@ -107,7 +111,7 @@ def _facts(findings: Findings) -> list[tuple[str, str]]:
         for role, digest in compared.items():
             contender = next((each for each in findings.contenders if each.digest == digest), None)
             if contender is not None:
-                facts.append((role, f"{milliseconds(contender.median_seconds)} a step"))
+                facts.append((role, f"{milliseconds(contender.median_seconds, contender.time)} a step"))
     if run.model is not None:
         facts.append(("gradients", f"{megabytes(run.model.gradient_bytes)} a replica and step"))
         bound = step_bound(run.model, run.cluster)

@@ -12,7 +12,7 @@ from autosync.runs import strategy_name
 from autosync.spec import median_interval
 from autosync.stats.estimate import share_of
 from autosync.stats.hits import hit_rates
-from autosync.words.quantities import counted
+from autosync.words.quantities import counted, milliseconds
 
 OUTCOMES = {"ok": "timed to the end", "stopped": "stopped early", "failed": "failed", "timed_out": "timed out"}
 
@@ -91,9 +91,11 @@ def _row(point: Point) -> Row:
     return Row(
         (
             str(point.number),
-            strategy_name(record.label, record.strategy.digest, record.purpose, record.strategy.changes_statistics),
+            strategy_name(
+                record.label, record.strategy.digest, record.purpose, record.strategy.changes_statistics, record.time
+            ),
             point.architecture,
-            NOTHING if median is None else f"{median * 1e3:.1f} ms",
+            NOTHING if median is None else milliseconds(median, record.time),
             interval_ms(interval),
             NOTHING if predicted is None else f"{predicted * 1e3:.1f} ms",
             f"{record.outcome}{', hit' if point.hit else ''}{', measured again' if point.remeasured else ''}",

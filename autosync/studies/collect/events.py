@@ -57,6 +57,7 @@ class Told:
     repeat: bool
     median_seconds: float | None
     reason: str
+    time: str = "real"
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,7 @@ class CollectionProgress:
         self._not_ok[told.cell] += told.outcome not in ("ok", "stopped")
         number = f"{self.total - self.left:{len(str(self.total))}d}/{self.total}"
         label = f"{told.label}, again" if told.repeat else told.label
-        what = milliseconds(told.median_seconds) if told.outcome == "ok" else told.outcome
+        what = milliseconds(told.median_seconds, told.time) if told.outcome == "ok" else told.outcome
         line = f"{number}  {told.cell!s:<{self._width}}  {told.digest[:8]}  {label:<32.32}{what:>10}"
         line += f"  {duration(self._seconds_left())} left"
         return f"{line}  {told.reason}" if told.reason else line

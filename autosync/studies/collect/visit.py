@@ -124,6 +124,7 @@ def _told(cell: CellName, sequence: int, record: RuntimeRecord) -> Told:
         repeat=record.purpose == "remeasure",
         median_seconds=record.median_seconds,
         reason=record.reason,
+        time=record.time,
     )
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
 
 from autosync.errors import ClusterError
-from autosync.spec import ClusterSpec, Figure
+from autosync.spec import ClusterSpec, Figure, Pace, Slow, Spread
 from trials.cluster.file import read_cluster_file
 from trials.emulate.wiring import Wiring
 
@@ -112,8 +113,8 @@ WRONG = {
     "nodes: [{}, {down: 0mbit}]": r"nodes\[1\]\.down: A rate is written .* not '0mbit'",
     "nodes: [{latency: 50}]": r"nodes\[0\]\.latency: a latency is written like 50us or 0\.2ms and is .* zero, not 50\.",
     "nodes: [{count: 2, upp: 1gbit}]": r"nodes\[0\]\.upp: there is no such key in nodes\[0\]; known are name, count,",
-    "nodes: [{}]\nlinks: 1gbit": r"links: there is no such key; known are link, racks, nodes\.",
-    "nodes: [{rack: a}]\nracks: {a: {left: 1gbit}}": r"racks\.a\.left: .* in racks\.a; known are up, down, latency\.",
+    "nodes: [{}]\nlinks: 1gbit": r"links: there is no such key; known are link, pace, racks, nodes\.",
+    "nodes: [{rack: a}]\nracks: {a: {left: 1gbit}}": r"racks\.a\.left: .* racks\.a; known are up, down, latency, pace",
     "link: 1gbit": "nodes: this key is needed; add it",
     "nodes: []": r"nodes: must have at least 1 item .*, not \[\]",
     "nodes: [{cores: 0}]": r"nodes\[0\]\.cores: must be greater than 0, not 0\.",
@@ -165,3 +166,47 @@ def test_what_is_wrong_is_told_with_file_key_rule_and_what_came(text: str, tmp_p
 def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(ClusterError, match=r"Cluster file '.*nosuch.yaml' cannot be read: No such file or directory\."):
         read_cluster_file(tmp_path / "nosuch.yaml")
+
+
+PACED = """
+pace: {scale: 2}
+racks:
+  left: {pace: {fixed: 100ms, spread: {slow: {probability: 0.1, dwell: 20, factor: 4}}}}
+  right: {}
+nodes:
+  - {count: 2, rack: left}
+  - {rack: left, pace: {scale: 3, spread: {slow: {probability: 0.1, dwell: 20, factor: 4}}}}
+  - {rack: right}
+"""
+
+
+def test_a_pace_is_a_nodes_own_or_its_racks_or_the_files(tmp_path: Path) -> None:
+    together, alone = (Spread(slow=Slow(0.1, 20, 4.0, name)) for name in ("left", ""))
+    assert [node.pace for node in read(tmp_path, PACED).nodes] == [
+        Pace(0.0, 0.1, spread=together),
+        Pace(0.0, 0.1, spread=together),
+        Pace(3.0, spread=alone),
+        Pace(2.0),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("pace", "told"),
+    [
+        ("{scale: -1}", "nodes[0].pace: The scale of a pace is from 0 to 1e+06, not -1.0."),
+        ("{scale: 0}", "nodes[0].pace: A pace has a scale or a fixed time above zero; both are 0."),
+        ("{fixed: 100}", "nodes[0].pace.fixed: a time is written like 20ms or 1.5s, not 100."),
+        ("{numbers: real}", "nodes[0].pace.numbers: must be 'recorded' or 'held', not 'real'."),
+        ("{sped: 1}", "nodes[0].pace.sped: there is no such key in nodes[0].pace; known are scale, fixed, numbers"),
+        ("{spread: {slow: {dwell: 3, factor: 2}}}", "nodes[0].pace.spread.slow.probability: this key is needed"),
+        ("{spread: {trace: [1, -1]}}", "nodes[0].pace: A factor of a pace's trace is from 1e-06 to 1e+06, not -1.0."),
+    ],
+)
+def test_a_pace_that_is_none_is_refused_by_its_key(pace: str, told: str, tmp_path: Path) -> None:
+    with pytest.raises(ClusterError, match=re.escape(told)):
+        read(tmp_path, f"nodes: [{{pace: {pace}}}]")
+
+
+def test_a_file_that_paces_some_of_its_nodes_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ClusterError, match=r"All nodes of a cluster are paced, .*; without one are node1"):
+        read(tmp_path, "nodes: [{pace: {}}, {}]")

@@ -15,15 +15,18 @@ from autosync.spec import (
     ClusterSpec,
     Figure,
     Node,
+    Pace,
     ParameterServer,
     SharedCores,
+    Slow,
+    Spread,
     Strategy,
     VariableStrategy,
     canonical_json,
     canonical_strategy,
     parse_json,
 )
-from autosync.words.cluster import cluster_lines, unlike_nodes
+from autosync.words.cluster import cluster_lines, pace_in_words, unlike_nodes
 from tests import cases
 from trials.cluster.file import read_cluster_file
 from trials.cluster.ray_labels import machines_of, start_options
@@ -31,8 +34,15 @@ from trials.cluster.seats import unlike_machines
 
 PLAIN = Node("a", "10.0.0.1", cores=2.0)
 
-STATED: dict[str, Any] = {"cores": 0.5, "gpus": 3}
+PACE = Pace(5.0, 0.02, "held", Spread(0.1, Slow(0.25, 50, 3.0), (1.0, 1.5)))
+STATED: dict[str, Any] = {"cores": 0.5, "gpus": 3, "pace": PACE}
 """Properties of machines that a cluster file states, and nodes are alike by; of each, a value that `PLAIN` has not."""
+
+WRITTEN = {
+    "pace": "{scale: 5, fixed: 20ms, numbers: held, spread: "
+    "{lognormal: 0.1, slow: {probability: 0.25, dwell: 50, factor: 3}, trace: [1, 1.5]}}"
+}
+"""What a cluster file says of them, where that is not the value."""
 
 OTHERS: dict[str, Any] = {
     "name": "b",
@@ -74,7 +84,7 @@ def test_it_goes_through_json(field: str) -> None:
 @pytest.mark.parametrize("field", STATED)
 def test_a_cluster_file_states_it(field: str, tmp_path: Path) -> None:
     file = tmp_path / "cluster.yaml"
-    stated = {"name": "a", "address": PLAIN.address, "cores": PLAIN.cores} | {field: STATED[field]}
+    stated = {"name": "a", "address": PLAIN.address, "cores": PLAIN.cores} | {field: WRITTEN.get(field, STATED[field])}
     file.write_text(f"nodes: [{{{', '.join(f'{key}: {value}' for key, value in stated.items())}}}]", encoding="utf-8")
     assert read_cluster_file(file).nodes == (with_one(field),)
 
@@ -96,11 +106,15 @@ def test_nodes_that_differ_in_it_are_not_alike(field: str) -> None:
     assert with_one(field).machine != PLAIN.machine
     cluster = cases.star_cluster(2)
     first, second = cluster.nodes
+    if field == "pace":  # all nodes have one, or none has
+        first = replace(first, pace=Pace(1.0, numbers="held"))
+        cluster = replace(cluster, nodes=(first, replace(second, pace=first.pace)))
     second = replace(second, **{field: STATED[field]})
     unlike = replace(cluster, nodes=(first, second))
     assert unlike.digest != cluster.digest
     assert unlike_machines(cluster, unlike) == unlike_nodes(cluster.nodes[1], second)
-    assert f"{STATED[field]:g}" in unlike_nodes(cluster.nodes[1], second)
+    said = pace_in_words(PACE) if field == "pace" else f"{STATED[field]:g}"
+    assert said in unlike_nodes(cluster.nodes[1], second)
     first_device, second_device = map(str, cluster.server_devices)
     shards = (ParameterServer(second_device),)
     served = Strategy((first_device, second_device), (VariableStrategy("v", shards),))
@@ -108,7 +122,7 @@ def test_nodes_that_differ_in_it_are_not_alike(field: str) -> None:
     assert canonical_strategy(served, unlike) == served
     assert len(_node_lines(cluster)) == 1
     assert len(_node_lines(unlike)) == 2
-    assert any(f"{STATED[field]:g}" in line for line in _node_lines(unlike))
+    assert any(said in line for line in _node_lines(unlike))
 
 
 def _node_lines(cluster: ClusterSpec) -> list[str]:

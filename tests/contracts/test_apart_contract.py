@@ -1,0 +1,117 @@
+"""Real and paced times are never compared: by a searcher, by a simulator, in the dataset or in a report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from autosync.baselines import BASELINES
+from autosync.cost import AnalyticSimulator, Replay
+from autosync.cost.composed import Informed
+from autosync.dataset import RecordStore
+from autosync.report.comparison import standings_of
+from autosync.runs import read_run
+from autosync.search.guided.searcher import GuidedSearch
+from autosync.search.protocol import Proposal, Searcher
+from autosync.search.random_search import RandomSearch
+from autosync.space import SearchSpace
+from autosync.spec import ClusterSpec, KeptPace, Pace, RuntimeRecord
+from autosync.stats.occasions import positions_by_family
+from search_spaces.default import SPACE
+from tests.cases import mlp_model, star_cluster
+from tests.runs.examples import write_finished_run
+from tests.search.laws import rough_simulator, timed, truth
+
+MODEL, REAL = mlp_model(), star_cluster(3)
+
+
+def paced_like(cluster: ClusterSpec, numbers: str = "recorded") -> ClusterSpec:
+    nodes = tuple(replace(node, pace=Pace(0.0, 0.1, numbers)) for node in cluster.nodes)
+    return replace(cluster, nodes=nodes)
+
+
+KINDS = {"real": REAL, "recorded": paced_like(REAL), "held": paced_like(REAL, "held")}
+"""One cluster, its passes real, or paced with each kind of numbers."""
+
+
+def records(cluster: ClusterSpec, scale: float = 1.0) -> list[RuntimeRecord]:
+    """Trials of all baselines, `scale` times as long as the law of the tests has it."""
+    kept = KeptPace("paced", cluster.numbers, 2, (0.1,), (0.1,), (0.0,), (0.0,)) if cluster.paced else None
+    space = SPACE.bind(MODEL, cluster)
+    proposals = [Proposal(make(MODEL, cluster), label, purpose="baseline") for label, make in BASELINES.items()]
+    found = [timed(space, each, truth()) for each in proposals]
+    return [replace(each, step_seconds=tuple(scale * s for s in each.step_seconds), pace=kept) for each in found]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "maker",
+    [
+        lambda space, seeds: RandomSearch(space, seeds, seed=1),
+        lambda space, seeds: GuidedSearch(space, seeds, 1, rough_simulator()),
+    ],
+    ids=["random", "guided"],
+)
+def test_a_searcher_does_not_take_trials_of_another_kind_for_its_own(
+    maker: Callable[[SearchSpace, list[object]], Searcher], kind: str
+) -> None:
+    cluster = KINDS[kind]
+    space = SPACE.bind(MODEL, cluster)
+    baselines = [(label, make(MODEL, cluster)) for label, make in BASELINES.items()]
+    told, quiet = maker(space, baselines), maker(space, baselines)
+    told.ask(2), quiet.ask(2)
+    for other in KINDS.keys() - {kind}:
+        for record in records(KINDS[other], 0.001):
+            told.tell(record)
+    assert told.state()["records"] == quiet.state()["records"] == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("make", [AnalyticSimulator, Replay], ids=["closed form", "replay"])
+def test_what_a_simulator_learns_for_one_kind_is_not_moved_by_earlier_records_of_another(
+    make: Callable[[], AnalyticSimulator | Replay], kind: str
+) -> None:
+    cluster, own = KINDS[kind], records(KINDS[kind])
+    others = [each for other in KINDS if other != kind for each in records(KINDS[other], 20.0)]
+    strategies = [each.strategy for each in own]
+    alone, beside = Informed(make(), [], MODEL, cluster), Informed(make(), others, MODEL, cluster)
+    for each in (alone, beside):
+        each.fit(own)
+    np.testing.assert_array_equal(beside.predict(MODEL, cluster, strategies), alone.predict(MODEL, cluster, strategies))
+
+
+def test_each_kind_is_a_family_of_its_own_in_calibration() -> None:
+    families = positions_by_family([each for cluster in KINDS.values() for each in records(cluster)])
+    assert [cluster for _, cluster in families] == list(KINDS.values())
+    assert len({cluster.digest for _, cluster in families}) == 3
+
+
+def test_the_dataset_gives_the_trials_of_one_kind_without_those_of_another(tmp_path: Path) -> None:
+    store = RecordStore.create(tmp_path)
+    for cluster in KINDS.values():
+        store.append(records(cluster)[0])
+    for kind, cluster in KINDS.items():
+        (found,) = store.read(cluster_digest=cluster.digest)
+        assert (found.time, found.numbers) == ("real" if kind == "real" else "paced", kind)
+    table = store.to_pandas()
+    assert sorted(zip(table["time"], table["numbers"], strict=True)) == [
+        ("paced", "held"),
+        ("paced", "recorded"),
+        ("real", "real"),
+    ]
+
+
+def test_a_report_of_runs_of_both_kinds_says_that_their_times_do_not_compare(tmp_path: Path) -> None:
+    directory = tmp_path / "runs" / "one"
+    write_finished_run(directory)
+    real = read_run(directory)
+    nodes = [node | {"pace": Pace(0.0, 0.1).to_json()} for node in real.document["cluster"]["nodes"]]
+    paced = replace(real, document={**real.document, "cluster": {**real.document["cluster"], "nodes": nodes}})
+    assert paced.cluster.paced
+    assert not paced.here
+    assert standings_of([real, real]).is_of_one_cell
+    assert standings_of([real, paced]).differ_in == "clusters"

@@ -1,0 +1,75 @@
+"""Paced passes as the simulators see them: a delay that keeps no core busy."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from autosync.baselines import BASELINES
+from autosync.cost import AnalyticSimulator, Replay, step_bound
+from autosync.cost.capacity import RELEASE_CORE_SECONDS, paced_passes
+from autosync.spec import ClusterSpec, Figure, ModelProfile, ModelSpec, Pace, Spread
+from tests.cases import bert_like_model, star_cluster
+
+
+def profiled(model: ModelSpec, seconds: float) -> ModelSpec:
+    """`model` with passes of so many core-seconds, its variables ready at equal distances."""
+    ready = {each.name: (each.ready_order + 1) / len(model.variables) for each in model.variables}
+    return replace(model, profile=ModelProfile(seconds / 3, 2 * seconds / 3, ready))
+
+
+MODEL = profiled(bert_like_model(), 0.02)
+
+
+def on_nodes(pace: Pace | None, gbit_per_s: float = 100.0, cores: float = 1.0) -> ClusterSpec:
+    cluster = star_cluster(4)
+    rate = Figure(gbit_per_s, "stated")
+    links = tuple(replace(each, gbit_per_s=rate) for each in cluster.links)
+    return replace(cluster, links=links, nodes=tuple(replace(each, pace=pace, cores=cores) for each in cluster.nodes))
+
+
+def predicted(simulator: AnalyticSimulator | Replay, cluster: ClusterSpec, model: ModelSpec = MODEL) -> float:
+    strategy = BASELINES["all_reduce_25mb"](model, cluster)
+    return float(np.exp(simulator.predict(model, cluster, [strategy])[0]))
+
+
+@pytest.mark.parametrize("simulator", [AnalyticSimulator(), Replay()], ids=["closed form", "replay"])
+def test_a_step_is_longer_by_what_the_pace_adds_where_links_are_no_limit(simulator: AnalyticSimulator | Replay) -> None:
+    steps = [predicted(simulator, on_nodes(Pace(0.0, seconds))) for seconds in (1.0, 1.5, 3.0)]
+    assert steps[0] > 1.0
+    np.testing.assert_allclose(np.diff(steps), [0.5, 1.5], rtol=0.05)
+
+
+@pytest.mark.parametrize("simulator", [AnalyticSimulator(), Replay()], ids=["closed form", "replay"])
+def test_a_recorded_pass_leaves_the_cores_to_messages_and_a_held_one_does_not(
+    simulator: AnalyticSimulator | Replay,
+) -> None:
+    heavy = profiled(MODEL, 5.0)
+    recorded, held = (predicted(simulator, on_nodes(Pace(0.0, 0.5, each)), heavy) for each in ("recorded", "held"))
+    assert recorded < 2.0
+    assert held > 4.0
+
+
+def test_what_paced_passes_take_is_the_slowest_replicas_in_the_median_step() -> None:
+    steady, varied = (paced_passes(MODEL, on_nodes(Pace(5.0, 0.05, spread=each)), NAMES) for each in SPREADS)
+    assert steady is not None
+    assert varied is not None
+    assert steady.seconds == steady.least_seconds == pytest.approx(0.15)
+    assert varied.least_seconds < varied.seconds
+    assert varied.seconds > steady.seconds * 1.1
+    assert steady.core_seconds == pytest.approx(12 * RELEASE_CORE_SECONDS, rel=0.35)
+    assert sorted(steady.ready) == sorted(each.name for each in MODEL.variables)
+    assert max(steady.ready.values()) == 1.0
+    assert paced_passes(MODEL, on_nodes(None), NAMES) is None
+
+
+SPREADS = (Spread(), Spread(0.3))
+NAMES = tuple(str(each) for each in on_nodes(None).replica_devices)
+
+
+def test_no_step_is_shorter_than_its_paced_passes() -> None:
+    bound = step_bound(MODEL, on_nodes(Pace(0.0, 0.4)))
+    assert (bound.seconds, bound.reason) == (0.4, "the paced passes")
+    assert "paced" not in step_bound(MODEL, on_nodes(None)).reason

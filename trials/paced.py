@@ -1,0 +1,47 @@
+"""What a paced step says of its passes, and what a trial makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from autosync.spec import ClusterSpec, KeptPace
+
+__all__ = ["PacedRunning", "kept_pace"]
+
+
+@runtime_checkable
+class PacedRunning(Protocol):
+    """A paced strategy at work; `autosync.engine.step.paced.PacedStep` is one.
+
+    `taken` grows by one with every step: `seconds` float64 (replicas,) that its passes were to take, and `late` float64
+    (replicas, releases), how late each release was. `seed` says which draws its steps take.
+    """
+
+    seed: int
+    recorded_steps: int
+    taken: Sequence[Any]
+
+
+def kept_pace(step: PacedRunning, cluster: ClusterSpec, last: int) -> KeptPace | None:
+    """How the pace was kept in the `last` steps of `step`, on `cluster`; None for no steps."""
+    if not last:
+        return None
+    taken = step.taken[-last:]
+    seconds, late = np.array([each.seconds for each in taken]), np.array([each.late for each in taken])
+    by_replica = late.swapaxes(0, 1).reshape(late.shape[1], -1)
+
+    def each(figures: Any) -> tuple[float, ...]:
+        return tuple(float(figure) for figure in figures)
+
+    return KeptPace(
+        cluster.time,
+        cluster.numbers,
+        step.recorded_steps,
+        each(np.median(seconds, axis=0)),
+        each(np.median(seconds + late[:, :, -1], axis=0)),
+        each(np.quantile(by_replica, 0.5, axis=1)),
+        each(np.quantile(by_replica, 0.99, axis=1)),
+    )
