@@ -66,14 +66,15 @@ class PacedPasses:
     """A step's passes where they are paced: a delay that keeps no core busy, but for releases and what is held.
 
     `seconds` is the slowest replica's pass in the median step, `least_seconds` in the least of those drawn, `forward`
-    the forward pass's share of it; `core_seconds` are spent for each replica all the same, and `ready` says when
-    gradients are released, as fractions of the backward pass.
+    the forward pass's share of it; `core_seconds` are spent for each replica all the same, `release_seconds` of them on
+    releases, and `ready` says when these are, as fractions of the backward pass.
     """
 
     seconds: float
     least_seconds: float
     forward: float
     core_seconds: float
+    release_seconds: float
     ready: Mapping[str, float]
 
 
@@ -85,12 +86,13 @@ def paced_passes(model: ModelSpec, cluster: ClusterSpec, replicas: Collection[st
     paces = [(name, pace) for name in replicas if (pace := cluster.node(Device.parse(name).node).pace) is not None]
     drawn = [max(pace.seconds(profile, 0, step, name) for name, pace in paces) for step in range(DRAWN_STEPS)]
     plan, both = releases(profile), profile.forward_seconds + profile.backward_seconds
-    forward = profile.forward_seconds / both
+    forward, released = profile.forward_seconds / both, len(plan) * RELEASE_CORE_SECONDS
     return PacedPasses(
         float(np.median(drawn)),
         min(drawn),
         forward,
-        len(plan) * RELEASE_CORE_SECONDS + (both if cluster.numbers == "held" else 0.0),
+        released + (both if cluster.numbers == "held" else 0.0),
+        released,
         {name: max(0.0, (time - forward) / (1 - forward)) for time, names in plan for name in names},
     )
 
@@ -151,15 +153,18 @@ class Passes:
 
     def core_seconds(self, coefficients: ReplayCoefficients) -> tuple[float, float]:
         """Core-seconds of both passes on a node's cores."""
-        if self.paced is not None:
-            forward = self.paced.core_seconds * self.paced.forward
-            return forward, self.paced.core_seconds - forward
         profile = self.model.profile
         if profile is None:
             forward = self._flops * coefficients.core_seconds_per_flop
             return forward, 2 * forward
-        scale = coefficients.profile_scale
-        return profile.forward_seconds * scale, profile.backward_seconds * scale
+        scale = coefficients.profile_scale if self.computed else 0.0
+        released = 0.0 if self.paced is None else self.paced.release_seconds
+        return profile.forward_seconds * scale, profile.backward_seconds * scale + released
+
+    @property
+    def computed(self) -> bool:
+        """Whether gradients are computed, be it to be held, and not replayed."""
+        return self.paced is None or self.paced.core_seconds > self.paced.release_seconds
 
     def delay_seconds(self, coefficients: ReplayCoefficients) -> tuple[float, float]:
         """Seconds of both passes where they keep no core busy: on a GPU, or paced."""

@@ -54,6 +54,7 @@ def terms_of(subject: Subject, parts: Breakdown) -> list[Term]:
         Term(f"server {server}, adding and updating", float(parts.servers.max())),
         Term(f"computing gradients on {computing}", float(parts.compute.max())),
         Term("computing gradients on a GPU", parts.gpu_compute),
+        Term("the paced passes", parts.paced),
         # A bucket whose stages follow one another leaves links idle; else it takes no longer than its link is busy.
         Term("the slowest bucket, stage by stage", parts.chain if parts.chain > 1.001 * slowest else 0.0),
         Term("the longest chain of messages, empty", parts.latency),

@@ -10,7 +10,16 @@ from autosync.baselines import BASELINES
 from autosync.cost import AnalyticSimulator, Coefficients, breakdown, traffic
 from autosync.report.explained import explained, terms_of
 from autosync.runs.subject import Subject
-from autosync.spec import AllReduce, ClusterSpec, ModelSpec, ParameterServer, Strategy, VariableStrategy
+from autosync.spec import (
+    AllReduce,
+    ClusterSpec,
+    ModelProfile,
+    ModelSpec,
+    Pace,
+    ParameterServer,
+    Strategy,
+    VariableStrategy,
+)
 from tests import cases
 
 MODEL = cases.bert_like_model()
@@ -122,3 +131,16 @@ def test_the_nearest_baseline_is_compared_in_decisions_and_in_time() -> None:
         "dense_1/kernel, dense_0/kernel, dense_2/kernel and 3 more (340 kB): binomial-tree all-reduce; "
         "there ring all-reduce"
     ]
+
+
+def test_a_paced_pass_is_told_as_one_and_not_as_computing() -> None:
+    cluster = cases.star_cluster(4)
+    nodes = tuple(replace(node, pace=Pace(0.0, 2.0)) for node in cluster.nodes)
+    model = cases.mlp_model()
+    ready = {each.name: (each.ready_order + 1) / len(model.variables) for each in model.variables}
+    model = replace(model, profile=ModelProfile(0.5, 1.0, ready))
+    cluster = replace(cluster, nodes=nodes)
+    subject = Subject(BASELINES["all_reduce_25mb"](model, cluster), model, cluster, (), ())
+    terms = terms_of(subject, breakdown(model, cluster, subject.strategy, Coefficients()))
+    assert (terms[0].what, terms[0].seconds) == ("the paced passes", 2.0)
+    assert all(each.seconds < 0.01 for each in terms if each.what.startswith("computing"))

@@ -32,8 +32,9 @@ class Breakdown:
     """Seconds of one step, pulling and pushing together, all float64.
 
     `links` (links,) and `servers` (server devices,) are in the cluster's order; `nodes` (nodes,) is what each node's
-    cores have to do beside computing, which is `compute` (nodes,); `gpu_compute` is a GPU replica's. `latency` is that
-    of the longest chain of messages, `chain` the longest a bucket's payload takes stage by stage.
+    cores have to do beside computing, which is `compute` (nodes,); `gpu_compute` is a GPU replica's, `paced` a paced
+    pass. `latency` is that of the longest chain of messages, `chain` the longest a bucket's payload takes stage by
+    stage.
     """
 
     step: float
@@ -41,6 +42,7 @@ class Breakdown:
     latency: float
     chain: float
     gpu_compute: float
+    paced: float
     links: npt.NDArray[np.float64]
     nodes: npt.NDArray[np.float64]
     servers: npt.NDArray[np.float64]
@@ -58,6 +60,7 @@ def breakdown(model: ModelSpec, cluster: ClusterSpec, strategy: Strategy, coeffi
         latency=float(terms.latency[0]),
         chain=float(terms.chain[0]),
         gpu_compute=3 * loads.tables.gpu_flops * coefficients.gpu_seconds_per_flop,
+        paced=loads.tables.paced_seconds,
         links=link_seconds(total, loads.tables)[0],
         nodes=node_seconds(total, loads.tables, coefficients)[0],
         servers=server_seconds(total, loads.tables, coefficients)[0],

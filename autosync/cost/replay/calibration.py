@@ -54,7 +54,7 @@ class Search:
         left_out = set()
         if not any(step.catalogue.has_gpus for step in steps):
             left_out.add("gpu_seconds_per_flop")
-        if not any(step.passes.model.profile for step in steps):
+        if not any(step.passes.model.profile and step.passes.computed for step in steps):
             left_out.add("profile_scale")
         if all(step.passes.model.profile for step in steps):
             left_out.add("core_seconds_per_flop")
