@@ -16,22 +16,7 @@
 Every message states the rule, what came, and what to do.
 """
 
-from __future__ import annotations
-
 from typing import final
-
-__all__ = [
-    "AutosyncError",
-    "BenchError",
-    "ClusterError",
-    "DatasetError",
-    "ModelError",
-    "NodesLostError",
-    "SpaceError",
-    "SpecError",
-    "TrainingError",
-    "TrialError",
-]
 
 
 class AutosyncError(Exception):

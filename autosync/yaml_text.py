@@ -4,8 +4,6 @@ Of YAML is read what says no more than JSON: maps, lists, texts, numbers, true a
 merge keys, by which a line can stand for a million values, are refused, and so are tags.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable
 from typing import Any, final
 
@@ -13,8 +11,6 @@ import yaml
 
 from autosync.errors import SpecError
 from autosync.spec import Limits, cut, quoted
-
-__all__ = ["YAML", "parse_yaml"]
 
 YAML = Limits(size=1 << 20, values=100_000)
 """A thousand nodes, each with all that can be stated of one, are 150 kB and 30 000 values."""

@@ -1,7 +1,5 @@
 """Declared search spaces, found by name: one file a model family, each with one constant, SPACE."""
 
-from __future__ import annotations
-
 import os
 import pkgutil
 import sys

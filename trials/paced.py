@@ -1,15 +1,11 @@
 """What a paced step says of its passes, and what a trial makes of it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from autosync.spec import ClusterSpec, KeptPace
-
-__all__ = ["PacedRunning", "kept_pace"]
 
 
 @runtime_checkable

@@ -1,7 +1,5 @@
 """One trial: the request for it, the stage it runs on, and its run to a record, stopped early if surely slow."""
 
-from __future__ import annotations
-
 import math
 import re
 import statistics

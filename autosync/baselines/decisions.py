@@ -1,7 +1,5 @@
 """Decisions per variable made into a strategy, as every baseline ends."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
@@ -17,18 +15,6 @@ from autosync.spec import (
     shard_sizes,
     strategy_faults,
 )
-
-__all__ = [
-    "MIN_SHARD_BYTES",
-    "Baseline",
-    "Cuts",
-    "cuts_by_servers",
-    "different_strategies",
-    "even_shards",
-    "shard_bytes",
-    "strategy_of",
-    "variables_in_ready_order",
-]
 
 Baseline: TypeAlias = Callable[[ModelSpec, ClusterSpec], Strategy]
 """A baseline: a strategy written by hand for any model and cluster. It is deterministic."""

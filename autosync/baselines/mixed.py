@@ -1,7 +1,5 @@
 """Strategies that all-reduce some variables and keep others on servers."""
 
-from __future__ import annotations
-
 from autosync.baselines.decisions import strategy_of, variables_in_ready_order
 from autosync.baselines.reduced import FUSION_THRESHOLD_BYTES, bucketed, buckets_of
 from autosync.baselines.served import balanced_by_bytes
@@ -15,8 +13,6 @@ from autosync.spec import (
     Synchronizer,
     Variable,
 )
-
-__all__ = ["byteps", "parallax", "poseidon"]
 
 
 def parallax(model: ModelSpec, cluster: ClusterSpec) -> Strategy:

@@ -11,8 +11,6 @@ from autosync.baselines import BASELINES
 from autosync.spec import AllReduce, ClusterSpec, ModelSpec, Strategy, canonical_strategy
 from autosync.words.strategy import decision_in_words
 
-__all__ = ["Difference", "Nearest", "nearest_baseline"]
-
 
 @dataclass(frozen=True)
 class Difference:

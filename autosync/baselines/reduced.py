@@ -1,25 +1,11 @@
 """Strategies that all-reduce everything, in buckets filled in the order in which gradients become ready."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from itertools import count
 from typing import TypeAlias
 
 from autosync.baselines.decisions import Cuts, cuts_by_servers, shard_bytes, strategy_of, variables_in_ready_order
 from autosync.spec import AllReduce, ClusterSpec, ModelSpec, Strategy, Synchronizer, Variable
-
-__all__ = [
-    "FUSION_THRESHOLD_BYTES",
-    "MEGABYTE",
-    "Full",
-    "all_reduce_25mb",
-    "all_reduce_64mb",
-    "all_reduce_per_variable",
-    "bucketed",
-    "buckets_of",
-    "partitioned_all_reduce",
-]
 
 MEGABYTE = 1 << 20
 """PyTorch and Horovod count bucket sizes in units of 1 048 576 bytes."""

@@ -1,19 +1,9 @@
 """Strategies that keep everything on parameter servers, and the greedy placement that most of them use."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from autosync.baselines.decisions import MIN_SHARD_BYTES, Cuts, cuts_by_servers, even_shards, shard_bytes, strategy_of
 from autosync.spec import ClusterSpec, ModelSpec, ParameterServer, Partition, Strategy, Synchronizer, Variable
-
-__all__ = [
-    "balanced_by_bytes",
-    "balanced_parameter_server",
-    "parameter_server",
-    "partitioned_parameter_server",
-    "uneven_parameter_server",
-]
 
 
 def balanced_by_bytes(

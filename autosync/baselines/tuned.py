@@ -1,14 +1,10 @@
 """The all-reduce that an engineer tunes by hand: each of a small grid of bucket sizes and algorithms is timed."""
 
-from __future__ import annotations
-
 from autosync.baselines.decisions import strategy_of, variables_in_ready_order
 from autosync.baselines.reduced import bucketed, buckets_of
 from autosync.layout.all_reduce import laid_out
 from autosync.spec import PLACED_ALGORITHMS, ClusterSpec, ModelSpec, Strategy
 from autosync.words.quantities import megabytes
-
-__all__ = ["BUCKET_SHARES", "all_reduce_grid"]
 
 BUCKET_SHARES = (1, 4, 16)
 """A bucket holds at most the bytes of all dense variables over one of these. People halve megabytes; a share is as

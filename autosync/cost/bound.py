@@ -21,16 +21,12 @@ cross on average where batches are drawn at random, wherever rows are kept. Noth
 copies and the optimizer, so no strategy comes all the way.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from autosync.cost.capacity import nodes_by_machine, paced_passes, replicas_on_cores
 from autosync.spec import DTYPE_BYTES, ClusterSpec, Link, ModelSpec, Variable
-
-__all__ = ["StepBound", "step_bound"]
 
 
 @dataclass(frozen=True)

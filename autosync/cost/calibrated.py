@@ -1,7 +1,5 @@
 """Simulators of a few physical coefficients that are calibrated from records."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
@@ -13,8 +11,6 @@ from autosync.cost.coefficients import Coefficients, ReplayCoefficients
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
 from autosync.spec.codec import known_fields, required
 from autosync.stats.occasions import Timed
-
-__all__ = ["Calibrated"]
 
 FloatArray = npt.NDArray[np.float64]
 C = TypeVar("C", Coefficients, ReplayCoefficients)

@@ -1,7 +1,5 @@
 """What machines can, and what a replica asks of them: how much, and when in its backward pass gradients are ready."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,18 +10,6 @@ import numpy.typing as npt
 from autosync.cost.coefficients import ReplayCoefficients
 from autosync.spec import ClusterSpec, Device, ModelSpec, SharedCores
 from autosync.spec.pace import releases
-
-__all__ = [
-    "PacedPasses",
-    "Passes",
-    "Resources",
-    "core_flops",
-    "fair_cores",
-    "nodes_by_machine",
-    "paced_passes",
-    "ready_fractions",
-    "replicas_on_cores",
-]
 
 SECONDS_PER_FLOP = 1e-10
 """Seconds a flop of the core that a profiled pass is told in flops by; any core will do once records are fitted."""

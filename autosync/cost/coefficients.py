@@ -13,8 +13,6 @@ from autosync.spec.codec import Noun
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-__all__ = ["Coefficients", "ReplayCoefficients", "check_coefficients"]
-
 
 def check_coefficients(coefficients: DataclassInstance, shares: Sequence[str]) -> None:
     """Raise `SpecError` when a coefficient is negative or not finite, or when one of `shares` is over 1."""

@@ -6,8 +6,6 @@ so much more variance it counts e^2 / (e^2 + r^2 + ...) of a record of the searc
 of another model on another cluster may be of another machine in all respects, and counts nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import final
 
@@ -16,8 +14,6 @@ import numpy.typing as npt
 
 from autosync.cost.protocol import Simulator, with_spread
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
-
-__all__ = ["VERIFIED", "Drafted", "Informed", "weight_of"]
 
 FloatArray = npt.NDArray[np.float64]
 

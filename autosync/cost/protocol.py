@@ -1,7 +1,5 @@
 """What every simulator of step time offers, closed-form or learned."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
@@ -9,8 +7,6 @@ import numpy as np
 import numpy.typing as npt
 
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
-
-__all__ = ["Restorable", "Simulator", "Unsure", "with_spread"]
 
 FloatArray = npt.NDArray[np.float64]
 

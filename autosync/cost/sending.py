@@ -12,8 +12,6 @@ ratio` passes. A flop of a thin product counts as `BYTES_A_FLOP` (the ratio of t
 flops for each replica that sent some.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -23,8 +21,6 @@ from autosync.layout.exchange import Quantities
 from autosync.layout.shards import Shard
 from autosync.spec import AllReduce, Cast, ParameterServer, PowerSGD, TopK
 from autosync.spec.algorithms import CHUNKED
-
-__all__ = ["Use", "uses_of"]
 
 CAST_PASSES = 0.5
 POWER_SGD_PASSES = 4.0

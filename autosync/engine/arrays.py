@@ -4,12 +4,8 @@ Each op is made for every strategy anew, on the client and on the worker that it
 is nothing to do, and what an op needs to be told (an axis, sizes) is one constant a device for all of a graph's ops.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
-
-__all__ = ["cut", "end_to_end", "flat", "scaled", "shaped"]
 
 CONSTANTS = "constants by device"
 LARGEST_INT32 = 2**31 - 1

@@ -1,7 +1,5 @@
 """Capturing a user's model in a process of its own, which can be ended whatever the model's function is doing."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -15,8 +13,6 @@ from typing import Any
 
 from autosync.engine.loading import load_tensorflow
 from autosync.errors import AutosyncError, ModelError
-
-__all__ = ["CAPTURE_SECONDS", "MOST_CAPTURE_SECONDS", "captured_apart", "too_slow"]
 
 CAPTURE_SECONDS, MOST_CAPTURE_SECONDS = 180.0, 604_800.0
 """Seconds that building and capturing a model may take by default, and the most that may be asked for: a week."""

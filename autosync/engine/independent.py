@@ -1,10 +1,6 @@
 """Operations that TensorFlow's automatic order leaves alone: they wait for their inputs and for nothing else."""
 
-from __future__ import annotations
-
 from typing import Any
-
-__all__ = ["run_independently"]
 
 
 def run_independently(operation: Any) -> None:

@@ -1,7 +1,5 @@
 """TensorFlow as the project's own processes load it: quiet, and without what they have no use for."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import re
@@ -9,8 +7,6 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-
-__all__ = ["load_tensorflow", "quiet_log"]
 
 UNUSED = ("matplotlib", "sklearn")
 """Modules that Keras, which TensorFlow imports, takes along if installed: for pictures and `keras.wrappers`."""

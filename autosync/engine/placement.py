@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from autosync.errors import ClusterError
 from autosync.spec import ClusterSpec, Device
 
-__all__ = ["Placement"]
-
 
 @dataclass(frozen=True)
 class Placement:

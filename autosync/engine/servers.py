@@ -1,7 +1,5 @@
 """Processes that take part: a TensorFlow server in every worker, and the client that connects to them all."""
 
-from __future__ import annotations
-
 import gc
 import math
 import os
@@ -10,8 +8,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from autosync.errors import ClusterError
-
-__all__ = ["connect", "start_server", "use_logical_devices"]
 
 OWN_THREADS = "TF_NUM_INTRAOP_THREADS"
 """The environment variable that TensorFlow reads where a server's configuration names no number of threads."""

@@ -1,15 +1,11 @@
 """Values with their optimizer state, living together on one device."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
 from autosync.engine.arrays import cut, end_to_end
 from autosync.engine.capture.optimizer import CapturedOptimizer
-
-__all__ = ["AS_IT_IS", "Block", "Correction", "Optimizer", "RowGradient", "Rows", "Scalars"]
 
 
 @dataclass(frozen=True)

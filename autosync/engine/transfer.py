@@ -1,7 +1,5 @@
 """Timing what moves between devices over TensorFlow's own transport: flows, hops, messages and copies."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -10,8 +8,6 @@ from typing import Any, final
 
 from autosync.engine.placement import Placement
 from autosync.errors import ClusterError
-
-__all__ = ["LARGEST_FLOW_BYTES", "Transfers"]
 
 LARGEST_FLOW_BYTES = 32 << 20
 """A source holds one array of this size, of which a flow sends the beginning."""

@@ -1,7 +1,5 @@
 """Channels: the elementary ways to exchange that synchronizers, whole or compressed, are made of."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -17,8 +15,6 @@ from autosync.layout.server import (
     sparse_server_exchange,
 )
 from autosync.spec import ALGORITHMS
-
-__all__ = ["Channel", "Exchanges", "all_gather_exchange", "gathered_rows_exchange"]
 
 
 def gathered_rows_exchange(replicas: Sequence[str], processes: Processes, slots: int) -> Exchange:

@@ -1,13 +1,9 @@
 """What compressed shards come to in bytes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from autosync.layout.shards import Shard
 from autosync.spec import Cast, PowerSGD, TopK
-
-__all__ = ["CAST_BYTES", "INDEX_BYTES", "cast_bytes", "coded_bytes", "factor_bytes", "power_sgd_bytes"]
 
 CAST_BYTES = 2
 

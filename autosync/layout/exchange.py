@@ -12,8 +12,6 @@ from typing import NamedTuple
 
 from autosync.spec import ClusterSpec
 
-__all__ = ["SCALE_BYTES", "Exchange", "Processes", "Quantities", "Stage", "Transfer", "Work"]
-
 SCALE_BYTES = 4
 """Bytes of a scale: a gradient in fp16 has one, a float32, in a message of its own."""
 

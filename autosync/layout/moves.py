@@ -9,8 +9,6 @@ from typing import NamedTuple, TypeAlias
 
 from autosync.layout.exchange import Exchange, Processes, Stage, Transfer, Work
 
-__all__ = ["Move", "Moves", "MovesOf", "Round", "Span", "exchange_of", "stage_of"]
-
 Span: TypeAlias = tuple[int, int]
 """Elements of a bucket, from the first to before the second."""
 

@@ -6,20 +6,9 @@ is pulled before the forward pass, which makes no difference here). Of a sparse 
 each replica: pulled before the forward pass, when it is known which they are.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from autosync.layout.exchange import Exchange, Processes, Stage, Transfer, Work
-
-__all__ = [
-    "dense_server_exchange",
-    "own_push_exchange",
-    "pull_exchange",
-    "push_exchange",
-    "send_back_exchange",
-    "sparse_server_exchange",
-]
 
 
 def dense_server_exchange(

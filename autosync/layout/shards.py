@@ -1,7 +1,5 @@
 """A strategy's shards: each with its place in its variable, what it weighs, its synchronizer and its channel."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -19,8 +17,6 @@ from autosync.spec import (
     VariableStrategy,
     shard_sizes,
 )
-
-__all__ = ["Shard", "Slice", "Slices"]
 
 MOST_SHORT_IDS, SHORT_ID_BYTES, LONG_ID_BYTES = 2**31 - 1, 4, 8
 """Row numbers travel as int32 where it can count a variable's rows."""

@@ -10,20 +10,6 @@ from typing import NamedTuple, final
 from autosync.layout.shards import Shard, Slices
 from autosync.spec import AllReduce, Cast, ModelSpec, ParameterServer, Strategy, shard_sizes
 
-__all__ = [
-    "ALONE",
-    "BUCKET",
-    "PARCEL",
-    "Layout",
-    "as_ready",
-    "bundles",
-    "is_summed_as_it_is",
-    "parcels",
-    "piece_sizes",
-    "pieces_of",
-    "way_of",
-]
-
 BUCKET, PARCEL, ALONE = range(3)
 """How a shard travels: in an all-reduced bucket, in a server's parcel, by itself."""
 

@@ -17,8 +17,6 @@ from autosync.search.searcher import Asked, LedgerSearch
 from autosync.space import SearchSpace
 from autosync.spec import Strategy
 
-__all__ = ["EvolutionOptions", "EvolutionSearch"]
-
 
 @final
 @dataclass(frozen=True)

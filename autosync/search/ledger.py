@@ -16,8 +16,6 @@ from autosync.space import SearchSpace
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy, quoted
 from autosync.spec.codec import required
 
-__all__ = ["STATE", "Ledger", "Observation"]
-
 FORMAT = "autosync.searcher/5"
 STATE = "A searcher's state"
 """What refusals call the document that a searcher is restored from."""

@@ -1,15 +1,11 @@
 """What every searcher offers: strategies to time next, for records of those timed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from autosync.spec import RuntimeRecord, Strategy
 from autosync.spec.codec import Noun
-
-__all__ = ["Foresight", "Proposal", "Searcher", "Weighing", "ask_within", "run_search"]
 
 
 @dataclass(frozen=True)

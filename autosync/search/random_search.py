@@ -8,8 +8,6 @@ from typing import final
 from autosync.search.protocol import Proposal
 from autosync.search.searcher import Asked, LedgerSearch
 
-__all__ = ["RandomSearch"]
-
 
 @final
 class RandomSearch(LedgerSearch):

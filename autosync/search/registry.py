@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from autosync.search.protocol import Searcher
     from autosync.search.searcher import Asked
 
-__all__ = ["SEARCHERS", "check_installed", "make_searcher"]
-
 
 class Entry(NamedTuple):
     """A searcher: `module:name` of what makes it from an `Asked`, and the library that it needs beyond this program's.

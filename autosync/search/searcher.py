@@ -1,7 +1,5 @@
 """What all searchers share: a ledger, proposals one after the other, and a state in JSON."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -14,8 +12,6 @@ from autosync.search.protocol import Proposal
 from autosync.space import SearchSpace
 from autosync.spec import RuntimeRecord, Strategy
 from autosync.spec.codec import required
-
-__all__ = ["Asked", "LedgerSearch", "RoundSearch"]
 
 
 @final

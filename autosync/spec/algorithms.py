@@ -1,12 +1,8 @@
 """All-reduce algorithms, a row each. `layout/all_reduce` has a file of each one's name, which lays it out."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-
-__all__ = ["ALGORITHMS", "ALGORITHM_ROWS", "CHUNKED", "PLACED_ALGORITHMS", "SEEN_AS", "AlgorithmRow"]
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,6 @@ from autosync.spec.codec import Noun, digest, first_repeated
 from autosync.spec.node import LONGEST_NAME, MOST_DEVICES, MOST_NODES, Device, Figure, Node
 from autosync.spec.quoting import listed, quoted
 
-__all__ = ["ClusterSpec", "Link"]
-
 MOST_LINKS, MOST_CROSSED = 16_384, 16
 """The most links of a cluster, and the most that a route crosses."""
 

@@ -1,7 +1,5 @@
 """JSON of nouns, which follows from their fields; canonical JSON, whose digest is a value's identity."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
@@ -12,8 +10,6 @@ from typing import Any, ClassVar, NamedTuple, TypeVar, get_args, get_origin, get
 
 from autosync.errors import SpecError
 from autosync.spec.quoting import listed, quoted
-
-__all__ = ["Noun", "canonical_json", "digest", "every", "first_repeated", "known_fields", "optional", "required"]
 
 DIGEST_LENGTH = 16
 

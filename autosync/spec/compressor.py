@@ -1,7 +1,5 @@
 """Compressors: how a shard's gradient is encoded before it is sent. That is apart from who synchronizes it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,8 +8,6 @@ from typing import Any, ClassVar, TypeAlias
 from autosync.errors import SpecError
 from autosync.spec.codec import known_fields, optional, required
 from autosync.spec.quoting import quoted
-
-__all__ = ["Cast", "Compressor", "PowerSGD", "SufficientFactors", "TopK", "compressor_from_json"]
 
 CAST_DTYPES = ("bf16", "fp16")
 INDICES = ("own", "star", "var")

@@ -1,15 +1,11 @@
 """How well a trial's pace was kept: what its passes were to take, what they took, and how late gradients came."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 
 from autosync.errors import SpecError
 from autosync.spec.codec import Noun
 from autosync.spec.quoting import quoted
-
-__all__ = ["MOST_LATE_SHARE", "TIMES", "KeptPace"]
 
 TIMES = ("real", "paced", "virtual")
 """What the seconds of a step are: of real passes, of passes that were waited for, or worked out without waiting."""

@@ -1,13 +1,9 @@
 """How sure the median of some values is."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
-
-__all__ = ["median_interval"]
 
 
 def median_interval(values: Sequence[float], confidence: float = 0.95) -> tuple[float, float]:

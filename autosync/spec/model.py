@@ -1,7 +1,5 @@
 """The model noun: which variables have gradients to synchronize, and the operators that make them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -10,8 +8,6 @@ from functools import cached_property
 from autosync.errors import SpecError
 from autosync.spec.codec import Noun, digest, first_repeated
 from autosync.spec.quoting import quoted
-
-__all__ = ["DTYPE_BYTES", "ModelProfile", "ModelSpec", "Operator", "Variable"]
 
 
 @dataclass(frozen=True)

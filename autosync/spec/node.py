@@ -10,8 +10,6 @@ from autosync.spec.codec import Noun
 from autosync.spec.pace import Pace
 from autosync.spec.quoting import quoted
 
-__all__ = ["MOST_DEVICES", "MOST_NODES", "SOURCES", "Device", "Figure", "Node", "SharedCores"]
-
 SOURCES = ("measured", "stated", "assumed")
 
 MOST_NODES, MOST_DEVICES = 512, 1280

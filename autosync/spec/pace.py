@@ -16,8 +16,6 @@ from autosync.spec.codec import every, known_fields, optional, required
 from autosync.spec.model import ModelProfile
 from autosync.spec.quoting import quoted
 
-__all__ = ["NUMBERS", "Pace", "Slow", "Spread", "releases"]
-
 NUMBERS = ("recorded", "held")
 """What a paced pass gives: gradients of real steps, replayed, or real gradients, held until their time."""
 

@@ -1,11 +1,7 @@
 """What a message shows of a value that came from outside: never more than a line of it."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from typing import Any
-
-__all__ = ["MOST_QUOTED", "cut", "listed", "quoted"]
 
 MOST_QUOTED = 80
 

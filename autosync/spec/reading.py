@@ -1,8 +1,6 @@
 """JSON from outside, read within limits: whatever a file holds, reading it takes seconds, and ends in a document or in
 a sentence."""
 
-from __future__ import annotations
-
 import json
 import math
 import re
@@ -13,8 +11,6 @@ from typing import Any
 
 from autosync.errors import SpecError
 from autosync.spec.quoting import cut, quoted
-
-__all__ = ["DOCUMENT", "STATE", "Limits", "parse_json", "read_bytes", "read_json"]
 
 
 @dataclass(frozen=True)

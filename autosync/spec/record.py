@@ -16,8 +16,6 @@ from autosync.spec.model import ModelSpec
 from autosync.spec.quoting import quoted
 from autosync.spec.strategy import Strategy
 
-__all__ = ["OUTCOMES", "PURPOSES", "RuntimeRecord", "TimingProtocol"]
-
 OUTCOMES = ("ok", "stopped", "failed", "timed_out", "lost")
 PURPOSES = ("baseline", "search", "remeasure", "manual")
 

@@ -12,8 +12,6 @@ from autosync.spec.codec import digest, every, first_repeated, known_fields, opt
 from autosync.spec.quoting import quoted
 from autosync.spec.synchronizer import AllReduce, ParameterServer, Synchronizer, synchronizer_from_json
 
-__all__ = ["Partition", "Strategy", "VariableStrategy", "shard_sizes"]
-
 FORMAT = "autosync.strategy/1"
 
 MOST_SHARDS = 1024

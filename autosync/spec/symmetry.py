@@ -9,8 +9,6 @@ into classes, all permutations of a class are automorphisms, and naming devices 
 Exchanging whole racks at once is not folded: strategies that differ by it keep two names.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable
@@ -22,8 +20,6 @@ from autosync.spec.cluster import ClusterSpec
 from autosync.spec.node import Device, Node
 from autosync.spec.strategy import Strategy
 from autosync.spec.synchronizer import AllReduce, ParameterServer, Synchronizer
-
-__all__ = ["canonical_strategy"]
 
 Colour: TypeAlias = tuple[str, bool, tuple[bool, ...]]
 

@@ -1,7 +1,5 @@
 """Synchronizers: who adds up a shard's gradients, and who holds its values."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -11,8 +9,6 @@ from autosync.spec.algorithms import ALGORITHM_ROWS, ALGORITHMS
 from autosync.spec.codec import known_fields, optional, required
 from autosync.spec.compressor import Cast, Compressor, SufficientFactors, TopK, compressor_from_json
 from autosync.spec.quoting import quoted
-
-__all__ = ["AllReduce", "ParameterServer", "Synchronizer", "synchronizer_from_json"]
 
 
 @dataclass(frozen=True)

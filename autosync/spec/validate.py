@@ -1,7 +1,5 @@
 """Why a strategy cannot hold for a model and a cluster, one sentence a fault."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from autosync.errors import SpecError
@@ -11,8 +9,6 @@ from autosync.spec.model import DTYPE_BYTES, ModelSpec, Variable
 from autosync.spec.quoting import listed, quoted
 from autosync.spec.strategy import Strategy, VariableStrategy
 from autosync.spec.synchronizer import AllReduce, ParameterServer, Synchronizer
-
-__all__ = ["check_strategy", "strategy_faults"]
 
 
 def check_strategy(strategy: Strategy, model: ModelSpec, cluster: ClusterSpec) -> None:

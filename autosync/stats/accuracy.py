@@ -5,8 +5,6 @@ the share of pairs i, j in a known order, such as those with m_i != m_j, that p 
 half. In a resample strategy i comes c_i times, and a pair c_i c_j times.
 """
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,18 +14,6 @@ import numpy.typing as npt
 
 from autosync.spec import RuntimeRecord
 from autosync.stats.estimate import RESAMPLES, Estimate, estimate_of
-
-__all__ = [
-    "Quality",
-    "best_so_far",
-    "differences",
-    "over_pairs",
-    "pairwise_accuracy",
-    "quality_of",
-    "ratio_of",
-    "share_in_order",
-    "strategy_medians",
-]
 
 Floats = npt.NDArray[np.float64]
 

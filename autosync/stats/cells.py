@@ -1,7 +1,5 @@
 """Cells: how a model on a cluster is called, which records are of it, and how noisy its trials are."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,8 +11,6 @@ import numpy.typing as npt
 
 from autosync.spec import RuntimeRecord
 from autosync.stats.noise import deviation_of_repeats, deviation_of_steps
-
-__all__ = ["BETWEEN", "Cell", "CellName", "cell_of", "records_by_cell", "with_noise"]
 
 Floats = npt.NDArray[np.float64]
 

@@ -15,8 +15,6 @@ from scipy.stats import t as student
 
 from autosync.spec import median_interval
 
-__all__ = ["Estimate", "estimate_of", "geometric_mean", "median_of", "resampled", "share_of"]
-
 Floats = npt.NDArray[np.float64]
 
 RESAMPLES = 1000

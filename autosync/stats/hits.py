@@ -8,8 +8,6 @@ have drifted since, a hit beats the baseline both as it was timed among the tria
 that were stopped or failed are no hits, and count.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Sequence
@@ -18,8 +16,6 @@ from dataclasses import dataclass
 from autosync.spec import RuntimeRecord, median_interval
 from autosync.stats.estimate import Estimate, share_of
 from autosync.stats.noise import Noise
-
-__all__ = ["HitRate", "Yardstick", "hit_rates", "is_hit", "yardstick_of"]
 
 SURE = 2.0
 FEWEST = 5

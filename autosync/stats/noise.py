@@ -9,8 +9,6 @@ and n d^2 / sigma^2 is chi-square of n degrees of freedom, which gives the inter
 within trials, and any drift.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Sequence
@@ -20,15 +18,6 @@ import numpy as np
 from scipy.stats import chi2
 
 from autosync.spec import RuntimeRecord
-
-__all__ = [
-    "Noise",
-    "deviation_of_repeats",
-    "deviation_of_steps",
-    "error_of_median",
-    "noise_of",
-    "robust_error_of_median",
-]
 
 
 @dataclass(frozen=True)

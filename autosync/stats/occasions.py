@@ -23,8 +23,6 @@ import numpy.typing as npt
 
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
 
-__all__ = ["Timed", "drifts_of", "heaviest", "occasions_of", "positions_by_family", "weighted_median"]
-
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 

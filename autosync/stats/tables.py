@@ -1,7 +1,5 @@
 """Tables: a caption, a header and rows of text, written as Markdown and as CSV."""
 
-from __future__ import annotations
-
 import csv
 import io
 import math
@@ -9,8 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from autosync.stats.estimate import Estimate
-
-__all__ = ["NOTHING", "Table", "in_percent", "percent", "ruled", "tenths"]
 
 NOTHING = "-"
 

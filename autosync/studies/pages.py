@@ -1,7 +1,5 @@
 """What the pages of studies have in common: how pictures look, a mark with its interval, files that appear at once."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,8 +8,6 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from PIL import Image
-
-__all__ = ["RC", "mark", "write_picture", "write_text"]
 
 RC: Mapping[str, Any] = {
     "font.size": 10,

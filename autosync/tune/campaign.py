@@ -1,7 +1,5 @@
 """The campaign: requests go out, records come in, and each is on disk before the next request leaves."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -13,8 +11,6 @@ from autosync.spec import RuntimeRecord, Strategy, TimingProtocol, cut
 from autosync.tune.patience import Patience
 from autosync.tune.yardstick import best_now, best_when
 from trials.trial import TrialRequest
-
-__all__ = ["Campaign", "Keeper", "Limits", "restore"]
 
 MOST_LOST = 3
 """Trials without a record after which a search gives up."""

@@ -1,7 +1,5 @@
 """Composing a search: space, baselines, simulator, searcher and campaign are made, run and ended here."""
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Callable, Iterator
@@ -32,8 +30,6 @@ from autosync.tune.progress import Progress
 from autosync.tune.ray_tune import run_with_tune
 from autosync.tune.simulators import earlier_records, guide, leaves_room, make_simulator, simulator_in_words
 from search_spaces import load_space
-
-__all__ = ["idle_in_words", "make_searcher", "untimed_in_words"]
 
 
 def make_searcher(

@@ -1,7 +1,5 @@
 """The search as curves: scalars for TensorBoard, and metrics that Ray's head exports for Prometheus."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -12,8 +10,6 @@ from tensorboardX import SummaryWriter
 
 from autosync.spec import RuntimeRecord
 from autosync.tune.progress import Standing
-
-__all__ = ["METRICS", "SCALARS", "SearchMetrics", "SearchScalars"]
 
 SCALARS = {
     "search/step_seconds": "Median step seconds of the trial; none where no step was timed.",

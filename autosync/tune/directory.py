@@ -18,8 +18,6 @@ from autosync.spec import ClusterSpec, Strategy, quoted
 from autosync.spec.codec import every, required
 from autosync.tune.options import OptionsError, TuneOptions, flag
 
-__all__ = ["RunDirectory", "asked"]
-
 
 @dataclass(frozen=True)
 class RunDirectory:

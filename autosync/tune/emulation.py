@@ -1,7 +1,5 @@
 """A search on a cluster made for it, which is brought up, runs the same command on its head, and is taken down."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Sequence
@@ -17,8 +15,6 @@ from trials.cluster.file import read_cluster_file
 from trials.cluster.racks import parse_emulation
 from trials.emulate import emulated, run_inside
 from trials.emulate.requirements import check_machine
-
-__all__ = ["is_inside", "tune_emulated"]
 
 INSIDE = "AUTOSYNC_EMULATED"
 """Set for the command that runs on the head of an emulated cluster; it joins the Ray that RAY_ADDRESS names."""

@@ -1,7 +1,5 @@
 """The finals: the best candidates and baselines timed again in turns, a second look, and what decisions are worth."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
@@ -19,18 +17,6 @@ from autosync.stats.accuracy import strategy_medians
 from autosync.tune.job import Job
 from autosync.words.quantities import counted
 from trials.trial import TrialRequest
-
-__all__ = [
-    "CANDIDATES",
-    "TIMES_MORE",
-    "again",
-    "finalists",
-    "hold_finals",
-    "measure_worths",
-    "seconds_for",
-    "seconds_of_turn",
-    "take_turns",
-]
 
 CANDIDATES = 3
 

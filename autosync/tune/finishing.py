@@ -1,7 +1,5 @@
 """The end of a search: the finals, the verdict, the files, and what is printed; or, after Ctrl-C, how to go on."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
@@ -26,8 +24,6 @@ from autosync.tune.result import (
 )
 from autosync.words.quantities import counted, duration, milliseconds
 from autosync.words.strategy import strategy_in_words
-
-__all__ = ["command_to_go_on", "finish", "print_interrupted", "report_run"]
 
 
 def report_run(job: Job) -> None:

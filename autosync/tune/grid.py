@@ -1,7 +1,5 @@
 """The grid of an all-reduce tuned by hand, timed after a search as one more baseline."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 
@@ -13,8 +11,6 @@ from autosync.tune.job import Job
 from autosync.tune.yardstick import best_now
 from autosync.words.quantities import counted
 from trials.trial import TrialRequest
-
-__all__ = ["is_of_grid", "time_grid"]
 
 LABEL = "tuned_all_reduce"
 

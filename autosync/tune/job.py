@@ -1,7 +1,5 @@
 """One search at work: what was asked, where it is kept, and what runs its trials."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Iterator
@@ -23,8 +21,6 @@ from trials.cluster.file import read_cluster_file
 from trials.cluster.seats import addresses_of, alike, groups_of, seated_like, unlike_machines
 from trials.fleet.fleet import Fleet, FleetSettings
 from trials.opening import model_line, model_on, trials_on_ray
-
-__all__ = ["Job", "open_fleet"]
 
 
 @dataclass(frozen=True)

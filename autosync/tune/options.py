@@ -13,16 +13,6 @@ from autosync.engine.capture_apart import CAPTURE_SECONDS, MOST_CAPTURE_SECONDS
 from autosync.errors import AutosyncError
 from autosync.search.registry import SEARCHERS
 
-__all__ = [
-    "CLOSED_FORMS",
-    "ON_NODE_LOSS",
-    "SIMULATORS",
-    "TRAINING_STEPS",
-    "OptionsError",
-    "TuneOptions",
-    "flag",
-]
-
 CLOSED_FORMS = ("analytic", "replay")
 SIMULATORS = ("auto", *CLOSED_FORMS, "linear", "rnn", "gat", "deepsets", "trees")
 ON_NODE_LOSS = ("wait", "shrink")

@@ -1,7 +1,5 @@
 """Ending a whole search that has trials left, when another costs more than it is expected to save."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,8 +10,6 @@ from autosync.spec import RuntimeRecord
 from autosync.stats.accuracy import strategy_medians
 from autosync.tune.options import TRAINING_STEPS
 from autosync.words.quantities import counted
-
-__all__ = ["PATIENCE", "Patience", "trials_since_better"]
 
 PATIENCE = 50
 """Trials without a better strategy after which a search that can tell may end, unless asked otherwise."""

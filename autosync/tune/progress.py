@@ -17,8 +17,6 @@ from autosync.spec import RuntimeRecord
 from autosync.stats.accuracy import pairwise_accuracy, strategy_medians
 from autosync.words.quantities import duration, milliseconds
 
-__all__ = ["Progress", "Standing"]
-
 FEWEST_RANKED = 5
 """The fewest strategies whose ranking is told: from ten pairs on a share begins to say something."""
 

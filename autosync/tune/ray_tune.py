@@ -1,7 +1,5 @@
 """Running a campaign under Ray Tune."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os
@@ -20,8 +18,6 @@ from autosync.tune.directory import RunDirectory
 from autosync.tune.restored import OneWayConfig
 from trials.fleet.lanes import Lanes, RunOnLane
 from trials.trial import TrialRequest
-
-__all__ = ["METRIC", "StrategyTrial", "TuneSearcher", "run_with_tune"]
 
 
 @final

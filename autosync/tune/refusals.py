@@ -1,7 +1,5 @@
 """What can be refused before anything is started: an unknown model, space or file, or more workers than fit."""
 
-from __future__ import annotations
-
 from autosync.engine.zoo import default_space, resolve_name
 from autosync.search.registry import check_installed
 from autosync.tune.options import OptionsError, TuneOptions
@@ -10,8 +8,6 @@ from search_spaces import load_space
 from trials.cluster.file import read_cluster_file
 from trials.opening import check_model_name
 from trials.workers.local_ray import check_workers
-
-__all__ = ["check_cheap_things"]
 
 
 def check_cheap_things(options: TuneOptions) -> None:

@@ -23,8 +23,6 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from autosync.cost import Informed, Simulator, with_spread
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
 
-__all__ = ["RemoteSimulator"]
-
 FloatArray = npt.NDArray[np.float64]
 
 ENOUGH_SHARE = 0.6

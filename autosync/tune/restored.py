@@ -1,7 +1,5 @@
 """What `ray.tune.Tuner.restore` finds of a search: its results, and a sentence that says how to go on with it."""
 
-from __future__ import annotations
-
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,8 +8,6 @@ from typing import Any, NoReturn, final
 from ray.tune import TuneConfig
 
 from autosync.errors import AutosyncError
-
-__all__ = ["OneWayConfig", "RestoredConfig"]
 
 
 @final

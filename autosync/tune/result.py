@@ -1,7 +1,5 @@
 """What a run has found: the tables of baselines, winners and worths, the verdict in words, and the result in JSON."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,8 +13,6 @@ from autosync.search.verdict.counterfactuals import Worth
 from autosync.search.verdict.judging import Verdict
 from autosync.spec import ModelSpec, RuntimeRecord
 from autosync.tune.progress import Standing
-
-__all__ = ["Result", "beside_in_words", "marks_of", "result_json", "result_table", "verdict_json", "worths_table"]
 
 
 @dataclass(frozen=True)

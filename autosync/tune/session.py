@@ -1,7 +1,5 @@
 """A session: Ray is joined, its head is watched, the cluster is searched, and everything is put away."""
 
-from __future__ import annotations
-
 import os
 import sys
 import time
@@ -19,8 +17,6 @@ from autosync.tune.options import TuneOptions
 from autosync.tune.refusals import check_cheap_things
 from trials.signals import ctrl_c_waits
 from trials.workers.local_ray import RayStart, start_ray, watch_head
-
-__all__ = ["tune"]
 
 HEADLESS = 3
 """Exit status when the cluster's head died."""

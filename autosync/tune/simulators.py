@@ -20,8 +20,6 @@ from autosync.words.quantities import counted
 if TYPE_CHECKING:
     from autosync.simulator import LearnedSimulator
 
-__all__ = ["check_warm_start", "earlier_records", "guide", "leaves_room", "make_simulator", "simulator_in_words"]
-
 NETWORK_OF_AUTO = "linear"
 """The network that corrects the replay where no checkpoint says: fitted in seconds, it needs the fewest records."""
 

@@ -1,14 +1,10 @@
 """The yardstick of a trial: the best median step so far, beyond which it is stopped early, and words for it."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Sequence
 
 from autosync.spec import RuntimeRecord
 from autosync.stats.accuracy import strategy_medians
-
-__all__ = ["best_now", "best_when"]
 
 
 def best_now(earlier: Sequence[RuntimeRecord], records: Sequence[RuntimeRecord]) -> float | None:

@@ -1,15 +1,11 @@
 """A cluster in words: nodes that are alike, and links that are alike, share a line."""
 
-from __future__ import annotations
-
 import re
 import statistics
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from autosync.spec import ClusterSpec, Figure, KeptPace, Link, Node, Pace
-
-__all__ = ["cluster_lines", "kept_in_words", "node_in_words", "pace_in_words", "route_lines", "unlike_nodes"]
 
 MOST_NAMED = 4
 """The most names, among those not numbered in a row, that are listed before the rest is only counted."""

@@ -1,12 +1,8 @@
 """Bytes, seconds, numbers of things and the sizes of a model in words."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from autosync.spec import ModelSpec
-
-__all__ = ["counted", "duration", "few_of", "megabytes", "milliseconds", "model_in_words"]
 
 
 def megabytes(count: float) -> str:

@@ -1,7 +1,5 @@
 """A strategy in words."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
@@ -22,18 +20,6 @@ from autosync.spec import (
 )
 from autosync.spec.algorithms import ALGORITHM_ROWS
 from autosync.words.quantities import counted, few_of, megabytes
-
-__all__ = [
-    "ARCHITECTURES",
-    "algorithm_in_words",
-    "architecture_of",
-    "compressor_in_words",
-    "decision_in_words",
-    "marked",
-    "statistics_in_words",
-    "strategy_in_words",
-    "summary_of",
-]
 
 GATHERED = ("Touched rows", "Sufficient factors")
 """Beginnings of lines about parts that all replicas send to all others, in no bucket."""

@@ -13,8 +13,6 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSche
 from autosync.errors import SpecError
 from autosync.spec import Pace, Slow, Spread, quoted
 
-__all__ = ["PaceEntry"]
-
 CHECKED = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 

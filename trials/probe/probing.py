@@ -1,7 +1,5 @@
 """Probing a cluster: every probe in its round, within a budget of seconds, and the figures that come of it."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

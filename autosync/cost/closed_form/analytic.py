@@ -21,8 +21,6 @@ from autosync.cost.coefficients import Coefficients
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
 from autosync.stats.occasions import Timed, drifts_of, occasions_of
 
-__all__ = ["AnalyticSimulator", "calibrated", "drifts_in_cell"]
-
 ERROR = 0.05
 """Relative error expected of the closed form; `OUTLIER` times that is far off."""
 OUTLIER = 3.0

@@ -17,8 +17,6 @@ from autosync.layout.exchange import Quantities
 from autosync.layout.together import ALONE, BUCKET, MOST_PIECES, PARCEL, PARCEL_BYTES, PIECE_BYTES
 from autosync.spec.algorithms import CHUNKED
 
-__all__ = ["Uses", "uses_of_entries", "uses_of_rows"]
-
 IntArray = npt.NDArray[np.intp]
 FloatArray = npt.NDArray[np.float64]
 

@@ -1,7 +1,5 @@
 """One strategy's step taken apart: how long each link, node and server is busy, and for how long in all."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -23,8 +21,6 @@ from autosync.cost.coefficients import Coefficients
 from autosync.layout.channels import Channel
 from autosync.layout.together import Layout
 from autosync.spec import ClusterSpec, ModelSpec, Strategy
-
-__all__ = ["Bottleneck", "Breakdown", "Traffic", "bottleneck", "breakdown", "traffic"]
 
 
 @dataclass(frozen=True, eq=False)

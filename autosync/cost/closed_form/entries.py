@@ -1,7 +1,5 @@
 """Decisions of one strategy as uses of channels at points of the backward pass, however gradients are encoded."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -12,8 +10,6 @@ from autosync.layout.exchange import Quantities
 from autosync.layout.shards import Shard
 from autosync.layout.together import Layout, pieces_of
 from autosync.spec import VariableStrategy
-
-__all__ = ["Entries", "entries_of"]
 
 
 @dataclass

@@ -1,7 +1,5 @@
 """What strategies load onto links, nodes and servers, and from which point of the backward pass on."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -16,8 +14,6 @@ from autosync.cost.closed_form.tables import PHASES, CostTables, Matrices, cost_
 from autosync.errors import SpecError
 from autosync.layout.channels import Channel
 from autosync.spec import ClusterSpec, ModelSpec, Strategy, VariableStrategy, check_strategy
-
-__all__ = ["Loads", "Used", "channel_loads", "loads_by_replicas"]
 
 CHUNK = 128
 """Strategies worked on at once: what they take stays within tens of megabytes."""

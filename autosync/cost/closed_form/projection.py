@@ -16,8 +16,6 @@ import numpy.typing as npt
 from autosync.layout.exchange import SCALE_BYTES, Exchange, Quantities, Stage, Transfer, Work
 from autosync.spec import ClusterSpec, Device, Link
 
-__all__ = ["Columns", "Projected", "Projection"]
-
 PAYLOAD, INDEX, TOUCHED, HELD, PIECES, SCALES, _ = range(len(Quantities._fields))
 
 FloatArray = npt.NDArray[np.float64]

@@ -15,8 +15,6 @@ from autosync.layout.shards import Shard
 from autosync.layout.together import way_of
 from autosync.spec import Strategy, Synchronizer, VariableStrategy
 
-__all__ = ["ENCODED", "MIXED", "UNMET", "DecisionRows", "MetObjects", "Rows"]
-
 UNMET = -2
 """Stand-in for the number of an object that is not known."""
 

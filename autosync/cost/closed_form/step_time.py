@@ -16,8 +16,6 @@ link busy all the time: its chain C(p) counts like a resource's W(p), and serial
 chain.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -27,16 +25,6 @@ import numpy.typing as npt
 from autosync.cost.closed_form.loads import Loads
 from autosync.cost.closed_form.tables import PHASES, CostTables
 from autosync.cost.coefficients import Coefficients
-
-__all__ = [
-    "StepTerms",
-    "link_seconds",
-    "node_compute_seconds",
-    "node_seconds",
-    "server_seconds",
-    "step_seconds",
-    "step_terms",
-]
 
 FloatArray = npt.NDArray[np.float64]
 

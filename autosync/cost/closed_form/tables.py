@@ -1,7 +1,5 @@
 """Tables of one model on one cluster with its replicas: what can be worked out before a strategy is known."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -16,8 +14,6 @@ from autosync.layout.channels import Channel, Exchanges
 from autosync.layout.exchange import Processes
 from autosync.layout.shards import Slices
 from autosync.spec import ClusterSpec, ModelSpec
-
-__all__ = ["PHASES", "CostTables", "Matrices", "cost_tables"]
 
 PHASES = 17
 """Points of the backward pass, from its start to its end, to which gradients' ready times are rounded."""

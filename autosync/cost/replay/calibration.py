@@ -20,8 +20,6 @@ from autosync.cost.coefficients import NOT_OF_CORES, SHARES, ReplayCoefficients
 from autosync.cost.replay.step import Step
 from autosync.stats.occasions import weighted_median
 
-__all__ = ["PROBE", "Family", "Search", "calibrated"]
-
 PRIOR_LOG = 1.5
 """How far a machine's speed may well be from the prior: a factor e^1.5 = 4.5."""
 PRIOR_LOG_RATIO = 0.7

@@ -1,7 +1,5 @@
 """What a replayed step says about a strategy and each of its variables, beside its seconds."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,8 +8,6 @@ import numpy.typing as npt
 from autosync.cost.coefficients import ReplayCoefficients
 from autosync.cost.replay.queues import Timeline
 from autosync.cost.replay.step import Step, timeline_of
-
-__all__ = ["StepFigures", "VariableFigures", "step_figures"]
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -3,14 +3,10 @@
 In NumPy, for many flows over and over; trials share out a probe's few by name (`fair_rates` in `trials.probe.flows`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-
-__all__ = ["last_arrival", "max_min_rates"]
 
 FloatArray = npt.NDArray[np.float64]
 

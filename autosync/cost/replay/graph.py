@@ -1,7 +1,5 @@
 """A step as a graph of tasks: the passes, and every shipment's parts, each waiting for those before it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,8 +11,6 @@ from autosync.cost.replay.recipes import Catalogue
 from autosync.cost.replay.shipments import Shipment
 from autosync.layout.all_reduce.ring import ring_pieces
 from autosync.layout.exchange import Quantities
-
-__all__ = ["StepGraph", "step_graph"]
 
 MOST_SEGMENTS = 48
 """The backward pass is taken apart into no more segments than this."""

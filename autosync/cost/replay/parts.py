@@ -4,8 +4,6 @@ Everything is linear in a shard's `Quantities`, and in the coefficients. A part'
 messages, bytes copied, bytes reduced and bytes updated.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,8 +18,6 @@ from autosync.cost.replay.flows import last_arrival
 from autosync.cost.replay.queues import Tasks, replayed
 from autosync.layout.exchange import SCALE_BYTES, Quantities, Stage, Transfer, Work
 from autosync.spec import ClusterSpec, Link
-
-__all__ = ["Costed", "Flow", "Part", "PartMaker", "exchange_seconds"]
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -7,8 +7,6 @@ is left to the others), while small tasks go ahead of the rest of large ones. Ta
 line, however, where the next begins when the one before it is through, as messages do between two processes.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -17,8 +15,6 @@ from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
-
-__all__ = ["Observer", "Tasks", "Timeline", "folded", "replayed"]
 
 PORTIONS = 32
 """A portion is this part of the busiest resource's seconds, or more."""

@@ -1,7 +1,5 @@
 """How each channel is gone through on one cluster with its replicas: parts before the passes, and after a gradient."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,8 +14,6 @@ from autosync.cost.coefficients import ReplayCoefficients
 from autosync.cost.replay.parts import Costed, Flow, Part, PartMaker
 from autosync.layout.channels import Channel, Exchanges
 from autosync.layout.exchange import Exchange, Processes, Work
-
-__all__ = ["Catalogue", "Recipe"]
 
 TO_EVERYONE = ("all_gather", "gathered_rows")
 """Channels in which each replica sends the same to each other, and all add up what all have sent."""

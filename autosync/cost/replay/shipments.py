@@ -1,7 +1,5 @@
 """Shipments: gradients that travel together, and by which channels, as the engine lays them out."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -10,8 +8,6 @@ from autosync.layout.exchange import Quantities
 from autosync.layout.shards import Shard, Slices
 from autosync.layout.together import Layout, pieces_of
 from autosync.spec import ParameterServer, Strategy, SufficientFactors
-
-__all__ = ["Shipment", "shipments"]
 
 MOST_SERVER_SHIPMENTS = 512
 """The most shipments of shards on servers: where there would be more, a parcel's pieces are taken for fewer."""

@@ -1,7 +1,5 @@
 """The simulator that replays a step: physical coefficients, calibrated from a few records."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any, final
 
@@ -17,8 +15,6 @@ from autosync.cost.replay.trace import predicted_trace
 from autosync.spec import ClusterSpec, ModelSpec, Strategy
 from autosync.stats.noise import robust_error_of_median
 from autosync.stats.occasions import Timed
-
-__all__ = ["Replay"]
 
 FloatArray = npt.NDArray[np.float64]
 

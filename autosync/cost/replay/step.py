@@ -1,7 +1,5 @@
 """One strategy's step, laid out once and then replayed under any coefficients."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -18,8 +16,6 @@ from autosync.cost.replay.shipments import shipments
 from autosync.errors import SpecError
 from autosync.layout.shards import Slices
 from autosync.spec import ClusterSpec, ModelSpec, Strategy, check_strategy
-
-__all__ = ["Setting", "Step", "laid_out", "setting_of", "timeline_of"]
 
 FloatArray = npt.NDArray[np.float64]
 

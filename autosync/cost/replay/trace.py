@@ -3,15 +3,11 @@
 Format: "Trace Event Format" of the Chromium project: complete events ("X") and metadata ("M"), times in microseconds.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from autosync.cost.coefficients import ReplayCoefficients
 from autosync.cost.replay.step import Step
-
-__all__ = ["predicted_trace", "side_by_side"]
 
 PREDICTED, MEASURED = 1, 2
 SHORTEST_US = 1e-3

@@ -5,8 +5,6 @@ square sum, or whether it is finite, these few scalars meet on the first replica
 permission go back to all. The numbers are those of one process, since what is summed are the mean gradients.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, final
 
@@ -14,8 +12,6 @@ from autosync.engine.capture.optimizer import NO_RULE, GradientRule
 from autosync.engine.state import AS_IT_IS, Correction
 from autosync.engine.step.replica import Replica
 from autosync.engine.sync.update import Update
-
-__all__ = ["RuleState"]
 
 
 @final

@@ -21,8 +21,6 @@ from autosync.errors import SpecError
 from autosync.spec import ClusterSpec, Device, ModelSpec, Pace
 from autosync.spec.pace import releases
 
-__all__ = ["Pacing", "Release", "Waits", "offered_waits", "released"]
-
 Array = npt.NDArray[np.float64]
 
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from autosync.engine.step.realize import Step
     from autosync.engine.step.step_state import StepState
 
-__all__ = ["PacedStep", "TakenPasses"]
-
 Array = npt.NDArray[np.float64]
 
 

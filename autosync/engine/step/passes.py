@@ -1,13 +1,9 @@
 """What a step's forward and backward passes are: what they look up, and what comes of them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Protocol, final
 
 from autosync.engine.step.replica import Lookups, Replica, Results
-
-__all__ = ["Passes", "RealPasses", "mean_loss"]
 
 
 class Passes(Protocol):

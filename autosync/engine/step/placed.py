@@ -1,7 +1,5 @@
 """A strategy in place: every block of values on its device, and the gradients' way to them."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, final
@@ -21,8 +19,6 @@ from autosync.engine.sync.update import Update
 from autosync.layout.shards import Shard
 from autosync.layout.together import Layout, as_ready, bundles
 from autosync.spec import ParameterServer, Strategy, SufficientFactors
-
-__all__ = ["Placed", "Start"]
 
 
 @final

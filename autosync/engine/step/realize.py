@@ -24,8 +24,6 @@ from autosync.engine.step.step_state import StepState, load_state, state_of, val
 from autosync.errors import SpecError
 from autosync.spec import ClusterSpec, ModelSpec, Strategy, check_strategy
 
-__all__ = ["Session", "Step", "realize"]
-
 
 def realize(
     model: CompiledModel, optimizers: Mapping[str, Optimizer], strategy: Strategy, placement: Placement, start: Start

@@ -1,14 +1,10 @@
 """Recorded passes: gradients, row numbers and losses of a few real steps, kept on replicas' devices to be replayed."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, final
 
 from autosync.engine.step.placed import Start
 from autosync.engine.step.replica import CompiledModel, Lookups, Replica, Results
-
-__all__ = ["RECORDED_STEPS", "Recording", "Recordings"]
 
 RECORDED_STEPS = 2
 """Real steps that are recorded, and replayed in turn. Each takes a gradient's memory on every device."""

@@ -9,8 +9,6 @@ from typing import Any, final
 from autosync.engine.capture.captured import CapturedModel
 from autosync.spec import Variable
 
-__all__ = ["CompiledModel", "Lookups", "Replica", "Results", "id_dtype"]
-
 MOST_SHORT_IDS = 2**31 - 1
 
 

@@ -1,7 +1,5 @@
 """Values and gradients cut into shards, and rows sorted by the shard that holds them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,8 +7,6 @@ from autosync.engine.step.replica import Lookups, Results
 from autosync.engine.sync.exchange import FactorPair
 from autosync.layout.shards import Shard
 from autosync.spec import SufficientFactors
-
-__all__ = ["Key", "key_of", "split_gradient", "split_ids", "split_rows"]
 
 Key = tuple[int, int]  # variable number, shard number
 

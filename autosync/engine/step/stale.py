@@ -6,8 +6,6 @@ mean, summed as a synchronous step sums it. So an update is always the mean over
 numbers are those of a synchronous step, to the bit. The gradients of step c wait in place c modulo (staleness + 1).
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, final
@@ -26,8 +24,6 @@ from autosync.engine.sync.update import Update
 from autosync.engine.sync.whole import WholeShard
 from autosync.engine.sync.wire import PLAIN
 from autosync.errors import SpecError
-
-__all__ = ["StaleStep"]
 
 Pause = Callable[[int, int], None]
 

@@ -1,13 +1,9 @@
 """Step functions: everything they do is done when a call returns, but no operation waits for it at the client."""
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
-
-__all__ = ["step_function"]
 
 
 def step_function(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:

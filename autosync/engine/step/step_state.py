@@ -1,7 +1,5 @@
 """A step's state as arrays: read from where a strategy keeps it, and put back."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,8 +14,6 @@ from autosync.engine.step.splitting import Key, key_of
 from autosync.engine.sync.parameter_server import SparseServer
 from autosync.errors import SpecError
 from autosync.layout.shards import Shard
-
-__all__ = ["StepState", "load_state", "state_of", "values_of"]
 
 Array = npt.NDArray[Any]
 

@@ -1,7 +1,5 @@
 """Gradients that wait for those of other replicas, and the clock that says who may begin which stale step."""
 
-from __future__ import annotations
-
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -13,8 +11,6 @@ from autosync.engine.step.replica import Lookups, Results, id_dtype
 from autosync.engine.step.splitting import Key, key_of, split_gradient, split_rows
 from autosync.engine.sync.member import Member
 from autosync.engine.sync.parameter_server import SparseServer
-
-__all__ = ["Pending", "StaleClock"]
 
 
 @final

@@ -1,7 +1,5 @@
 """All-reduced buckets: dense shards reduced together, and the flat arrays that replicas hold them in."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, final
 
@@ -10,8 +8,6 @@ from autosync.engine.state import Block, Scalars
 from autosync.engine.sync.compressed import bucket_exchange
 from autosync.engine.sync.exchange import BucketPlace
 from autosync.engine.sync.update import Update
-
-__all__ = ["Bucket", "Bundle"]
 
 
 @final

@@ -1,7 +1,5 @@
 """The choice of the exchange that a synchronizer and its compressor ask for."""
 
-from __future__ import annotations
-
 from autosync.engine.sync.exchange import BucketExchange, BucketPlace, ServerExchange, ServerPlace
 from autosync.engine.sync.factors import FactorBucket, FactorShard
 from autosync.engine.sync.power_sgd import PowerSGDBucket, PowerSGDShard
@@ -9,8 +7,6 @@ from autosync.engine.sync.top_k import OwnTopKBucket, OwnTopKShard, SharedTopKBu
 from autosync.engine.sync.whole import WholeBucket, WholeShard
 from autosync.engine.sync.wire import PLAIN, Wire
 from autosync.spec import AllReduce, ParameterServer, PowerSGD, SufficientFactors, TopK
-
-__all__ = ["bucket_exchange", "server_exchange"]
 
 
 def bucket_exchange(place: BucketPlace) -> BucketExchange:

@@ -1,15 +1,11 @@
 """Copies: a parameter server's values as its replicas keep them, from the end of one step to the next."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, final
 
 from autosync.engine.arrays import end_to_end
 from autosync.engine.sync.exchange import ServerPlace
 from autosync.engine.sync.member import Member
-
-__all__ = ["Copies"]
 
 
 @final

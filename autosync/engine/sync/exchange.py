@@ -1,7 +1,5 @@
 """Exchanges: how replicas' gradients of a bucket, or of a server's shard, become their mean. Chosen by compressor."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -9,8 +7,6 @@ from typing import Any, Protocol
 from autosync.engine.sync.member import Member
 from autosync.engine.sync.memory import Memory
 from autosync.layout.shards import Shard
-
-__all__ = ["BucketExchange", "BucketPlace", "FactorPair", "ServerExchange", "ServerPlace"]
 
 
 @dataclass(frozen=True)

@@ -3,15 +3,11 @@
 The mean over N replicas is one product: all replicas' A on top of one another, transposed, times all their B / N.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, final
 
 from autosync.engine.sync.exchange import BucketPlace, FactorPair, ServerPlace
 from autosync.engine.sync.memory import Memory
-
-__all__ = ["FactorBucket", "FactorShard"]
 
 
 @final

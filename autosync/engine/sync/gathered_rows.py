@@ -1,7 +1,5 @@
 """All-reduce of a sparse shard: every replica gathers all replicas' touched rows and updates its own table."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, final
 
@@ -9,8 +7,6 @@ from autosync.engine.state import Rows, Scalars
 from autosync.engine.sync.row_wire import rows_at
 from autosync.engine.sync.update import Update
 from autosync.layout.shards import Shard
-
-__all__ = ["GatheredRows"]
 
 
 @final

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from autosync.engine.placement import Placement
 
-__all__ = ["Member"]
-
 
 @dataclass(frozen=True)
 class Member:

@@ -1,7 +1,5 @@
 """What replicas remember from one step to the next: what was not sent yet, warm starts, whose turn it is."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, final
 
@@ -9,8 +7,6 @@ import numpy as np
 
 from autosync.engine.state import AS_IT_IS, Correction
 from autosync.engine.sync.member import Member
-
-__all__ = ["ErrorFeedback", "Memory"]
 
 
 @final

@@ -6,15 +6,11 @@ receiver's `Merge` takes the one that is alive. (`tf.cond` would be lowered to t
 one device.) A `Merge` touches no state, so it waits for its own inputs alone: other buckets are on their way meanwhile.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
 from autosync.engine.independent import run_independently
 from autosync.engine.sync.member import Member
-
-__all__ = ["from_one"]
 
 
 def from_one(members: Sequence[Member], tensors: Sequence[Any], senders: Sequence[Any]) -> list[Any]:

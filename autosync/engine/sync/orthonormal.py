@@ -1,13 +1,9 @@
 """Orthonormal columns of many matrices at once, in an order of operations that is the same on every replica."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-
-__all__ = ["VANISHED", "orthonormal"]
 
 VANISHED = 1e-4
 """A column that keeps no more than this share of its length, less those before it, is rounding: it becomes zero."""

@@ -1,7 +1,5 @@
 """Parameter server: a shard lives on one device; replicas pull its value and push their gradients."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
@@ -16,8 +14,6 @@ from autosync.engine.sync.update import Update
 from autosync.layout.shards import Shard
 from autosync.layout.together import is_summed_as_it_is, pieces_of
 from autosync.spec import ParameterServer
-
-__all__ = ["DenseServer", "SparseServer"]
 
 
 @final

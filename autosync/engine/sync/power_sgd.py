@@ -28,8 +28,6 @@ from autosync.engine.sync.whole import WholeShard, all_reduced
 from autosync.engine.sync.wire import PLAIN
 from autosync.spec import PowerSGD
 
-__all__ = ["PowerSGDBucket", "PowerSGDShard"]
-
 
 @final
 class PowerSGDBucket:

@@ -1,14 +1,10 @@
 """How the gradients of touched rows get to where they are added up: as they are, or cast to 16 bits."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
 from autosync.engine.sync.wire import Wire
 from autosync.spec import Cast, Compressor
-
-__all__ = ["rows_at"]
 
 
 def rows_at(target: str, sources: Sequence[str], gradients: Sequence[Any], compressor: Compressor | None) -> list[Any]:

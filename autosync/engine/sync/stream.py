@@ -1,14 +1,10 @@
 """Streaming: pieces of servers' shards are pushed, updated and sent back one after the other, as they become ready."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Sequence
 from typing import Any, final
 
 from autosync.engine.sync.parameter_server import DenseServer
-
-__all__ = ["stream"]
 
 WINDOW_BYTES, WINDOW_PIECES = 3 << 19, 5
 """The most that a replica has under way to one server and back: so many bytes, or so many pieces if they are large."""

@@ -3,8 +3,6 @@
 Factors of all matrices are stacked, (sum of rows, rank) and (sum of columns, rank).
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,8 +13,6 @@ import numpy.typing as npt
 
 from autosync.layout.shards import Shard
 from autosync.spec import PowerSGD
-
-__all__ = ["Matrices", "first_right_factor"]
 
 
 def first_right_factor(shard: Shard, compressor: PowerSGD) -> npt.NDArray[Any]:

@@ -5,8 +5,6 @@ rest is the new unsent. Of equal magnitudes the one at the lower place counts as
 that a gradient which is not finite reaches all.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
@@ -20,8 +18,6 @@ from autosync.engine.sync.one_speaks import from_one
 from autosync.engine.sync.whole import all_reduced, flat_bucket
 from autosync.engine.sync.wire import PLAIN
 from autosync.spec import TopK
-
-__all__ = ["OwnTopKBucket", "OwnTopKShard", "SharedTopKBucket"]
 
 
 @dataclass(frozen=True)

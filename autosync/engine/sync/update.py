@@ -1,14 +1,10 @@
 """An update: a mean gradient on the device of the values it is for."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from autosync.engine.arrays import end_to_end
 from autosync.engine.state import AS_IT_IS, Correction, RowGradient
-
-__all__ = ["Update"]
 
 
 class Updatable(Protocol):

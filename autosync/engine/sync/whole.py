@@ -1,7 +1,5 @@
 """Exchanges of whole gradients, as they are or cast to 16 bits on the way."""
 
-from __future__ import annotations
-
 import functools
 import operator
 from collections.abc import Sequence
@@ -13,8 +11,6 @@ from autosync.engine.sync.exchange import BucketPlace, ServerPlace
 from autosync.engine.sync.member import Member
 from autosync.engine.sync.memory import Memory
 from autosync.engine.sync.wire import Wire
-
-__all__ = ["WholeBucket", "WholeShard", "all_reduced", "flat_bucket"]
 
 
 def flat_bucket(place: BucketPlace, gradients: Sequence[Sequence[Any]]) -> list[Any]:

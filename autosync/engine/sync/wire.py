@@ -22,8 +22,6 @@ from typing import Any
 from autosync.engine.arrays import end_to_end
 from autosync.spec import Cast
 
-__all__ = ["PLAIN", "Message", "Wire", "joined", "read"]
-
 FLOAT32_BIAS, FLOAT32_MANTISSA_BITS = 127, 23
 LARGEST_EXPONENT = 14  # largest exponent in a float16 message; float16's own is 15, which rounding up must not reach
 LARGEST_POWER = 126  # largest exponent of the power of two, so that its inverse is a normal float32

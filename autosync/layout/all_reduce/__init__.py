@@ -1,7 +1,5 @@
 """How each all-reduce algorithm goes: one file an algorithm, named as it is, which states it as `LAID_OUT`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache

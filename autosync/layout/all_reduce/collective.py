@@ -1,12 +1,8 @@
 """Traffic of TensorFlow's collective, and of NCCL's where messages are large: a ring's."""
 
-from __future__ import annotations
-
 from autosync.layout.all_reduce import LaidOut
 from autosync.layout.all_reduce.ring import ring_exchange
 from autosync.spec import ClusterSpec
-
-__all__ = ["LAID_OUT"]
 
 
 def _of_one_kind(cluster: ClusterSpec) -> bool:

@@ -10,16 +10,12 @@ In 16 bits an element is rounded at most ceil(log2 N) times while it is summed a
 is at most about ceil(log2 N) + 1 times that of one message (`wire`) of the largest partial sum.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 
 from autosync.layout.all_reduce import LaidOut
 from autosync.layout.moves import Move, Moves, Round, Span
 from autosync.spec import ClusterSpec
-
-__all__ = ["LAID_OUT", "halves_unevenly", "halving_moves"]
 
 
 def _moves(nodes: Sequence[str], elements: int, _: int) -> Moves:

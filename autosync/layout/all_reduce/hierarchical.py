@@ -8,8 +8,6 @@ In 16 bits an element is rounded once inside its node, M-1 times in the ring and
 is at most about M + 1 times that of one message (`wire`) of the largest partial sum.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 
@@ -18,8 +16,6 @@ from autosync.layout.all_reduce.ring import ring_moves, ring_stage
 from autosync.layout.exchange import Exchange, Processes, Work
 from autosync.layout.moves import Move, Moves, stage_of
 from autosync.spec import ClusterSpec
-
-__all__ = ["LAID_OUT", "nodes_share_replicas"]
 
 
 def _moves(nodes: Sequence[str], elements: int, item_bytes: int) -> Moves:

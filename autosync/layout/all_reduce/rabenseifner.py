@@ -12,8 +12,6 @@ In 16 bits an element is rounded at most ceil(log2 N) times while it is summed a
 is at most about ceil(log2 N) + 1 times that of one message (`wire`) of the largest partial sum.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 
@@ -22,8 +20,6 @@ from autosync.layout.all_reduce.halving_doubling import halves_unevenly, halving
 from autosync.layout.all_reduce.hierarchical import nodes_share_replicas
 from autosync.layout.moves import Moves
 from autosync.spec import ClusterSpec
-
-__all__ = ["LAID_OUT"]
 
 
 def _moves(nodes: Sequence[str], elements: int, _: int) -> Moves:

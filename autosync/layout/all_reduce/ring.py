@@ -10,24 +10,12 @@ In 16 bits an element is rounded N-1 times while it is summed and once when the 
 about N times that of one message (`wire`) of the largest partial sum.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from autosync.layout.all_reduce import LaidOut
 from autosync.layout.exchange import Exchange, Processes, Stage, Transfer, Work
 from autosync.layout.moves import Move, Moves, Span
 from autosync.spec import shard_sizes
-
-__all__ = [
-    "LAID_OUT",
-    "MOST_RING_PIECES",
-    "RING_PIECE_BYTES",
-    "ring_exchange",
-    "ring_moves",
-    "ring_pieces",
-    "ring_stage",
-]
 
 RING_PIECE_BYTES, MOST_RING_PIECES = 1 << 19, 8
 """Bytes of each of a chunk's pieces, about, and the most pieces: each costs messages, and ops to trace."""

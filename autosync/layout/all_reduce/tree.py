@@ -8,14 +8,10 @@ In 16 bits an element is rounded at most ceil(log2 N) times on its way to the fi
 sent: its error is at most about ceil(log2 N) + 1 times that of one message (`wire`) of the largest partial sum.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from autosync.layout.all_reduce import LaidOut
 from autosync.layout.moves import Move, Moves
-
-__all__ = ["LAID_OUT"]
 
 
 def _moves(nodes: Sequence[str], elements: int, _: int) -> Moves:

@@ -31,8 +31,6 @@ from autosync.search.guided.decisions import DecisionCoder, Decisions
 from autosync.search.ledger import Observation
 from autosync.spec import Strategy
 
-__all__ = ["Evidence", "Pick", "Pool", "Residuals", "Uncertainty", "best_batch", "expected_improvement"]
-
 Floats = npt.NDArray[np.float64]
 
 LENGTHS = (0.1, 0.3, 1.0)

@@ -1,7 +1,5 @@
 """Breeding candidates on the simulator: hundreds of strategies a round, of which only a few will be timed."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,8 +12,6 @@ from autosync.cost import AnalyticSimulator, Bottleneck, bottleneck
 from autosync.cost.protocol import Simulator
 from autosync.space import SearchSpace
 from autosync.spec import RuntimeRecord, Strategy
-
-__all__ = ["BreedingOptions", "Relief", "breed"]
 
 
 @final

@@ -12,8 +12,6 @@ import numpy.typing as npt
 
 from autosync.spec import AllReduce, ModelSpec, Strategy
 
-__all__ = ["DecisionCoder", "Decisions"]
-
 Floats = npt.NDArray[np.float64]
 
 TRAFFIC_LENGTH = 0.5

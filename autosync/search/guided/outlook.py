@@ -9,8 +9,6 @@ from typing import Any, TypeAlias, final
 from autosync.errors import SpecError
 from autosync.spec import quoted
 
-__all__ = ["Outlook"]
-
 ROUNDS = 10
 """Number of past rounds in which expected gains are compared with what came of them."""
 

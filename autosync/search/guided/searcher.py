@@ -23,8 +23,6 @@ from autosync.space import SearchSpace
 from autosync.spec import Strategy
 from autosync.spec.codec import required
 
-__all__ = ["GuidedOptions", "GuidedSearch"]
-
 Floats = npt.NDArray[np.float64]
 
 

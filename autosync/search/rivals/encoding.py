@@ -1,7 +1,5 @@
 """Strategies as points of a fixed number of dimensions, which is all that a general tuner understands."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Sequence
@@ -12,8 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from autosync.spec import Strategy
-
-__all__ = ["Dimension", "Encoding", "Point", "as_columns", "drawn_point", "neighbour"]
 
 Point: TypeAlias = tuple[int, ...]
 """A choice's number for each dimension."""

@@ -5,8 +5,6 @@ likeliest hyperparameters, and the mean in place of what is being timed. scikit-
 Optuna's `GPSampler`, since it can be asked about the strategies that there are.
 """
 
-from __future__ import annotations
-
 import random
 import warnings
 from collections.abc import Sequence
@@ -26,8 +24,6 @@ from autosync.search.rivals.one_by_one import STARTUP, Known, OneByOneSearch, on
 from autosync.search.rivals.per_variable import PerVariable
 from autosync.search.searcher import Asked
 from autosync.spec import Strategy
-
-__all__ = ["GaussianProcessChooser", "gp", "gp_on_knobs"]
 
 Floats = npt.NDArray[np.float64]
 

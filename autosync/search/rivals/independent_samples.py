@@ -6,8 +6,6 @@ all-reduced, with equal odds; a sparse one is always on servers, and cut along i
 variables have in common, which is what `autosync.space.sampling` begins with.
 """
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Sequence
@@ -15,8 +13,6 @@ from collections.abc import Sequence
 from autosync.space import SearchSpace
 from autosync.space.domain import REDUCED, Domain
 from autosync.spec import AllReduce, ParameterServer, Partition, Strategy, Synchronizer, VariableStrategy
-
-__all__ = ["independent_sample"]
 
 MOST_BUCKETS = 20
 MOST_SHARDS = 40

@@ -1,7 +1,5 @@
 """One setting of the knobs: the strategy it makes, and the setting that describes a strategy best."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections import Counter
@@ -12,8 +10,6 @@ from typing import final
 from autosync.space import SearchSpace
 from autosync.space.domain import SERVED, Domain
 from autosync.spec import AllReduce, ParameterServer, Partition, Strategy, Synchronizer, VariableStrategy
-
-__all__ = ["KINDS", "KnobSetting", "described"]
 
 ALL_SERVED, ALL_REDUCED, BIG_SERVED, BIG_REDUCED, SPARSE_SERVED = KINDS = (
     "all on servers",

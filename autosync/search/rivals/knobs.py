@@ -6,8 +6,6 @@ way (Peng et al., "A Generic Communication Scheduler for Distributed DNN Trainin
 these that mean something here are knobs, and who adds up is one more.
 """
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Sequence
@@ -19,8 +17,6 @@ from autosync.search.rivals.encoding import Dimension, Point, drawn_point, neigh
 from autosync.search.rivals.knob_setting import KINDS, KnobSetting, described
 from autosync.space import SearchSpace
 from autosync.spec import Strategy
-
-__all__ = ["Knobs"]
 
 LEAST_BUCKET_BYTES = 65_536
 LEADERS = 5

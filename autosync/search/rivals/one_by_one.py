@@ -1,7 +1,5 @@
 """A searcher that asks a chooser for one strategy at a time, with all that is known by then."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,8 +10,6 @@ from autosync.search.protocol import Proposal
 from autosync.search.searcher import Asked, LedgerSearch
 from autosync.space import SearchSpace
 from autosync.spec import Strategy
-
-__all__ = ["LAG", "STARTUP", "Chooser", "Known", "OneByOneSearch", "one_by_one"]
 
 STARTUP = 10
 """Timed strategies before a model is asked, as in Optuna; until then strategies are sampled."""

@@ -33,8 +33,6 @@ from autosync.space import SearchSpace
 from autosync.spec import AllReduce, Strategy
 from autosync.spec.codec import required
 
-__all__ = ["OriginalOptions", "OriginalSearch"]
-
 Floats = npt.NDArray[np.float64]
 Expression = tuple[object, ...]
 """How a variable is cut, and for each shard who adds up and how it is sent, but not where."""

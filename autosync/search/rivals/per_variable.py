@@ -1,7 +1,5 @@
 """The whole encoding: for each variable who adds it up, how it is cut, and whether a bucket begins with it."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -10,8 +8,6 @@ from typing import final
 from autosync.search.rivals.encoding import Dimension, Point
 from autosync.space import SearchSpace
 from autosync.spec import AllReduce, ParameterServer, Partition, Strategy, Synchronizer, Variable, VariableStrategy
-
-__all__ = ["PerVariable"]
 
 LEADERS = 5
 

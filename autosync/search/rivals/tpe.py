@@ -4,8 +4,6 @@ Bergstra, Bardenet, Bengio, Kégl: "Algorithms for Hyper-Parameter Optimization"
 Klein, Hutter: "BOHB", 2018. What is being timed counts as bad for as long as nothing is known of it (`constant_liar`).
 """
 
-from __future__ import annotations
-
 import math
 import random
 import warnings
@@ -23,8 +21,6 @@ from autosync.search.rivals.one_by_one import STARTUP, Known, OneByOneSearch, on
 from autosync.search.rivals.per_variable import PerVariable
 from autosync.search.searcher import Asked
 from autosync.spec import Strategy
-
-__all__ = ["TpeChooser", "tpe", "tpe_on_knobs"]
 
 
 @final

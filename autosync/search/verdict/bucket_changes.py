@@ -1,7 +1,5 @@
 """Changes that revert what is decided for buckets: the algorithm of each, and which gradients share one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -10,8 +8,6 @@ from typing import TypeVar, final
 from autosync.spec import AllReduce, ModelSpec, Strategy, Synchronizer, VariableStrategy
 from autosync.words.quantities import megabytes
 from autosync.words.strategy import algorithm_in_words
-
-__all__ = ["Contrast", "bucket_changes", "named"]
 
 LARGE_SHARE = 0.1
 """Share of the bytes of all gradients from which on a variable is a decision of its own."""

@@ -5,8 +5,6 @@ or without local copies, in which encoding; a bucket has its members and its alg
 together, but a variable with a large share of the bytes stands for itself.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias, final
@@ -14,8 +12,6 @@ from typing import TypeAlias, final
 from autosync.search.verdict.bucket_changes import Contrast, bucket_changes, named
 from autosync.spec import AllReduce, ModelSpec, ParameterServer, Partition, Strategy, Synchronizer, VariableStrategy
 from autosync.words.strategy import compressor_in_words
-
-__all__ = ["Change", "changes"]
 
 Part: TypeAlias = Callable[[Contrast, str], tuple[str, VariableStrategy] | None]
 """One part of a variable's decision: what is decided instead, in words, and the decision; None where both agree."""

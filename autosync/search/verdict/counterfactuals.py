@@ -6,8 +6,6 @@ Each is reverted alone; timed in turns with the winner, the ratio of the two tim
 each other.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,8 +26,6 @@ from autosync.spec import (
     VariableStrategy,
     strategy_faults,
 )
-
-__all__ = ["Counterfactual", "Worth", "counterfactuals", "worth_of"]
 
 
 @final

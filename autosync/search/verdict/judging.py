@@ -16,8 +16,6 @@ were not chosen by them, so no luck of the best of several is in them. Two looks
 said hold together with 95 % (Bonferroni).
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -31,8 +29,6 @@ from scipy.stats import t as student
 
 from autosync.errors import TrialError
 from autosync.spec import RuntimeRecord, Strategy
-
-__all__ = ["OverDefault", "Verdict", "interleaved", "judge", "speedup", "speedup_interval", "with_default"]
 
 T = TypeVar("T")
 Floats = npt.NDArray[np.float64]

@@ -1,7 +1,5 @@
 """Encoding strategies of one model on one cluster: what they share is worked out once."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cached_property
 from typing import final
@@ -19,8 +17,6 @@ from autosync.simulator.encoding.pooled import REPLAY_POOLED, replay_pooled, sha
 from autosync.simulator.encoding.shards import ShardColumns, shard_columns
 from autosync.simulator.encoding.variables import VariableWeights, variable_inputs
 from autosync.spec import ClusterSpec, ModelSpec, Strategy
-
-__all__ = ["Encoder"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.intp]

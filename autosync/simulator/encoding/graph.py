@@ -6,8 +6,6 @@ topology (server and link, link and switch, hub and bucket, hub and server). A s
 its variable.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,8 +15,6 @@ from autosync.cost.replay.figures import StepFigures
 from autosync.simulator.encoding.places import Places
 from autosync.simulator.encoding.shards import WAYS, ShardColumns
 from autosync.simulator.encoding.variables import VariableWeights
-
-__all__ = ["BUCKET_INPUTS", "EDGE_INPUTS", "LINK_INPUTS", "SERVER_INPUTS", "GraphEncoding", "graph_encoding"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.intp]

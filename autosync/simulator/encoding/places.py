@@ -3,8 +3,6 @@
 Rates and cores count as logarithms of their ratio to the geometric mean over nodes, so that only differences show.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -13,8 +11,6 @@ import numpy.typing as npt
 
 from autosync.cost.capacity import Resources, fair_cores
 from autosync.spec import ClusterSpec, Device
-
-__all__ = ["Places", "places_of"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.intp]

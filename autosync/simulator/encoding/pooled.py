@@ -23,19 +23,6 @@ from autosync.simulator.encoding.places import Places
 from autosync.spec import ALGORITHMS, ClusterSpec, ModelSpec, Strategy
 from autosync.spec.algorithms import SEEN_AS
 
-__all__ = [
-    "FEATURES",
-    "FEATURES_VERSION",
-    "POOLED_INPUTS",
-    "REPLAY_POOLED",
-    "TOPOLOGY_POOLED",
-    "closed_form_coefficients",
-    "feature_table",
-    "features_and_seconds",
-    "replay_pooled",
-    "shape_pooled",
-]
-
 FEATURES_VERSION = 3
 
 FEATURES = (

@@ -1,7 +1,5 @@
 """A strategy's shards as columns: what each weighs, how it is synchronized, and with what."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
@@ -14,8 +12,6 @@ from autosync.layout.shards import Shard
 from autosync.layout.together import BUCKET, Layout
 from autosync.spec import ALGORITHMS, ParameterServer
 from autosync.spec.algorithms import SEEN_AS
-
-__all__ = ["WAYS", "ShardColumns", "shard_columns"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.intp]

@@ -3,8 +3,6 @@
 A variable has the mean, by bytes, of what each of its shards has. Notation: v variables, s shards.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,14 +11,6 @@ import numpy.typing as npt
 from autosync.cost.replay.figures import StepFigures
 from autosync.simulator.encoding.places import Places
 from autosync.simulator.encoding.shards import WAYS, ShardColumns
-
-__all__ = [
-    "REPLAY_VARIABLE_INPUTS",
-    "TOPOLOGY_VARIABLE_INPUTS",
-    "VARIABLE_INPUTS",
-    "VariableWeights",
-    "variable_inputs",
-]
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -1,7 +1,5 @@
 """What is kept of benchmarks: the columns of their results, from which all tables and pictures are made."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -9,8 +7,6 @@ import numpy as np
 from autosync.cost import step_bound
 from autosync.dataset import ResultColumn
 from autosync.tune.recorded.cells import RecordedCell
-
-__all__ = ["CELLS", "LIVE", "SEARCHES", "facts_of"]
 
 VERSION = ResultColumn(
     "version", "text", "none", "of what made the row, by `versions`; null in rows of before there were any", later=True

@@ -29,22 +29,6 @@ from autosync.tune.recorded.cells import RecordedCell
 if TYPE_CHECKING:
     from autosync.simulator import LearnedSimulator
 
-__all__ = [
-    "ABLATIONS",
-    "CONTENDERS",
-    "IDEAL",
-    "MEMBERS",
-    "NETWORK",
-    "OURS",
-    "TRANSFERRING",
-    "AblatedPair",
-    "Beginning",
-    "Constant",
-    "Contender",
-    "PriorKnowledge",
-    "untaught",
-]
-
 NETWORK = "linear"
 """The network over the replay, except where a contender's name says another: graph networks take ten seconds a fit."""
 

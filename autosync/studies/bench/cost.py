@@ -1,7 +1,5 @@
 """What a search costs, beside the training that it speeds up."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,8 +12,6 @@ from autosync.studies.bench.live_tables import kinds_of, over_seeds
 from autosync.studies.bench.standings import Standings
 from autosync.studies.bench.words import in_times
 from autosync.words.quantities import duration
-
-__all__ = ["EPOCHS", "Cost", "cost_table", "live_costs", "replay_costs"]
 
 EPOCHS = 90
 TRIALS = 40

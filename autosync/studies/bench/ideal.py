@@ -7,8 +7,6 @@ maximization (Laird: "Nonparametric maximum likelihood estimation of a mixing di
 time follows by Bayes' rule. Each search draws anew.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from functools import lru_cache
@@ -19,8 +17,6 @@ from scipy.stats import norm
 
 from autosync.spec import RuntimeRecord, Strategy
 from autosync.tune.recorded.cells import RecordedCell
-
-__all__ = ["TRIALS", "drawn_cell", "drawn_times", "foreseen", "noise_free"]
 
 Floats = npt.NDArray[np.float64]
 

@@ -1,7 +1,5 @@
 """Live searches: `autosync tune` on clusters emulated for it, one run a cell and seed, each kept."""
 
-from __future__ import annotations
-
 import math
 import statistics
 import subprocess
@@ -20,8 +18,6 @@ from autosync.studies.bench.contenders import OURS
 from autosync.studies.bench.versions import of_live
 from trials.emulate.network import FRAME_BYTES
 from trials.guard import guarded
-
-__all__ = ["INTERRUPTED", "LiveCell", "LiveJob", "command_of", "parse_cell", "row_of", "run_command", "run_live"]
 
 FORMAT = "autosync.bench.live/4"
 INTERRUPTED = 130

@@ -1,7 +1,5 @@
 """Tables of live searches."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -11,8 +9,6 @@ from autosync.stats.tables import Table, in_percent
 from autosync.studies.bench.contenders import OURS
 from autosync.studies.bench.words import in_bound, in_times
 from trials.emulate.network import FRAME_BYTES
-
-__all__ = ["Kind", "controls_table", "kinds_of", "live_table", "live_targets_table", "over_seeds", "rules_table"]
 
 Rows = Sequence[Mapping[str, Any]]
 

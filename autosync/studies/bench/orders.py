@@ -1,7 +1,5 @@
 """What `autosync bench` does once its options are right: replays, live searches, merging."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,8 +16,6 @@ from autosync.studies.bench.replaying import SEEDS_A_JOB, Replaying, SearchJob, 
 from autosync.studies.bench.versions import FACTS, of_live
 from autosync.studies.collect.block import engine_digest
 from autosync.tune.recorded.cells import RecordedCell, read_cells
-
-__all__ = ["ReplayOrder", "live", "merge", "replay"]
 
 Say = Callable[[str], None]
 

@@ -1,7 +1,5 @@
 """Pictures of replayed and of live searches."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,8 +15,6 @@ from autosync.studies.bench.contenders import IDEAL
 from autosync.studies.bench.live_tables import kinds_of, over_seeds
 from autosync.studies.bench.standings import CLOSE, YARDSTICK, Contest, Curves, Standings
 from autosync.studies.pages import mark
-
-__all__ = ["cell_picture", "live_picture", "summary_picture"]
 
 # Okabe and Ito's colours, which people with any kind of colour vision tell apart.
 COLORS = ("#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#b3a200", "#8c564b")

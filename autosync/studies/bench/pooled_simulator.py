@@ -1,7 +1,5 @@
 """A simulator over a pool: it predicts all members at once after each fit, and fits are few."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, MutableMapping, Sequence
 from typing import TypeAlias, final
 
@@ -10,8 +8,6 @@ import numpy.typing as npt
 
 from autosync.cost import Simulator, with_spread
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy, digest
-
-__all__ = ["GROWTH", "Memory", "PooledSimulator"]
 
 Floats = npt.NDArray[np.float64]
 

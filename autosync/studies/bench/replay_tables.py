@@ -1,7 +1,5 @@
 """Tables of replayed searches."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -12,16 +10,6 @@ from autosync.stats.tables import NOTHING, Table, in_percent
 from autosync.studies.bench.contenders import ABLATIONS, IDEAL, OURS
 from autosync.studies.bench.standings import CLOSE, MOST_REGRET, YARDSTICK, Curves, Standings
 from autosync.studies.bench.words import in_bound, in_seconds, in_times, in_trials
-
-__all__ = [
-    "ablations_table",
-    "cells_table",
-    "close_table",
-    "hits_table",
-    "improvement_table",
-    "summary_table",
-    "targets_table",
-]
 
 EARLY = 40
 """Trials after which a search should be close."""

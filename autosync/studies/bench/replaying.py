@@ -36,8 +36,6 @@ from autosync.tune.recorded.cells import RecordedCell, read_cells
 from autosync.tune.recorded.pool import PoolSpace, RecordedTable
 from trials.guard import guarded
 
-__all__ = ["FORMAT", "SEEDS_A_JOB", "Replaying", "SearchJob", "checkpoint_of", "searched", "strange_to"]
-
 MOST_RECORDS = 400
 """The most records that a simulator is taught on for a replay; evenly taken from all cells when there are more."""
 

@@ -33,8 +33,6 @@ from autosync.studies.bench.standings import CLOSE, YARDSTICK, Standings, curves
 from autosync.studies.bench.versions import latest, of_live, of_replay, versions_in_words
 from autosync.studies.pages import RC, write_picture, write_text
 
-__all__ = ["Material", "write_report"]
-
 PAGE = "benchmarks.md"
 
 CELL = "cell_"

@@ -13,8 +13,6 @@ from scipy.stats import binomtest
 
 from autosync.stats.estimate import Estimate, estimate_of, median_of, resampled, share_of
 
-__all__ = ["CLOSE", "MOST_REGRET", "ROUND", "YARDSTICK", "Contest", "Curves", "Standings", "curves_of"]
-
 ROUND = 5
 """Trials of a round, by which the hit-rate is told."""
 

@@ -4,13 +4,9 @@ Raise one by one whenever what it makes may be another than before. A digest of 
 change with every comment.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-
-__all__ = ["FACTS", "TAUGHT", "latest", "of_live", "of_replay", "versions_in_words"]
 
 REPLAY = 1
 """Version of recorded trials as a searcher meets them: cells, pools, their clock, drawn noise."""

@@ -1,14 +1,10 @@
 """How estimates are written in tables."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 
 from autosync.stats.estimate import Estimate
 from autosync.stats.tables import NOTHING
-
-__all__ = ["in_bound", "in_seconds", "in_times", "in_trials"]
 
 
 def in_trials(estimate: Estimate, most: int) -> str:

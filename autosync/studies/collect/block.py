@@ -1,7 +1,5 @@
 """A block of trials in one cell, each on disk before the next; and how busy the machine is, waited for and noted."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import time
@@ -24,8 +22,6 @@ from autosync.studies.collect.schedule import Slot
 from search_spaces import load_space
 from trials.fleet.lanes import Backend
 from trials.trial import TrialRequest
-
-__all__ = ["ENGINE", "Block", "Conditions", "busy_cores", "engine_digest", "load_average", "wait_until_quiet"]
 
 ENGINE = "autosync.engine"
 """The name of the digest of the engine's source in a record's `versions`: the source changes between releases too."""

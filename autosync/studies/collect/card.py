@@ -1,7 +1,5 @@
 """The figures of the data card, worked out from the records: counts, noise, failures, machine, versions."""
 
-from __future__ import annotations
-
 import json
 import math
 import statistics
@@ -18,8 +16,6 @@ from autosync.stats.cells import cell_of
 from autosync.stats.noise import MEDIAN_OVER_MEAN_ERROR
 from autosync.stats.tables import ruled
 from autosync.studies.collect.folder import Folder
-
-__all__ = ["BEGIN", "END", "card_lines", "write_card"]
 
 BEGIN, END = "<!-- figures: written by autosync collect --card -->", "<!-- end of figures -->"
 

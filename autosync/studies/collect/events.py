@@ -17,8 +17,6 @@ from autosync.studies.collect.plan import Plan
 from autosync.studies.collect.schedule import Done, slots_of
 from autosync.words.quantities import duration, milliseconds
 
-__all__ = ["CollectionProgress", "Errand", "Event", "Passed", "Told", "Trouble", "parse_event", "write_event"]
-
 
 @dataclass(frozen=True)
 class Errand:

@@ -1,7 +1,5 @@
 """The folder of a collection: its records, and its clusters and models as they were measured when first met."""
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import json
@@ -15,8 +13,6 @@ from typing import Any
 from autosync.errors import DatasetError
 from autosync.spec import ClusterSpec, ModelProfile, ModelSpec, read_json
 from autosync.spec.codec import required
-
-__all__ = ["Folder"]
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,6 @@ from trials.cluster.checked_yaml import read_checked
 from trials.cluster.file import read_cluster_file
 from trials.cluster.racks import parse_emulation
 
-__all__ = ["Plan", "chosen", "cluster_of", "read_plan"]
-
 CLUSTER_FILES = (".yaml", ".yml")
 
 

@@ -1,7 +1,5 @@
 """Proposing the strategy of a slot: a baseline, drawn from the space, or bred from the best, blindly or guided."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from typing import final
@@ -16,8 +14,6 @@ from autosync.spec import RuntimeRecord, Strategy
 from autosync.stats.cells import CellName
 from autosync.studies.collect.plan import Plan
 from autosync.studies.collect.schedule import Slot
-
-__all__ = ["Proposer"]
 
 PARENTS_SHARE, FEWEST_PARENTS = 0.25, 5
 """Share of the strategies timed, the fastest, from which new ones are bred, and the fewest that are bred from."""

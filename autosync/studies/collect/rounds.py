@@ -1,7 +1,5 @@
 """The rounds of a collection: cluster after cluster is made, visited and taken down, whatever happens on the way."""
 
-from __future__ import annotations
-
 import queue
 import subprocess
 import sys
@@ -21,8 +19,6 @@ from autosync.studies.collect.folder import Folder
 from autosync.studies.collect.plan import Plan, cluster_of
 from autosync.studies.collect.schedule import Done, rounds_of, slots_until
 from trials.emulate import Host, down, emulated, start_inside
-
-__all__ = ["Collection", "Order"]
 
 MOST_TROUBLES = 3
 """Visits in a row with trouble in a cell after which it is left out until the next start."""

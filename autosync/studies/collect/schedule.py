@@ -1,7 +1,5 @@
 """The schedule of a cell: what each of its numbered slots is for, known beforehand from the plan's seed."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections import Counter
@@ -12,8 +10,6 @@ from typing import final
 
 from autosync.stats.cells import CellName
 from autosync.studies.collect.plan import Plan
-
-__all__ = ["MOST_LOSSES", "Done", "Slot", "rounds_of", "slots_of", "slots_until"]
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,6 @@
 Started by `autosync.studies.collect.rounds` as a process of its own, which ends when the collection that sent it does.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import threading
@@ -30,8 +28,6 @@ from trials.fleet.on_ray import Launch, RayBackend
 from trials.opening import model_on, trials_on_ray
 from trials.trial import reason_of
 from trials.workers.local_ray import RayStart, start_ray
-
-__all__ = ["main"]
 
 BROKEN = 1
 """The exit status when no other model would fare better; why that is has been told."""

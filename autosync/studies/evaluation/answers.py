@@ -1,7 +1,5 @@
 """The evaluation's answers, a table each: how good simulators are, how far they carry over, and why."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 
@@ -11,8 +9,6 @@ from autosync.studies.evaluation.details import DETAILS
 from autosync.studies.evaluation.findings import EvaluationFindings, Scores, Subject
 from autosync.studies.evaluation.metrics import METRICS, Metric, best_possible_accuracy, best_possible_error
 from autosync.studies.evaluation.tasks import ABLATIONS, AS_IT_IS
-
-__all__ = ["TABLES", "cell_text"]
 
 
 def cell_text(estimate: Estimate | None, metric: Metric) -> str:

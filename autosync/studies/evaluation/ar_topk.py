@@ -6,8 +6,6 @@ with a ring or a tree all-reduce of the values. Their collectives: a recursive-d
 broadcast, a ring, a binomial tree up and down. The replay's own messages and cores cost nothing here.
 """
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,8 +15,6 @@ from autosync.cost.replay import exchange_seconds
 from autosync.layout.all_reduce import laid_out
 from autosync.layout.exchange import Processes, Stage, Transfer
 from autosync.spec import ClusterSpec, Figure, Node
-
-__all__ = ["COLLECTIVES", "PUBLISHED", "Case", "median_error", "predicted_milliseconds", "winners_right"]
 
 COLLECTIVES = ("all-gather", "ring", "tree")
 WORKERS = 8

@@ -1,7 +1,5 @@
 """Records by cell (a model on a cluster), the trials of a strategy merged, and what repeats tell of the noise."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 import statistics

@@ -1,7 +1,5 @@
 """The evaluation's finer tables: by cell and architecture, where it errs most, how fast it is, what it was given."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Callable, Sequence
@@ -14,8 +12,6 @@ from autosync.studies.evaluation import ar_topk
 from autosync.studies.evaluation.findings import EvaluationFindings, PredictedPoint, Subject
 from autosync.studies.evaluation.metrics import pairwise_beyond_noise, second_look, told_apart
 from autosync.words.strategy import ARCHITECTURES, architecture_of, summary_of
-
-__all__ = ["DETAILS"]
 
 WORST = 20
 

@@ -16,8 +16,6 @@ from autosync.studies.evaluation.metrics import METRICS, Predictions, second_loo
 from autosync.studies.evaluation.simulators import Builder
 from autosync.studies.evaluation.tasks import AS_IT_IS, EXPERIMENTS, EvaluationSettings, targets_of
 
-__all__ = ["BySeed", "EvaluationFindings", "PredictedPoint", "Scores", "Subject", "scores_of"]
-
 BySeed = Mapping[str, Sequence[Predictions]]
 """The predictions of each seed for each cell, by name, all of the same strategies in the same order."""
 

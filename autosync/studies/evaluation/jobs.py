@@ -17,8 +17,6 @@ from autosync.studies.evaluation.cells import MeasuredCell
 from autosync.studies.evaluation.simulators import Builder, Evaluated
 from autosync.studies.evaluation.tasks import ABLATIONS, AS_IT_IS, EvaluationSettings, Task, tasks_of
 
-__all__ = ["UNVERSIONED", "Fits", "Job", "Prediction", "Result", "carried_out", "jobs_of"]
-
 FloatArray = npt.NDArray[np.float64]
 Clock = Callable[[], float]
 SPEED = "speed/3"

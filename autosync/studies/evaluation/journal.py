@@ -1,7 +1,5 @@
 """An evaluation's jobs carried out: each result is a line of JSON on disk before the next begins, so none is twice."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -16,8 +14,6 @@ from autosync.studies.evaluation.findings import EvaluationFindings
 from autosync.studies.evaluation.jobs import Clock, Fits, Job, Result, carried_out, jobs_of
 from autosync.studies.evaluation.simulators import Builder
 from autosync.studies.evaluation.tasks import EvaluationSettings
-
-__all__ = ["Evaluation", "Journal"]
 
 
 @final

@@ -16,24 +16,6 @@ import numpy.typing as npt
 
 from autosync.stats.accuracy import differences, over_pairs, ratio_of, share_in_order
 
-__all__ = [
-    "METRICS",
-    "Metric",
-    "Predictions",
-    "best_possible_accuracy",
-    "best_possible_error",
-    "interval_coverage",
-    "interval_width",
-    "kendall_tau",
-    "mean_percentage_error",
-    "pairwise_beyond_noise",
-    "peak_at_1",
-    "peak_at_5",
-    "regret_of_best",
-    "second_look",
-    "told_apart",
-]
-
 FloatArray = npt.NDArray[np.float64]
 
 SURE = 2.0

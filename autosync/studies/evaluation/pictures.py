@@ -1,7 +1,5 @@
 """The evaluation's pictures: accuracy, learning curves, the unseen, ablations, predicted against measured."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 
@@ -16,8 +14,6 @@ from autosync.studies.evaluation.metrics import METRICS, best_possible_accuracy
 from autosync.studies.evaluation.tasks import ABLATIONS
 from autosync.studies.pages import mark
 from autosync.words.strategy import ARCHITECTURES, architecture_of
-
-__all__ = ["PICTURES"]
 
 # Colours of Okabe and Ito, which people with any kind of colour vision tell apart; markers say the same again.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7f7f7f")

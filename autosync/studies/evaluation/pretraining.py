@@ -1,7 +1,5 @@
 """A simulator fitted on a dataset, and the card that says how good it is."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,8 +9,6 @@ from autosync.cost import Replay
 from autosync.simulator.examples import data_digest
 from autosync.simulator.learned import LearnedSimulator
 from autosync.studies.evaluation import METRICS, MeasuredCell, Predictions
-
-__all__ = ["card_of", "pretrained"]
 
 
 def pretrained(cells: Sequence[MeasuredCell], network: str, seed: int) -> LearnedSimulator:

@@ -1,7 +1,5 @@
 """The evaluation written down: a page in Markdown, tables as CSV, figures as JSON, pictures as PNG and SVG."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,8 +16,6 @@ from autosync.studies.evaluation.pictures import PICTURES
 from autosync.studies.evaluation.targets import targets, targets_table
 from autosync.studies.evaluation.tasks import AS_IT_IS
 from autosync.studies.pages import RC, write_picture, write_text
-
-__all__ = ["PAGE", "write_report"]
 
 PAGE = "evaluation.md"
 INTERVALS = (

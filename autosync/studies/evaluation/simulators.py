@@ -16,8 +16,6 @@ from autosync.simulator.settings import Ablation
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
 from autosync.studies.evaluation.tasks import ABLATIONS, AS_IT_IS, EXPERIMENTS
 
-__all__ = ["BUILDERS", "Builder", "ClosedForm", "Evaluated", "Learned"]
-
 FloatArray = npt.NDArray[np.float64]
 Records = Sequence[RuntimeRecord]
 

@@ -1,7 +1,5 @@
 """The targets that simulators should reach, and what they do reach."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -11,8 +9,6 @@ from autosync.stats.tables import NOTHING, Table, percent
 from autosync.studies.evaluation import ar_topk
 from autosync.studies.evaluation.findings import EvaluationFindings, Scores, Subject
 from autosync.studies.evaluation.metrics import best_possible_error
-
-__all__ = ["Target", "targets", "targets_table"]
 
 PAIRWISE, FROM_CEILING, PEAK, ERROR_BEYOND_NOISE = 0.90, 0.02, 0.92, 0.05
 REPLAY_PAIRWISE = 0.85

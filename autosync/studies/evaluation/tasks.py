@@ -1,7 +1,5 @@
 """The records that each experiment fits on and tests: splits by strategy, cluster and model."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -10,18 +8,6 @@ from typing import final
 
 from autosync.spec import RuntimeRecord, digest
 from autosync.studies.evaluation.cells import MeasuredCell, identity_of
-
-__all__ = [
-    "ABLATIONS",
-    "AS_IT_IS",
-    "EXPERIMENTS",
-    "EvaluationSettings",
-    "Task",
-    "passed_over",
-    "quick",
-    "targets_of",
-    "tasks_of",
-]
 
 EXPERIMENTS = ("accuracy", "unseen-cluster", "unseen-model", "unseen-both", "learning-curve", "ablations", "speed")
 

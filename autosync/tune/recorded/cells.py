@@ -1,7 +1,5 @@
 """Recorded trials by cell: all that was measured of one model on one cluster."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,8 +18,6 @@ from autosync.stats.cells import Cell, CellName, records_by_cell, with_noise
 from autosync.stats.hits import Yardstick, is_hit, yardstick_of
 from autosync.stats.noise import Noise, noise_of
 from search_spaces import load_space
-
-__all__ = ["RecordedCell", "read_cells", "recorded_cells"]
 
 LEAST_STRATEGIES = 12
 """The fewest timed strategies that a cell needs to be searched."""

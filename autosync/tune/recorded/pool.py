@@ -1,7 +1,5 @@
 """Recorded strategies: a space cut down to them, and the table that answers proposals with their records."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -17,8 +15,6 @@ from autosync.space import SearchSpace
 from autosync.spec import RuntimeRecord, Strategy
 from autosync.tune.recorded.cells import RecordedCell
 from trials.trial import TrialRequest
-
-__all__ = ["RUN", "PoolSpace", "RecordedTable"]
 
 LENGTH = 0.3
 """Length of the kernel that says which strategies are alike, in shares of the variables decided differently."""

@@ -1,7 +1,5 @@
 """One search of a recorded cell, as `autosync tune --replay` makes it: no cluster, a clock that jumps."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, cast
@@ -16,8 +14,6 @@ from autosync.tune.patience import Patience
 from autosync.tune.recorded.cells import RecordedCell, read_cells
 from autosync.tune.recorded.pool import RUN, PoolSpace, RecordedTable
 from autosync.words.quantities import counted, duration
-
-__all__ = ["search_recorded"]
 
 NETWORK_UNTAUGHT = "linear"
 """The *auto* simulator without the checkpoint that comes with the program, which may know these very records."""

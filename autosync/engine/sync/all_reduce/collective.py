@@ -17,8 +17,6 @@ the error is at most about N times that of one message (`wire`) of the largest p
 numbers need a scale, each message its own, and a collective's sums have no place for one.
 """
 
-from __future__ import annotations
-
 import itertools
 import secrets
 from collections.abc import Iterator, Sequence
@@ -26,8 +24,6 @@ from typing import Any
 
 from autosync.engine.sync.member import Member
 from autosync.engine.sync.wire import Wire
-
-__all__ = ["collective_mean"]
 
 KEY_BITS = 30
 """Keys are int32. A worker remembers what it did under a key, so that none may be used for something else: they are

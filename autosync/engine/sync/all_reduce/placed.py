@@ -1,7 +1,5 @@
 """All-reduces made of moves (`autosync.layout.all_reduce`), carried out by ops, each on the device of its member."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, TypeAlias
@@ -10,8 +8,6 @@ from autosync.engine.arrays import cut, scaled
 from autosync.engine.sync.member import Member
 from autosync.engine.sync.wire import Message, Wire, joined, read
 from autosync.layout.moves import MovesOf, Round, Span
-
-__all__ = ["mean_by_moves"]
 
 Sums: TypeAlias = dict[Span, Any]
 Means: TypeAlias = dict[Span, Message]
