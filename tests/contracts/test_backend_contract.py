@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import ray
@@ -20,10 +19,9 @@ from autosync.baselines import BASELINES
 from autosync.engine.capture.capturing import capture
 from autosync.engine.zoo import build_task
 from autosync.errors import ClusterError, ModelError, TrialError
-from autosync.search.evolution import EvolutionSearch
-from autosync.search.guided.searcher import GuidedSearch
-from autosync.search.protocol import Proposal, Searcher, run_search
-from autosync.space import SearchSpace
+from autosync.search.protocol import Proposal, run_search
+from autosync.search.registry import make_searcher
+from autosync.search.searcher import Asked
 from autosync.spec import AllReduce, ClusterSpec, Pace, RuntimeRecord, Strategy, TimingProtocol, VariableStrategy
 from search_spaces.default import SPACE
 from tests import cases
@@ -359,12 +357,6 @@ def collective(backend: Backend, protocol: TimingProtocol = SHORT) -> TrialReque
     return TrialRequest(Strategy(replicas, variables), protocol, label="collective")
 
 
-SEARCHERS: dict[str, Callable[[SearchSpace, Any], Searcher]] = {
-    "evolution": lambda space, baselines: EvolutionSearch(space, baselines, 1),
-    "guided": lambda space, baselines: GuidedSearch(space, baselines, 1, rough_simulator()),
-}
-
-
 @pytest.mark.thorough
 @pytest.mark.parametrize("searcher", ["evolution", "guided"])
 def test_a_search_is_the_same_on_every_backend_with_a_made_up_clock(searcher: str, set_of_workers: RayBackend) -> None:
@@ -373,7 +365,8 @@ def test_a_search_is_the_same_on_every_backend_with_a_made_up_clock(searcher: st
     theirs = set_of_workers.model.digest, set_of_workers.cluster.digest
     assert (local.model.digest, local.cluster.digest) == theirs  # each has profiled its step for itself
     here, there = (searched(searcher, each) for each in (local, set_of_workers))
-    assert [sequence(record) for record in here] == [sequence(record) for record in there]
+    ours, theirs = ([(each.label, each.strategy.digest, each.step_seconds) for each in part] for part in (here, there))
+    assert ours == theirs
     assert [record.outcome for record in here] == ["ok"] * len(here)
     assert [record.final_loss for record in here] == pytest.approx([record.final_loss for record in there], rel=1e-4)
     assert len({(record.strategy.digest, record.purpose) for record in here}) == len(here)
@@ -388,11 +381,7 @@ def searched(searcher: str, backend: Backend) -> list[RuntimeRecord]:
     def evaluate(proposal: Proposal) -> RuntimeRecord:
         return backend.run(TrialRequest(proposal.strategy, SHORT, purpose=proposal.purpose, label=proposal.label))
 
-    return run_search(SEARCHERS[searcher](space, baselines), evaluate, trials=10)
-
-
-def sequence(record: RuntimeRecord) -> tuple[str, str, tuple[float, ...]]:
-    return record.label, record.strategy.digest, record.step_seconds
+    return run_search(make_searcher(searcher, Asked(space, baselines, 1, rough_simulator)), evaluate, trials=10)
 
 
 def test_workers_on_ray_keep_their_pace_over_one_connection_after_another(ray_cluster: ClusterSpec) -> None:
