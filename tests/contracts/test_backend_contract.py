@@ -8,7 +8,6 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from autosync.search.evolution import EvolutionSearch
 from autosync.search.guided.searcher import GuidedSearch
 from autosync.search.protocol import Proposal, Searcher, run_search
 from autosync.space import SearchSpace
-from autosync.spec import AllReduce, ClusterSpec, Pace, RuntimeRecord, Strategy, TimingProtocol, VariableStrategy
+from autosync.spec import AllReduce, ClusterSpec, RuntimeRecord, Strategy, TimingProtocol, VariableStrategy
 from search_spaces.default import SPACE
 from tests import cases
 from tests.contracts.processes import children, interrupted, is_alive, kill_once_it_lives, left_of, places_held
@@ -393,18 +392,3 @@ def searched(searcher: str, backend: Backend) -> list[RuntimeRecord]:
 
 def sequence(record: RuntimeRecord) -> tuple[str, str, tuple[float, ...]]:
     return record.label, record.strategy.digest, record.step_seconds
-
-
-def test_workers_on_ray_keep_their_pace_over_one_connection_after_another(ray_cluster: ClusterSpec) -> None:
-    """How late they are hangs on the machine, and is no part of this."""
-    nodes = tuple(replace(node, pace=Pace(0.0, 0.02)) for node in ray_cluster.nodes)
-    made = on_ray(replace(ray_cluster, nodes=nodes), clock=WallClock())
-    try:
-        records = [made.run(wanted(made)) for _ in range(TRIALS_A_CONNECTION + 1)]
-    finally:
-        made.close()
-    for record in records:
-        assert record.pace is not None
-        assert (record.time, record.numbers, record.pace.requested_seconds) == ("paced", "recorded", (0.02,) * WORKERS)
-        assert min(record.pace.achieved_seconds) >= 0.02
-        assert min(record.step_seconds) >= 0.02
