@@ -8,7 +8,6 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,7 +21,7 @@ from autosync.errors import ClusterError, ModelError, TrialError
 from autosync.search.protocol import Proposal, run_search
 from autosync.search.registry import make_searcher
 from autosync.search.searcher import Asked
-from autosync.spec import AllReduce, ClusterSpec, Pace, RuntimeRecord, Strategy, TimingProtocol, VariableStrategy
+from autosync.spec import AllReduce, ClusterSpec, RuntimeRecord, Strategy, TimingProtocol, VariableStrategy
 from search_spaces.default import SPACE
 from tests import cases
 from tests.contracts.processes import children, interrupted, is_alive, kill_once_it_lives, left_of, places_held
@@ -382,18 +381,3 @@ def searched(searcher: str, backend: Backend) -> list[RuntimeRecord]:
         return backend.run(TrialRequest(proposal.strategy, SHORT, purpose=proposal.purpose, label=proposal.label))
 
     return run_search(make_searcher(searcher, Asked(space, baselines, 1, rough_simulator)), evaluate, trials=10)
-
-
-def test_workers_on_ray_keep_their_pace_over_one_connection_after_another(ray_cluster: ClusterSpec) -> None:
-    """How late they are hangs on the machine, and is no part of this."""
-    nodes = tuple(replace(node, pace=Pace(0.0, 0.02)) for node in ray_cluster.nodes)
-    made = on_ray(replace(ray_cluster, nodes=nodes), clock=WallClock())
-    try:
-        records = [made.run(wanted(made)) for _ in range(TRIALS_A_CONNECTION + 1)]
-    finally:
-        made.close()
-    for record in records:
-        assert record.pace is not None
-        assert (record.time, record.numbers, record.pace.requested_seconds) == ("paced", "recorded", (0.02,) * WORKERS)
-        assert min(record.pace.achieved_seconds) >= 0.02
-        assert min(record.step_seconds) >= 0.02

@@ -119,7 +119,7 @@ def test_a_file_that_says_too_many_rows_is_refused_before_they_are_read(tmp_path
             pa.array(np.zeros(rows, "int8")), table_of(example_record()).column(field.name).chunk(0).fill_null("")
         )
         for field in SCHEMA.arrow
-        if pa.types.is_string(field.type)
+        if pa.types.is_string(field.type) and field.name != "pace_json"  # null, which no dictionary holds
     }
     path = written(tmp_path, pa.table(alike))
     assert path.stat().st_size < 2**20

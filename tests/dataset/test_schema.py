@@ -129,6 +129,8 @@ def test_a_paced_record_goes_to_disk_and_back_and_says_so_in_columns_of_its_own(
         assert RuntimeRecord.from_json(parse_json(canonical_json(record.to_json()), "A record")) == record
         store.append(record)
     assert all(each in store.read() for each in (real, paced, failed))
+    assert store.compact() == 3
+    assert all(each in store.read() for each in (real, paced, failed))
     table = store.to_pandas()
     assert sorted(zip(table["time"], table["numbers"], table["pace_json"].isna(), strict=True)) == [
         ("paced", "recorded", False),
