@@ -72,16 +72,16 @@ def start_host(host: Host) -> Process:
             namespaces.bind(host.own_folder / folder, host.folder / folder)
 
     try:
-        with namespaces.children_born_in(None):
-            init = subprocess.Popen(
-                [_sleep(), "infinity"],
-                preexec_fn=become_a_host,
-                start_new_session=True,
-                cwd="/",
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-            )
+        init = namespaces.start_in_pid_namespace(
+            None,
+            [_sleep(), "infinity"],
+            preexec_fn=become_a_host,
+            start_new_session=True,
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
     except (OSError, subprocess.SubprocessError) as error:
         raise ClusterError(
             f"No host can be made for node {host.node!r} ({error}); making one needs root and the right to mount."
@@ -116,10 +116,9 @@ def start_inside(
         os.chdir(folder)
 
     try:
-        with namespaces.children_born_in(proc / "pid"):
-            child = subprocess.Popen(
-                list(argv), env=environment(host, env), preexec_fn=move_in, start_new_session=True, **popen
-            )
+        child = namespaces.start_in_pid_namespace(
+            proc / "pid", argv, env=environment(host, env), preexec_fn=move_in, start_new_session=True, **popen
+        )
     finally:
         os.close(network)
         os.close(mount)

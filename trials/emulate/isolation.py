@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import os
+import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from autosync.errors import ClusterError
 
@@ -16,13 +18,13 @@ __all__ = [
     "NETWORK",
     "PID",
     "bind",
-    "children_born_in",
     "enter",
     "join",
     "make_quota",
     "mount_own_proc",
     "quota_group",
     "remove_quota",
+    "start_in_pid_namespace",
     "unshare",
 ]
 
@@ -103,25 +105,29 @@ def unshare(kind: int) -> None:
     _checked(_libc.unshare(kind), "unshare")
 
 
-@contextmanager
-def children_born_in(pid_namespace: Path | None) -> Iterator[None]:
-    """In the block, children that this thread starts live in that pid namespace, or in a new one for None."""
-    own = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
-    try:
+def start_in_pid_namespace(pid_namespace: Path | None, argv: Sequence[str], **popen: Any) -> subprocess.Popen[Any]:
+    """Start `argv` in that pid namespace, or as the first process of a new one for None; `popen` is Popen's.
+
+    A thread that is made for it moves there, and ends: who is root of a user namespace alone cannot move back.
+    """
+
+    def start() -> subprocess.Popen[Any]:
         if pid_namespace is None:
             unshare(PID)
         else:
-            other = os.open(pid_namespace, os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                enter(other, PID)
-            finally:
-                os.close(other)
-        try:
-            yield
-        finally:
-            enter(own, PID)
+            _enter_at(pid_namespace, PID)
+        return subprocess.Popen(list(argv), **popen)
+
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(start).result()
+
+
+def _enter_at(path: Path, kind: int) -> None:
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        enter(file, kind)
     finally:
-        os.close(own)
+        os.close(file)
 
 
 def bind(source: Path, target: Path) -> None:
