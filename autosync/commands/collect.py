@@ -52,9 +52,9 @@ def command(plan_file: Path, out: Path | None, time_budget: float | None, card: 
     check_models(plan)
     cells = chosen(plan, listed(given["only"]), listed(given["cluster"]))
     from autosync.studies.collect.rounds import Collection, Order  # pyarrow
-    from trials.emulate.requirements import check_machine
+    from trials.emulate.ordinary import begin_as_root
 
-    check_machine()
+    begin_as_root(folder.emulated_name)
     with folder.held():
         seconds = math.inf if time_budget is None else time_budget
         order = Order(plan_file, plan, tuple(cells), folder, seconds, given["settle_seconds"])

@@ -17,8 +17,11 @@ __all__ = [
     "MOUNT",
     "NETWORK",
     "PID",
+    "USER",
     "bind",
+    "empty",
     "enter",
+    "enter_at",
     "join",
     "make_quota",
     "mount_own_proc",
@@ -89,7 +92,7 @@ def remove_quota(group: Path) -> None:
 
 
 # These are from linux/sched.h and sys/mount.h. Python has os.setns and os.unshare from 3.12 on only, and mount never.
-MOUNT, NETWORK, PID = 0x00020000, 0x40000000, 0x20000000
+MOUNT, NETWORK, PID, USER = 0x00020000, 0x40000000, 0x20000000, 0x10000000
 _MS_BIND, _MS_REC, _MS_SLAVE = 4096, 16384, 1 << 19
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -115,14 +118,15 @@ def start_in_pid_namespace(pid_namespace: Path | None, argv: Sequence[str], **po
         if pid_namespace is None:
             unshare(PID)
         else:
-            _enter_at(pid_namespace, PID)
+            enter_at(pid_namespace, PID)
         return subprocess.Popen(list(argv), **popen)
 
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(start).result()
 
 
-def _enter_at(path: Path, kind: int) -> None:
+def enter_at(path: Path, kind: int) -> None:
+    """Move the calling thread into the namespace at `path`, as `enter` does."""
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         enter(file, kind)
@@ -133,6 +137,21 @@ def _enter_at(path: Path, kind: int) -> None:
 def bind(source: Path, target: Path) -> None:
     """Show the folder `source` at `target` too, in this mount namespace only."""
     _mount(str(source), str(target), None, _MS_BIND)
+
+
+def empty(folder: Path) -> None:
+    """Make `folder` an empty one in this mount namespace only, also where it is not there; its neighbours stay."""
+    outside = os.open(folder.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    _mount("none", str(folder.parent), "tmpfs", 0)
+    for entry in Path(f"/proc/self/fd/{outside}").iterdir():
+        shown = folder.parent / entry.name
+        if entry.is_symlink():
+            shown.symlink_to(entry.readlink())
+        elif shown != folder:
+            shown.mkdir() if entry.is_dir() else shown.touch()
+            _mount(str(entry), str(shown), None, _MS_BIND | _MS_REC)
+    os.close(outside)
+    folder.mkdir()
 
 
 def mount_own_proc() -> None:

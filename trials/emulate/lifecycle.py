@@ -16,6 +16,7 @@ from autosync.spec import ClusterSpec
 from trials.emulate.hosts import HEAD_PORT, Host, start_host, start_inside
 from trials.emulate.isolation import make_quota, quota_group, remove_quota
 from trials.emulate.network import make_network, processes_in, remove_namespace, there_already
+from trials.emulate.ordinary import HOLDER, holding, is_of_a_user_namespace
 from trials.emulate.processes import Process, end_all
 from trials.emulate.ray_nodes import DASHBOARD_PORT, join_rays, start_head
 from trials.emulate.relay import start_relay
@@ -135,6 +136,10 @@ def up(
                     owner=owner,
                 )
                 write_state(state)
+                if is_of_a_user_namespace():
+                    with holding() as holder:
+                        state = state.with_process(HOLDER, holder)
+                        write_state(state)
                 return of_state(_make(state, wiring))
         except BaseException:
             with ctrl_c_waits():

@@ -103,14 +103,16 @@ def folder_of(name: str) -> Path:
 
 
 def names_there_are() -> list[str]:
-    """Names of all emulated clusters that have a state file, up or half-made."""
+    """Names of all emulated clusters of this user's that have a state file, up or half-made."""
     files = Path(tempfile.gettempdir()).glob("autosync-*/state.json")
-    return sorted(file.parent.name.removeprefix("autosync-") for file in files)
+    return sorted(file.parent.name.removeprefix("autosync-") for file in files if _is_this_users(file.parent))
 
 
 def read_state(name: str) -> State | None:
     """The state of `name`; None when there is none. Raises `ClusterError` for a folder that is not ours."""
     folder = folder_of(name)
+    if folder.exists() and not _is_this_users(folder):
+        raise ClusterError(f"Folder {str(folder)!r} is another user's, and so is what it tells of; give another name.")
     try:
         return State.from_json(read_json(folder / "state.json", "It"))
     except FileNotFoundError:
@@ -166,6 +168,10 @@ def _is_held(file: int) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+def _is_this_users(folder: Path) -> bool:
+    return folder.stat().st_uid == os.geteuid()
 
 
 def _is_ours(folder: Path) -> bool:
