@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from autosync.errors import ClusterError
 from trials.emulate.hosts import start_host
-from trials.emulate.isolation import make_quota
 from trials.emulate.lifecycle import Emulated, of_state, quota_of, rack_of
 from trials.emulate.network import commands_of, run_all, set_wire
 from trials.emulate.processes import end_all
+from trials.emulate.quotas import make_quota
 from trials.emulate.ray_nodes import join_rays
 from trials.emulate.state import State, locked, read_state, write_state
 from trials.emulate.wiring import Wiring

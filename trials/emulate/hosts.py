@@ -14,9 +14,9 @@ from typing import Any
 
 from autosync.errors import ClusterError
 from trials.emulate import isolation as namespaces
-from trials.emulate.isolation import join
 from trials.emulate.network import NETNS
 from trials.emulate.processes import Process, remember_to_reap
+from trials.emulate.quotas import join
 from trials.signals import signals_go_to
 
 __all__ = ["HEAD_PORT", "Host", "environment", "run_inside", "start_host", "start_inside"]

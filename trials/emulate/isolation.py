@@ -1,17 +1,14 @@
-"""What isolates a host: namespaces made and entered, mounts of its own, and a CPU quota by a control group."""
+"""What isolates a host: namespaces made and entered, and mounts of its own."""
 
 from __future__ import annotations
 
 import ctypes
 import os
 import subprocess
-import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
-
-from autosync.errors import ClusterError
 
 __all__ = [
     "MOUNT",
@@ -22,74 +19,10 @@ __all__ = [
     "empty",
     "enter",
     "enter_at",
-    "join",
-    "make_quota",
     "mount_own_proc",
-    "quota_group",
-    "remove_quota",
     "start_in_pid_namespace",
     "unshare",
 ]
-
-PERIOD_US = 20_000
-"""Microseconds over which a quota holds. The kernel's usual 100 ms would stop a node for longer than a step takes."""
-
-EMPTY_SECONDS = 5.0
-
-
-def quota_group(name: str, mounts: str | None = None) -> Path:
-    """The path of the group `name`; `mounts` is the text of /proc/self/mountinfo. Raises `ClusterError`."""
-    text = Path("/proc/self/mountinfo").read_text(encoding="utf-8") if mounts is None else mounts
-    unified = None
-    for line in text.splitlines():
-        left, _, right = line.partition(" - ")
-        kind, _, options = right.split(" ", 2)
-        point = Path(left.split()[4])
-        if kind == "cgroup" and "cpu" in options.split(","):
-            return point / name
-        if kind == "cgroup2":
-            unified = point / name
-    if unified is None:
-        raise ClusterError(
-            "A node with fewer cores than the machine needs the CPU controller of control groups, and none is "
-            "mounted; leave the nodes' cores at the machine's."
-        )
-    return unified
-
-
-def make_quota(group: Path, cores: float) -> None:
-    """Make `group`, whose processes may use `cores` cores together. Raises `ClusterError`."""
-    try:
-        group.mkdir()
-        quota_us = round(cores * PERIOD_US)
-        if (group / "cpu.cfs_quota_us").exists():
-            (group / "cpu.cfs_period_us").write_text(str(PERIOD_US))
-            (group / "cpu.cfs_quota_us").write_text(str(quota_us))
-        else:
-            (group / "cpu.max").write_text(f"{quota_us} {PERIOD_US}")
-    except OSError as error:
-        raise ClusterError(
-            f"A quota of {cores:g} cores cannot be written to {str(group)!r} ({error.strerror}); leave the nodes' "
-            "cores at the machine's, or run where control groups can be written."
-        ) from None
-
-
-def join(group: Path) -> None:
-    """Put this process, and so its children to come, into `group`."""
-    (group / "cgroup.procs").write_text("0")
-
-
-def remove_quota(group: Path) -> None:
-    """Remove `group` when its last process has gone."""
-    deadline = time.monotonic() + EMPTY_SECONDS
-    while group.exists():
-        try:
-            group.rmdir()
-        except OSError:
-            if time.monotonic() > deadline:
-                raise ClusterError(f"Processes do not leave {str(group)!r}; run `down` again in a while.") from None
-            time.sleep(0.02)
-
 
 # These are from linux/sched.h and sys/mount.h. Python has os.setns and os.unshare from 3.12 on only, and mount never.
 MOUNT, NETWORK, PID, USER = 0x00020000, 0x40000000, 0x20000000, 0x10000000

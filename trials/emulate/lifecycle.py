@@ -14,10 +14,10 @@ from pathlib import Path
 from autosync.errors import ClusterError
 from autosync.spec import ClusterSpec
 from trials.emulate.hosts import HEAD_PORT, Host, start_host, start_inside
-from trials.emulate.isolation import make_quota, quota_group, remove_quota
 from trials.emulate.network import make_network, processes_in, remove_namespace, there_already
 from trials.emulate.ordinary import HOLDER, holding, is_of_a_user_namespace
 from trials.emulate.processes import Process, end_all
+from trials.emulate.quotas import make_quota, quota_group, remove_quota
 from trials.emulate.ray_nodes import DASHBOARD_PORT, join_rays, start_head
 from trials.emulate.relay import start_relay
 from trials.emulate.requirements import check_machine, check_outside
@@ -208,6 +208,7 @@ def emulated(name: str, cluster: ClusterSpec, start_ray: bool = True) -> Iterato
 def of_state(state: State) -> Emulated:
     wiring = Wiring(state.name, state.cluster)
     head = f"{state.cluster.nodes[0].address}:{HEAD_PORT}"
+    groups = {Path(path).name: Path(path) for path in state.cgroups}
     hosts = tuple(
         Host(
             node=node.name,
@@ -217,7 +218,7 @@ def of_state(state: State) -> Emulated:
             folder=state.folder,
             head_address=head,
             cores=min(node.cores, (os.cpu_count() or 1) / len(state.cluster.nodes)),
-            cores_quota_group=quota_of(wiring, index),
+            cores_quota_group=groups.get(_group_name(wiring, index)),
             init=state.processes.get(f"host{index}"),
         )
         for index, node in enumerate(state.cluster.nodes)
@@ -226,10 +227,14 @@ def of_state(state: State) -> Emulated:
 
 
 def quota_of(wiring: Wiring, index: int) -> Path | None:
-    """The control group of the node at `index`; None when it has all of the machine's cores."""
+    """The control group to be made for the node at `index`; None when it has all of the machine's cores."""
     if wiring.cluster.nodes[index].cores >= (os.cpu_count() or 1):
         return None
-    return quota_group(f"autosync-{wiring.name}-{index}")
+    return quota_group(_group_name(wiring, index))
+
+
+def _group_name(wiring: Wiring, index: int) -> str:
+    return f"autosync-{wiring.name}-{index}"
 
 
 def rack_of(wiring: Wiring, index: int) -> str | None:
@@ -243,7 +248,7 @@ def _make(state: State, wiring: Wiring) -> State:
     token.write_text(secrets.token_hex(32), encoding="ascii")
     make_network(wiring)
     for index, node in enumerate(state.cluster.nodes):
-        group = quota_of(wiring, index)
+        group = of_state(state).hosts[index].cores_quota_group
         if group:
             make_quota(group, node.cores)
         state = state.with_process(f"host{index}", start_host(of_state(state).hosts[index]))

@@ -34,8 +34,7 @@ class OrdinaryUser:
     def start(self, *argv: str, **popen: Any) -> subprocess.Popen[str]:
         """Start `argv` as this user, in the home, with `python` for this interpreter."""
         words = [sys.executable if word == "python" else word for word in argv]
-        env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-        env |= {"HOME": str(self.home), "PYTHONPATH": str(ROOT), "PYTHONPYCACHEPREFIX": str(self.home / "bytecode")}
+        env = os.environ | {"HOME": str(self.home), "PYTHONPATH": str(ROOT)}
         return subprocess.Popen([*self.before, *words], cwd=self.home, env=env, text=True, **popen)
 
     def run(self, *argv: str, seconds: float = 120.0) -> subprocess.CompletedProcess[str]:

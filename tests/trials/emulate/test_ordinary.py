@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +19,7 @@ from tests.trials.emulate.clusters import remains
 from tests.trials.emulate.ordinary import ROOT, OrdinaryUser, ordinary_user
 from trials.emulate.as_root import NEW
 from trials.emulate.ordinary import entering
+from trials.emulate.quotas import quota_group
 from trials.emulate.state import folder_of
 
 SECONDS = 20.0
@@ -123,6 +127,35 @@ def test_a_quota_of_cores_needs_a_control_group_that_the_user_may_write(user: Or
     assert "leave the nodes' cores at the machine's, or run where control groups can be written." in done.stderr
 
 
+def test_a_quota_of_cores_holds_in_a_control_group_that_is_the_users(user: OrdinaryUser, name: str) -> None:
+    with _group_of(user) as (group, member):
+        (user.home / "slow.yaml").write_text("nodes: [{count: 2, cores: 0.5}]\n", encoding="utf-8")
+        assert "  0.5  " in said(member, *COMMAND, "up", "slow.yaml", "--no-ray", "--name", name)
+        told = said(user, *COMMAND, "exec", "--name", name, "--", "cat", "/proc/self/cgroup")
+        assert f"/{group.name}/" in told
+        assert f"/autosync-{name}-0\n" in told
+        said(user, *COMMAND, "down", "--name", name)
+
+
+@contextmanager
+def _group_of(user: OrdinaryUser) -> Iterator[tuple[Path, OrdinaryUser]]:
+    """A control group that is the user's, and the user in a group in it. Skips where that cannot be."""
+    group = quota_group(f"autosync-test-{user.number}")
+    if not user.before or not os.access(group.parent, os.W_OK):
+        pytest.skip("Root alone can give a user a control group, and not everywhere.")
+    own = group / "own"
+    own.mkdir(parents=True)
+    try:
+        for folder in (group, own):
+            for path in filter(Path.exists, (folder, folder / "cgroup.procs", folder / "cgroup.subtree_control")):
+                os.chown(path, user.number, user.number)
+        join = ("sh", "-ec", f'echo 0 > {own}/cgroup.procs; exec "$@"', "sh")
+        yield group, replace(user, before=(*join, *user.before))
+    finally:
+        own.rmdir()
+        group.rmdir()
+
+
 def test_another_users_cluster_is_left_alone(user: OrdinaryUser, name: str) -> None:
     if user.number == 0 or not user.before:
         pytest.skip("Root alone can play two users.")
@@ -151,11 +184,12 @@ def test_the_setting_that_is_in_the_way_is_said(user: OrdinaryUser, name: str) -
 
 
 @pytest.mark.thorough
-def test_all_that_root_can_do_without_ray_an_ordinary_user_can(user: OrdinaryUser) -> None:
-    tests = [str(ROOT / "tests/trials/emulate" / file) for file in ("test_network.py", "test_command.py")]
-    done = user.run(
-        *entering(NEW), sys.executable, "-m", "pytest", "-q", "-m", "", "-p", "no:cacheprovider", *tests, seconds=500
-    )
+def test_all_that_root_can_do_an_ordinary_user_can(user: OrdinaryUser) -> None:
+    files = [
+        str(ROOT / "tests/trials/emulate" / file) for file in ("test_network.py", "test_command.py", "test_ray.py")
+    ]
+    options = ("-q", "-m", "", "-p", "no:cacheprovider", "--basetemp", str(user.home / "tmp"))
+    done = user.run(*entering(NEW), sys.executable, "-m", "pytest", *options, *files, seconds=500)
     assert done.returncode == 0, done.stdout[-3000:]
     assert "passed" in done.stdout
 

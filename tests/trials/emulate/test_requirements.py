@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from autosync.errors import ClusterError
-from trials.emulate.isolation import make_quota, quota_group
 from trials.emulate.obstacles import obstacle
+from trials.emulate.quotas import make_quota, quota_group
 from trials.emulate.requirements import Machine
 
 TOOLS = frozenset({"ip", "tc", "sleep"})
@@ -49,6 +49,23 @@ V2 = "41 31 0:38 / /sys/fs/cgroup rw,relatime shared:9 - cgroup2 cgroup2 rw\n"
 )
 def test_a_quota_goes_to_the_cpu_controller_of_either_version(mounts: str, group: str) -> None:
     assert quota_group("g", mounts) == Path(group)
+
+
+@pytest.mark.parametrize(
+    ("mounts", "own", "group"),
+    [
+        ("31 1 0:29 / {top} rw - cgroup cgroup rw,cpu,cpuacct\n", "5:memory:/else\n1:cpu,cpuacct:/a/b\n", "a/b/g"),
+        ("31 1 0:29 / {top} rw - cgroup2 cgroup2 rw\n", "0::/a/b\n", "a/g"),
+        ("31 1 0:29 / {top} rw - cgroup2 cgroup2 rw\n", "0::/other/b\n", "g"),
+    ],
+)
+def test_a_quota_of_who_may_not_write_at_the_top_lies_near_the_process(
+    tmp_path: Path, mounts: str, own: str, group: str
+) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    for folder in ("a", "a/b"):
+        (tmp_path / folder / "cgroup.procs").touch()
+    assert quota_group("g", mounts.format(top=tmp_path), own) == tmp_path / group
 
 
 def test_without_control_groups_a_quota_is_refused_in_a_sentence() -> None:
