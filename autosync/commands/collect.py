@@ -37,7 +37,7 @@ __all__ = ["command", "main"]
     "--card", is_flag=True, help="Collect nothing; write the figures of the records there are into README.md."
 )
 def command(plan_file: Path, out: Path | None, time_budget: float | None, card: bool, **given: Any) -> int:
-    """Collect real runtimes on emulated clusters, for hours and unattended. Needs root.
+    """Collect real runtimes on emulated clusters, for hours and unattended. Needs Linux.
 
     May be stopped at any moment, by Ctrl-C or kill -9; the same command goes on.
     """
