@@ -84,7 +84,7 @@ def _start(state: State, index: int) -> State:
 
 def _state(emulated: Emulated) -> State:
     state = read_state(emulated.name)
-    if state is None or not state.complete:
+    if state is None or not state.is_up:
         raise ClusterError(f"No emulated cluster {emulated.name!r} is up; make it with `up`.")
     return state
 

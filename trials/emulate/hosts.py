@@ -84,8 +84,8 @@ def start_host(host: Host) -> Process:
         )
     except (OSError, subprocess.SubprocessError) as error:
         raise ClusterError(
-            f"No host can be made for node {host.node!r} ({error}); making one needs root, of a user namespace at least, "
-            "and the right to mount /proc."
+            f"No host can be made for node {host.node!r} ({error}); making one needs root, of a user namespace at "
+            "least, and the right to mount /proc."
         ) from None
     finally:
         os.close(network)

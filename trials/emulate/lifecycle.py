@@ -15,13 +15,13 @@ from autosync.errors import ClusterError
 from autosync.spec import ClusterSpec
 from trials.emulate.hosts import HEAD_PORT, Host, start_host, start_inside
 from trials.emulate.network import make_network, processes_in, remove_namespace, there_already
-from trials.emulate.ordinary import HOLDER, holding, is_of_a_user_namespace
+from trials.emulate.ordinary import holding, is_of_a_user_namespace
 from trials.emulate.processes import Process, end_all
 from trials.emulate.quotas import make_quota, quota_group, remove_quota
 from trials.emulate.ray_nodes import DASHBOARD_PORT, join_rays, start_head
 from trials.emulate.relay import start_relay
 from trials.emulate.requirements import check_machine, check_outside
-from trials.emulate.state import State, folder_of, locked, read_state, remove_folder, write_state
+from trials.emulate.state import HOLDER, State, folder_of, locked, read_state, remove_folder, write_state
 from trials.emulate.wiring import Wiring
 from trials.guard import guarded
 from trials.signals import ctrl_c_waits, ending_unwinds
@@ -105,7 +105,7 @@ def up(
     wiring = Wiring(name, cluster)
     folder = folder_of(name)
     existing = read_state(name)
-    if existing and existing.complete and any(process.runs() for process in existing.processes.values()):
+    if existing and existing.is_up and any(process.runs() for process in existing.processes.values()):
         return _the_same(existing, wiring, start_ray, say)
     if existing:
         down(name)
@@ -185,7 +185,7 @@ def _remove(state: State) -> None:
 def find(name: str) -> Emulated | None:
     """The emulated cluster `name` if it was made wholly; nodes of it may have died since."""
     state = read_state(name)
-    return of_state(state) if state and state.complete else None
+    return of_state(state) if state and state.is_up else None
 
 
 @contextmanager

@@ -17,10 +17,7 @@ from trials.emulate.processes import Process
 from trials.emulate.requirements import Machine, check_machine
 from trials.emulate.state import read_state
 
-__all__ = ["HOLDER", "begin_as_root", "entering", "holding", "is_of_a_user_namespace"]
-
-HOLDER = "holder"
-"""The role of a process that does nothing but live, so that later commands find the namespaces of the first one."""
+__all__ = ["begin_as_root", "entering", "holding", "is_of_a_user_namespace"]
 
 AS_ROOT = "import sys; sys.path.insert(0, sys.argv[1]); from trials.emulate.as_root import main; main(*sys.argv[2:])"
 
@@ -36,7 +33,7 @@ def begin_as_root(name: str) -> None:
         check_machine()
         return
     state = read_state(name)
-    holder = state.processes.get(HOLDER) if state else None
+    holder = state.holder if state else None
     place = str(holder.pid) if holder and holder.runs() else NEW
     tried = subprocess.run(entering(place), capture_output=True, text=True, check=False)
     if tried.returncode != 0:

@@ -20,12 +20,15 @@ from autosync.errors import ClusterError
 from autosync.spec import ClusterSpec, Figure, Link, Node, cut, read_json
 from trials.emulate.processes import Process
 
-__all__ = ["State", "folder_of", "locked", "names_there_are", "read_state", "remove_folder", "write_state"]
+__all__ = ["HOLDER", "State", "folder_of", "locked", "names_there_are", "read_state", "remove_folder", "write_state"]
 
 LONGEST_FOLDER = 40
 """The most bytes of a folder's path: Ray puts sockets some 65 bytes below, and a socket's path may have 107."""
 
 FORMAT = 1
+
+HOLDER = "holder"
+"""The role of a process that does nothing but live, so that later commands find the namespaces of the first one."""
 
 _RATE = Figure(1.0, "assumed")
 _NOTHING = ClusterSpec((Node("none", "127.0.0.1", 1.0),), (Link("none", "none", _RATE, _RATE),))
@@ -52,6 +55,16 @@ class State:
     @property
     def is_orphaned(self) -> bool:
         return self.owner is not None and not self.owner.runs()
+
+    @property
+    def holder(self) -> Process | None:
+        """The process that keeps the user namespace that all of it is in; None when it was made by root."""
+        return self.processes.get(HOLDER)
+
+    @property
+    def is_up(self) -> bool:
+        """Whether all was made and can be reached; nodes may have died since."""
+        return self.complete and (self.holder is None or self.holder.runs())
 
     @cached_property
     def folder(self) -> Path:

@@ -20,7 +20,7 @@ from tests.trials.emulate.ordinary import ROOT, OrdinaryUser, ordinary_user
 from trials.emulate.as_root import NEW
 from trials.emulate.ordinary import entering
 from trials.emulate.quotas import quota_group
-from trials.emulate.state import folder_of
+from trials.emulate.state import State, folder_of
 
 SECONDS = 20.0
 """Seconds within which nothing is left of what was killed."""
@@ -117,6 +117,20 @@ def test_one_made_for_the_length_of_a_block_goes_with_a_process_that_is_killed_i
         process.kill()
     assert _soon_none(user) == []
     assert remains(name) == []
+
+
+def test_a_cluster_whose_holder_was_killed_is_not_up_and_is_removed_by_the_next_up(
+    user: OrdinaryUser, name: str
+) -> None:
+    make = (*COMMAND, "up", "--nodes", "1", "--no-ray", "--name", name)
+    said(user, *make)
+    state = State.from_json(json.loads((folder_of(name) / "state.json").read_text(encoding="utf-8")))
+    assert state.holder is not None
+    state.holder.kill()
+    done = user.run(*COMMAND, "status", "--name", name)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"emulate: No emulated cluster {name!r} is up; make it with `autosync emulate up`.")
+    assert said(user, *make).startswith(f"What a crash had left of {name!r} was removed first.\n")
 
 
 def test_a_quota_of_cores_needs_a_control_group_that_the_user_may_write(user: OrdinaryUser, name: str) -> None:
