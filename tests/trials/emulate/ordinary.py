@@ -34,7 +34,8 @@ class OrdinaryUser:
     def start(self, *argv: str, **popen: Any) -> subprocess.Popen[str]:
         """Start `argv` as this user, in the home, with `python` for this interpreter."""
         words = [sys.executable if word == "python" else word for word in argv]
-        env = os.environ | {"HOME": str(self.home), "PYTHONPATH": str(ROOT)}
+        paths = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+        env = os.environ | {"HOME": str(self.home), "PYTHONPATH": paths}
         return subprocess.Popen([*self.before, *words], cwd=self.home, env=env, text=True, **popen)
 
     def run(self, *argv: str, seconds: float = 120.0) -> subprocess.CompletedProcess[str]:
