@@ -107,7 +107,7 @@ def _searching(cells: Sequence[str]) -> Any:
 @command.command()
 @_searching(CELLS)
 def live(**given: Any) -> int:
-    """Search clusters emulated here, with autosync tune. Needs root. What follows -- is given to it."""
+    """Search clusters emulated here, with autosync tune. Needs Linux. What follows -- is given to it."""
     return _live(control=False, **given)
 
 

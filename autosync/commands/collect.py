@@ -33,7 +33,7 @@ from autosync.studies.collect.plan import check_models, chosen, read_plan
     "--card", is_flag=True, help="Collect nothing; write the figures of the records there are into README.md."
 )
 def command(plan_file: Path, out: Path | None, time_budget: float | None, card: bool, **given: Any) -> int:
-    """Collect real runtimes on emulated clusters, for hours and unattended. Needs root.
+    """Collect real runtimes on emulated clusters, for hours and unattended. Needs Linux.
 
     May be stopped at any moment, by Ctrl-C or kill -9; the same command goes on.
     """
@@ -48,9 +48,9 @@ def command(plan_file: Path, out: Path | None, time_budget: float | None, card: 
     check_models(plan)
     cells = chosen(plan, names_in(given["only"]), names_in(given["cluster"]))
     from autosync.studies.collect.rounds import Collection, Order  # pyarrow
-    from trials.emulate.requirements import check_machine
+    from trials.emulate.ordinary import begin_as_root
 
-    check_machine()
+    begin_as_root(folder.emulated_name)
     with folder.held():
         seconds = math.inf if time_budget is None else time_budget
         order = Order(plan_file, plan, tuple(cells), folder, seconds, given["settle_seconds"])

@@ -12,8 +12,9 @@ from trials.cluster.racks import parse_rate, star_of
 from trials.emulate import faults
 from trials.emulate.hosts import run_inside
 from trials.emulate.lifecycle import Emulated, down, find, up
-from trials.emulate.requirements import check_machine, check_outside
-from trials.emulate.state import names_there_are
+from trials.emulate.ordinary import begin_as_root
+from trials.emulate.requirements import check_outside
+from trials.emulate.state import names_there_are, read_state
 from trials.emulate.status import status_lines
 from trials.guard import guarded
 
@@ -33,7 +34,7 @@ def command() -> None:
 @name_option
 def up_command(file: Path | None, nodes: int | None, link: str | None, no_ray: bool, name: str) -> None:
     """Make an emulated cluster: the one described in FILE, or a star of like nodes."""
-    check_machine()
+    begin_as_root(name)
     if file and (nodes or link):
         raise ClusterError("A cluster is described by a file, or by --nodes and --link; give one of the two.")
     from trials.cluster.file import read_cluster_file  # pydantic
@@ -55,6 +56,8 @@ def status_command(name: str) -> None:
 @name_option
 def down_command(name: str, if_orphaned: bool) -> None:
     """Remove an emulated cluster, or what a crash left of one."""
+    if read_state(name) is not None:
+        begin_as_root(name)
     gone = down(name, if_orphaned)
     click.echo(f"Emulated cluster {name!r} is down." if gone else f"No emulated cluster {name!r} is up.{_others()}")
 
@@ -104,7 +107,7 @@ def add_command(name: str) -> None:
 
 
 def _found(name: str) -> Emulated:
-    check_machine()
+    begin_as_root(name)
     found = find(name)
     if found is None:
         raise ClusterError(f"No emulated cluster {name!r} is up; make it with `autosync emulate up`.{_others()}")

@@ -14,7 +14,7 @@ from autosync.tune.refusals import check_cheap_things
 from trials.cluster.file import read_cluster_file
 from trials.cluster.racks import parse_emulation
 from trials.emulate import emulated, run_inside
-from trials.emulate.requirements import check_machine
+from trials.emulate.ordinary import begin_as_root
 
 INSIDE = "AUTOSYNC_EMULATED"
 """Set for the command that runs on the head of an emulated cluster; it joins the Ray that RAY_ADDRESS names."""
@@ -31,12 +31,12 @@ def tune_emulated(what: str, options: TuneOptions, arguments: Sequence[str]) -> 
     Whatever becomes of it, nothing of the cluster is left. Raises `ClusterError` when it cannot be made.
     """
     check_cheap_things(options)
-    check_machine()
+    name = f"tune{os.getpid()}"
+    begin_as_root(name)
     spec = _spec(what)
     RunDirectory.open(options)
     if not any(each == "--out" or each.startswith("--out=") for each in arguments):
         arguments = [*arguments, "--out", str(options.out)]
-    name = f"tune{os.getpid()}"
     click.echo(f"Making an emulated cluster of {len(spec.nodes)} nodes ...")
     with emulated(name, spec) as cluster:
         click.echo(f"Dashboard: {cluster.dashboard_url} (token: {cluster.token_path})")

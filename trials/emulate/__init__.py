@@ -5,17 +5,20 @@
 
 A host has its own address, processes, home, Ray folder and CPU quota, and shares the machine's other files, its memory
 and its cores. Links have the rates they are told, each direction its own; delay is what the machine has, because many
-kernels lack netem. Needs Linux, root, and the commands `ip` and `tc`.
+kernels lack netem. Needs Linux, the commands `ip` and `tc`, and root; a program of an ordinary user calls
+`begin_as_root` first, which starts it anew as root of a user namespace.
 """
 
 from trials.emulate.faults import add_node, kill_node, restart_node, set_link
 from trials.emulate.hosts import Host, run_inside, start_inside
 from trials.emulate.lifecycle import Emulated, down, emulated, find, up
+from trials.emulate.ordinary import begin_as_root
 
 __all__ = [
     "Emulated",
     "Host",
     "add_node",
+    "begin_as_root",
     "down",
     "emulated",
     "find",

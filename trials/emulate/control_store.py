@@ -1,13 +1,9 @@
 """Asks a Ray control store which nodes are alive, from a process that may import Ray and that its network reaches."""
 
-from __future__ import annotations
-
 import json
 import sys
 import time
 from typing import Any
-
-__all__ = ["main"]
 
 
 def main(address: str, seconds: float, wait_for: list[str]) -> None:

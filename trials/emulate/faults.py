@@ -1,20 +1,16 @@
 """Faults of a node: it dies, comes back, is unplugged, or joins."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from autosync.errors import ClusterError
 from trials.emulate.hosts import start_host
-from trials.emulate.isolation import make_quota
 from trials.emulate.lifecycle import Emulated, of_state, quota_of, rack_of
 from trials.emulate.network import commands_of, run_all, set_wire
 from trials.emulate.processes import end_all
+from trials.emulate.quotas import make_quota
 from trials.emulate.ray_nodes import join_rays
 from trials.emulate.state import State, locked, read_state, write_state
 from trials.emulate.wiring import Wiring
-
-__all__ = ["add_node", "kill_node", "restart_node", "set_link"]
 
 
 def kill_node(emulated: Emulated, node: str) -> None:
@@ -84,7 +80,7 @@ def _start(state: State, index: int) -> State:
 
 def _state(emulated: Emulated) -> State:
     state = read_state(emulated.name)
-    if state is None or not state.complete:
+    if state is None or not state.is_up:
         raise ClusterError(f"No emulated cluster {emulated.name!r} is up; make it with `up`.")
     return state
 

@@ -1,7 +1,5 @@
 """A host: one emulated machine, with its own network, processes, home and Ray folder, and the machine's other files."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil
@@ -14,12 +12,10 @@ from typing import Any
 
 from autosync.errors import ClusterError
 from trials.emulate import isolation as namespaces
-from trials.emulate.isolation import join
 from trials.emulate.network import NETNS
 from trials.emulate.processes import Process, remember_to_reap
+from trials.emulate.quotas import join
 from trials.signals import signals_go_to
-
-__all__ = ["HEAD_PORT", "Host", "environment", "run_inside", "start_host", "start_inside"]
 
 HEAD_PORT = 6379
 
@@ -72,19 +68,20 @@ def start_host(host: Host) -> Process:
             namespaces.bind(host.own_folder / folder, host.folder / folder)
 
     try:
-        with namespaces.children_born_in(None):
-            init = subprocess.Popen(
-                [_sleep(), "infinity"],
-                preexec_fn=become_a_host,
-                start_new_session=True,
-                cwd="/",
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-            )
+        init = namespaces.start_in_pid_namespace(
+            None,
+            [_sleep(), "infinity"],
+            preexec_fn=become_a_host,
+            start_new_session=True,
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
     except (OSError, subprocess.SubprocessError) as error:
         raise ClusterError(
-            f"No host can be made for node {host.node!r} ({error}); making one needs root and the right to mount."
+            f"No host can be made for node {host.node!r} ({error}); making one needs root, of a user namespace at "
+            "least, and the right to mount /proc."
         ) from None
     finally:
         os.close(network)
@@ -116,10 +113,9 @@ def start_inside(
         os.chdir(folder)
 
     try:
-        with namespaces.children_born_in(proc / "pid"):
-            child = subprocess.Popen(
-                list(argv), env=environment(host, env), preexec_fn=move_in, start_new_session=True, **popen
-            )
+        child = namespaces.start_in_pid_namespace(
+            proc / "pid", argv, env=environment(host, env), preexec_fn=move_in, start_new_session=True, **popen
+        )
     finally:
         os.close(network)
         os.close(mount)

@@ -1,93 +1,15 @@
-"""What isolates a host: namespaces made and entered, mounts of its own, and a CPU quota by a control group."""
-
-from __future__ import annotations
+"""What isolates a host: namespaces made and entered, and mounts of its own."""
 
 import ctypes
 import os
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+import subprocess
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-
-from autosync.errors import ClusterError
-
-__all__ = [
-    "MOUNT",
-    "NETWORK",
-    "PID",
-    "bind",
-    "children_born_in",
-    "enter",
-    "join",
-    "make_quota",
-    "mount_own_proc",
-    "quota_group",
-    "remove_quota",
-    "unshare",
-]
-
-PERIOD_US = 20_000
-"""Microseconds over which a quota holds. The kernel's usual 100 ms would stop a node for longer than a step takes."""
-
-EMPTY_SECONDS = 5.0
-
-
-def quota_group(name: str, mounts: str | None = None) -> Path:
-    """The path of the group `name`; `mounts` is the text of /proc/self/mountinfo. Raises `ClusterError`."""
-    text = Path("/proc/self/mountinfo").read_text(encoding="utf-8") if mounts is None else mounts
-    unified = None
-    for line in text.splitlines():
-        left, _, right = line.partition(" - ")
-        kind, _, options = right.split(" ", 2)
-        point = Path(left.split()[4])
-        if kind == "cgroup" and "cpu" in options.split(","):
-            return point / name
-        if kind == "cgroup2":
-            unified = point / name
-    if unified is None:
-        raise ClusterError(
-            "A node with fewer cores than the machine needs the CPU controller of control groups, and none is "
-            "mounted; leave the nodes' cores at the machine's."
-        )
-    return unified
-
-
-def make_quota(group: Path, cores: float) -> None:
-    """Make `group`, whose processes may use `cores` cores together. Raises `ClusterError`."""
-    try:
-        group.mkdir()
-        quota_us = round(cores * PERIOD_US)
-        if (group / "cpu.cfs_quota_us").exists():
-            (group / "cpu.cfs_period_us").write_text(str(PERIOD_US))
-            (group / "cpu.cfs_quota_us").write_text(str(quota_us))
-        else:
-            (group / "cpu.max").write_text(f"{quota_us} {PERIOD_US}")
-    except OSError as error:
-        raise ClusterError(
-            f"A quota of {cores:g} cores cannot be written to {str(group)!r} ({error.strerror}); leave the nodes' "
-            "cores at the machine's, or run where control groups can be written."
-        ) from None
-
-
-def join(group: Path) -> None:
-    """Put this process, and so its children to come, into `group`."""
-    (group / "cgroup.procs").write_text("0")
-
-
-def remove_quota(group: Path) -> None:
-    """Remove `group` when its last process has gone."""
-    deadline = time.monotonic() + EMPTY_SECONDS
-    while group.exists():
-        try:
-            group.rmdir()
-        except OSError:
-            if time.monotonic() > deadline:
-                raise ClusterError(f"Processes do not leave {str(group)!r}; run `down` again in a while.") from None
-            time.sleep(0.02)
-
+from typing import Any
 
 # These are from linux/sched.h and sys/mount.h. Python has os.setns and os.unshare from 3.12 on only, and mount never.
-MOUNT, NETWORK, PID = 0x00020000, 0x40000000, 0x20000000
+MOUNT, NETWORK, PID, USER = 0x00020000, 0x40000000, 0x20000000, 0x10000000
 _MS_BIND, _MS_REC, _MS_SLAVE = 4096, 16384, 1 << 19
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -103,30 +25,50 @@ def unshare(kind: int) -> None:
     _checked(_libc.unshare(kind), "unshare")
 
 
-@contextmanager
-def children_born_in(pid_namespace: Path | None) -> Iterator[None]:
-    """Children that this thread starts in the block live in that pid namespace, or in a new one for None."""
-    own = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
-    try:
+def start_in_pid_namespace(pid_namespace: Path | None, argv: Sequence[str], **popen: Any) -> subprocess.Popen[Any]:
+    """Start `argv` in that pid namespace, or as the first process of a new one for None; `popen` is Popen's.
+
+    A thread that is made for it moves there, and ends: who is root of a user namespace alone cannot move back.
+    """
+
+    def start() -> subprocess.Popen[Any]:
         if pid_namespace is None:
             unshare(PID)
         else:
-            other = os.open(pid_namespace, os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                enter(other, PID)
-            finally:
-                os.close(other)
-        try:
-            yield
-        finally:
-            enter(own, PID)
+            enter_at(pid_namespace, PID)
+        return subprocess.Popen(list(argv), **popen)
+
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(start).result()
+
+
+def enter_at(path: Path, kind: int) -> None:
+    """Move the calling thread into the namespace at `path`, as `enter` does."""
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        enter(file, kind)
     finally:
-        os.close(own)
+        os.close(file)
 
 
 def bind(source: Path, target: Path) -> None:
     """Show the folder `source` at `target` too, in this mount namespace only."""
     _mount(str(source), str(target), None, _MS_BIND)
+
+
+def empty(folder: Path) -> None:
+    """Make `folder` an empty one in this mount namespace only, also where it is not there; its neighbours stay."""
+    outside = os.open(folder.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    _mount("none", str(folder.parent), "tmpfs", 0)
+    for entry in Path(f"/proc/self/fd/{outside}").iterdir():
+        shown = folder.parent / entry.name
+        if entry.is_symlink():
+            shown.symlink_to(entry.readlink())
+        elif shown != folder:
+            shown.mkdir() if entry.is_dir() else shown.touch()
+            _mount(str(entry), str(shown), None, _MS_BIND | _MS_REC)
+    os.close(outside)
+    folder.mkdir()
 
 
 def mount_own_proc() -> None:

@@ -1,7 +1,5 @@
 """The life of an emulated cluster: up, found again, and down."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import subprocess
@@ -14,29 +12,17 @@ from pathlib import Path
 from autosync.errors import ClusterError
 from autosync.spec import ClusterSpec
 from trials.emulate.hosts import HEAD_PORT, Host, start_host, start_inside
-from trials.emulate.isolation import make_quota, quota_group, remove_quota
 from trials.emulate.network import make_network, processes_in, remove_namespace, there_already
+from trials.emulate.ordinary import holding, is_of_a_user_namespace
 from trials.emulate.processes import Process, end_all
+from trials.emulate.quotas import make_quota, quota_group, remove_quota
 from trials.emulate.ray_nodes import DASHBOARD_PORT, join_rays, start_head
 from trials.emulate.relay import start_relay
 from trials.emulate.requirements import check_machine, check_outside
-from trials.emulate.state import State, folder_of, locked, read_state, remove_folder, write_state
+from trials.emulate.state import HOLDER, State, folder_of, locked, read_state, remove_folder, write_state
 from trials.emulate.wiring import Wiring
 from trials.guard import guarded
 from trials.signals import ctrl_c_waits, ending_unwinds
-
-__all__ = [
-    "Emulated",
-    "agree_on_congestion_control",
-    "congestion_control",
-    "down",
-    "emulated",
-    "find",
-    "of_state",
-    "quota_of",
-    "rack_of",
-    "up",
-]
 
 SETTING = "/proc/sys/net/ipv4/tcp_congestion_control"
 
@@ -104,7 +90,7 @@ def up(
     wiring = Wiring(name, cluster)
     folder = folder_of(name)
     existing = read_state(name)
-    if existing and existing.complete and any(process.runs() for process in existing.processes.values()):
+    if existing and existing.is_up and any(process.runs() for process in existing.processes.values()):
         return _the_same(existing, wiring, start_ray, say)
     if existing:
         down(name)
@@ -135,6 +121,10 @@ def up(
                     owner=owner,
                 )
                 write_state(state)
+                if is_of_a_user_namespace():
+                    with holding() as holder:
+                        state = state.with_process(HOLDER, holder)
+                        write_state(state)
                 return of_state(_make(state, wiring))
         except BaseException:
             with ctrl_c_waits():
@@ -180,7 +170,7 @@ def _remove(state: State) -> None:
 def find(name: str) -> Emulated | None:
     """The emulated cluster `name` if it was made wholly; nodes of it may have died since."""
     state = read_state(name)
-    return of_state(state) if state and state.complete else None
+    return of_state(state) if state and state.is_up else None
 
 
 @contextmanager
@@ -203,6 +193,7 @@ def emulated(name: str, cluster: ClusterSpec, start_ray: bool = True) -> Iterato
 def of_state(state: State) -> Emulated:
     wiring = Wiring(state.name, state.cluster)
     head = f"{state.cluster.nodes[0].address}:{HEAD_PORT}"
+    groups = {Path(path).name: Path(path) for path in state.cgroups}
     hosts = tuple(
         Host(
             node=node.name,
@@ -212,7 +203,7 @@ def of_state(state: State) -> Emulated:
             folder=state.folder,
             head_address=head,
             cores=min(node.cores, (os.cpu_count() or 1) / len(state.cluster.nodes)),
-            cores_quota_group=quota_of(wiring, index),
+            cores_quota_group=groups.get(_group_name(wiring, index)),
             init=state.processes.get(f"host{index}"),
         )
         for index, node in enumerate(state.cluster.nodes)
@@ -221,10 +212,14 @@ def of_state(state: State) -> Emulated:
 
 
 def quota_of(wiring: Wiring, index: int) -> Path | None:
-    """The control group of the node at `index`; None when it has all of the machine's cores."""
+    """The control group to be made for the node at `index`; None when it has all of the machine's cores."""
     if wiring.cluster.nodes[index].cores >= (os.cpu_count() or 1):
         return None
-    return quota_group(f"autosync-{wiring.name}-{index}")
+    return quota_group(_group_name(wiring, index))
+
+
+def _group_name(wiring: Wiring, index: int) -> str:
+    return f"autosync-{wiring.name}-{index}"
 
 
 def rack_of(wiring: Wiring, index: int) -> str | None:
@@ -238,7 +233,7 @@ def _make(state: State, wiring: Wiring) -> State:
     token.write_text(secrets.token_hex(32), encoding="ascii")
     make_network(wiring)
     for index, node in enumerate(state.cluster.nodes):
-        group = quota_of(wiring, index)
+        group = of_state(state).hosts[index].cores_quota_group
         if group:
             make_quota(group, node.cores)
         state = state.with_process(f"host{index}", start_host(of_state(state).hosts[index]))

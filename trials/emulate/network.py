@@ -1,28 +1,14 @@
 """Making and removing the network of an emulated cluster: namespaces, bridges, wires, and their shaping."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
 from autosync.errors import ClusterError
+from trials.emulate.isolation import NETWORK, unshare
 from trials.emulate.processes import Process
 from trials.emulate.wiring import Port, Wiring
-
-__all__ = [
-    "FRAME_BYTES",
-    "NETNS",
-    "burst_bytes",
-    "commands_of",
-    "make_network",
-    "processes_in",
-    "remove_namespace",
-    "run_all",
-    "set_wire",
-    "shaping_arguments",
-    "there_already",
-]
 
 FRAME_BYTES = 9000
 """Largest packet, in bytes: jumbo frames, as in clusters' networks. A shaped link sends packet by packet, and each
@@ -135,7 +121,12 @@ def _set_up(namespace: str, interface: str, frame_bytes: int | None = None) -> l
 
 
 def _run(command: list[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    """Run the command in an empty network of its own, which the root of a user namespace may do everything in.
+
+    Raises `ClusterError` with what it said when it fails.
+    """
+    empty = partial(unshare, NETWORK)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, preexec_fn=empty)
     if done.returncode != 0:
         said = " ".join(done.stderr.split()) or f"exit status {done.returncode}"
         raise ClusterError(f"The network cannot be changed as asked: `{' '.join(command)}` said {said!r}.")

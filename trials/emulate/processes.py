@@ -15,8 +15,6 @@ from weakref import WeakSet
 
 from autosync.spec.codec import Noun
 
-__all__ = ["Process", "end_all", "remember_to_reap"]
-
 END_SECONDS = 20.0
 """Seconds that the kernel may take to remove what was killed; a host's end waits for all its processes."""
 

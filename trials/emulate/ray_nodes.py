@@ -1,7 +1,5 @@
 """Ray on the hosts: one real Ray node in each."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -18,8 +16,6 @@ from autosync.errors import ClusterError
 from autosync.spec import Node, SharedCores
 from trials.cluster.ray_labels import RAY_SETTINGS, start_options
 from trials.emulate.hosts import HEAD_PORT, Host, start_inside
-
-__all__ = ["DASHBOARD_PORT", "join_rays", "ray_nodes_of", "start_arguments", "start_head"]
 
 DASHBOARD_PORT = 8265
 OBJECT_STORE_BYTES = 80 * 1024 * 1024

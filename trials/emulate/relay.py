@@ -1,7 +1,5 @@
 """A port of this machine behind which the dashboard in an emulated cluster answers."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os
@@ -14,8 +12,6 @@ import trials
 from trials.emulate import isolation as namespaces
 from trials.emulate.network import NETNS
 from trials.emulate.processes import Process
-
-__all__ = ["serve", "start_relay"]
 
 CHUNK_BYTES = 1 << 16
 

@@ -13,8 +13,6 @@ from pathlib import Path
 from autosync.errors import ClusterError
 from trials.emulate.network import NETNS
 
-__all__ = ["Machine", "check_machine", "check_outside"]
-
 PACKAGE_OF = {"ip": "iproute2", "tc": "iproute2", "sleep": "coreutils"}
 
 NET_ADMIN, SYS_ADMIN = 12, 21
@@ -34,15 +32,26 @@ class Machine:
         found = frozenset(tool for tool in PACKAGE_OF if shutil.which(tool))
         return cls(sys.platform, _capabilities() if sys.platform.startswith("linux") else 0, found)
 
+    @property
+    def has_rights(self) -> bool:
+        """Whether this process may make namespaces, as root or as that of a user namespace."""
+        return bool(self.capabilities >> NET_ADMIN & 1 and self.capabilities >> SYS_ADMIN & 1)
+
     def lacks(self) -> str | None:
         """The first thing that emulation lacks, in words; None when it has all it needs."""
+        if lacking := self.lacks_tool():
+            return lacking
+        if not self.has_rights:
+            return "it needs root to make namespaces, also in a container; run it with sudo, or with --privileged"
+        return None
+
+    def lacks_tool(self) -> str | None:
+        """The first thing that emulation lacks beside rights, in words; None when it has all."""
         if not self.platform.startswith("linux"):
             return f"it needs Linux's network namespaces, and this is {self.platform}"
         for tool, package in PACKAGE_OF.items():
             if tool not in self.tools:
                 return f"the command {tool!r} is not on the PATH; install {package}"
-        if not (self.capabilities >> NET_ADMIN & 1 and self.capabilities >> SYS_ADMIN & 1):
-            return "it needs root to make namespaces, also in a container; run it with sudo, or with --privileged"
         return None
 
 

@@ -21,12 +21,13 @@ from autosync.spec import ClusterSpec, Figure, Link, Node, cut, read_json
 from autosync.spec.codec import Noun
 from trials.emulate.processes import Process
 
-__all__ = ["State", "folder_of", "locked", "names_there_are", "read_state", "remove_folder", "write_state"]
-
 LONGEST_FOLDER = 40
 """The most bytes of a folder's path: Ray puts sockets some 65 bytes below, and a socket's path may have 107."""
 
 FORMAT = 1
+
+HOLDER = "holder"
+"""The role of a process that does nothing but live, so that later commands find the namespaces of the first one."""
 
 _RATE = Figure(1.0, "assumed")
 _NOTHING = ClusterSpec((Node("none", "127.0.0.1", 1.0),), (Link("none", "none", _RATE, _RATE),))
@@ -53,6 +54,16 @@ class State(Noun, always=("complete", "owner")):
     @property
     def is_orphaned(self) -> bool:
         return self.owner is not None and not self.owner.runs()
+
+    @property
+    def holder(self) -> Process | None:
+        """The process that keeps the user namespace that all of it is in; None when it was made by root."""
+        return self.processes.get(HOLDER)
+
+    @property
+    def is_up(self) -> bool:
+        """Whether all was made and can be reached; nodes may have died since."""
+        return self.complete and (self.holder is None or self.holder.runs())
 
     @cached_property
     def folder(self) -> Path:
@@ -83,14 +94,16 @@ def folder_of(name: str) -> Path:
 
 
 def names_there_are() -> list[str]:
-    """Names of all emulated clusters that have a state file, up or half-made."""
+    """Names of all emulated clusters of this user's that have a state file, up or half-made."""
     files = Path(tempfile.gettempdir()).glob("autosync-*/state.json")
-    return sorted(file.parent.name.removeprefix("autosync-") for file in files)
+    return sorted(file.parent.name.removeprefix("autosync-") for file in files if _is_this_users(file.parent))
 
 
 def read_state(name: str) -> State | None:
     """The state of `name`; None when there is none. Raises `ClusterError` for a folder that is not ours."""
     folder = folder_of(name)
+    if folder.exists() and not _is_this_users(folder):
+        raise ClusterError(f"Folder {str(folder)!r} is another user's, and so is what it tells of; give another name.")
     try:
         return State.from_json(read_json(folder / "state.json", "It"))
     except FileNotFoundError:
@@ -146,6 +159,10 @@ def _is_held(file: int) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+def _is_this_users(folder: Path) -> bool:
+    return folder.stat().st_uid == os.geteuid()
 
 
 def _is_ours(folder: Path) -> bool:

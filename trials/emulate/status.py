@@ -1,7 +1,5 @@
 """The status of an emulated cluster: a line for each node, and what holds for all."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,8 +7,6 @@ from trials.emulate.hosts import Host
 from trials.emulate.lifecycle import Emulated, congestion_control
 from trials.emulate.ray_nodes import ray_nodes_of
 from trials.emulate.wiring import Wiring
-
-__all__ = ["Usage", "status_lines", "usage_of"]
 
 HEADER = ("node", "address", "up", "down", "cores", "processes", "memory", "Ray")
 

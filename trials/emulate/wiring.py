@@ -1,14 +1,10 @@
 """The interfaces and wires of an emulated cluster: everything about its network that can be told without root."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from autosync.errors import ClusterError
 from autosync.spec import ClusterSpec, Link
-
-__all__ = ["Port", "Wire", "Wiring"]
 
 
 @dataclass(frozen=True)

@@ -7,16 +7,36 @@ from pathlib import Path
 
 import pytest
 
+from autosync.errors import ClusterError
 from autosync.spec import ClusterSpec, Figure, Link, Node
 from trials.emulate.network import NETNS
+from trials.emulate.quotas import quota_group
 from trials.emulate.requirements import Machine
 from trials.emulate.state import folder_of
 
-__all__ = ["LOOPBACKS", "chain", "linked", "needs_root", "remains", "two_racks"]
+__all__ = ["LOOPBACKS", "chain", "fewer_cores", "linked", "needs_quotas", "needs_root", "remains", "two_racks"]
 
 needs_root = pytest.mark.skipif(
     Machine.here().lacks() is not None, reason=f"No cluster can be emulated here: {Machine.here().lacks()}."
 )
+
+
+def _writes_quotas() -> bool:
+    try:
+        return os.access(quota_group("any").parent, os.W_OK)
+    except (ClusterError, OSError):
+        return False
+
+
+_WRITES_QUOTAS = _writes_quotas()
+
+needs_quotas = pytest.mark.skipif(not _WRITES_QUOTAS, reason="This user may write to no control group of processors.")
+
+
+def fewer_cores(cores: float) -> float:
+    """So many `cores`, or all where there are no quotas."""
+    return cores if _WRITES_QUOTAS else 1000.0
+
 
 SOON = Figure(100.0, "assumed")
 LOOPBACKS = tuple(Link(node, node, Figure(8.0, "assumed"), SOON) for node in "ab")

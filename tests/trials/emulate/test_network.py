@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from autosync.errors import ClusterError
-from tests.trials.emulate.clusters import needs_root, remains, two_racks
+from tests.trials.emulate.clusters import fewer_cores, needs_quotas, needs_root, remains, two_racks
 from trials.cluster.racks import star_of
 from trials.emulate import (
     Host,
@@ -30,6 +30,7 @@ from trials.emulate import (
     up,
 )
 from trials.emulate.lifecycle import agree_on_congestion_control
+from trials.emulate.network import run_all
 from trials.emulate.status import usage_of
 
 pytestmark = needs_root
@@ -127,6 +128,7 @@ def test_what_runs_inside_is_told_where_ray_and_its_token_are(name: str) -> None
         assert len(made.token_path.read_text(encoding="ascii")) == 64
 
 
+@needs_quotas
 def test_a_node_with_fewer_cores_has_a_quota_and_all_its_processes_are_under_it(name: str) -> None:
     with emulated(name, two_racks(cores=0.25), start_ray=False) as made:
         slow, fast = made.hosts
@@ -255,7 +257,7 @@ def test_up_again_does_nothing_and_another_cluster_of_the_name_is_refused(name: 
 
 def test_a_namespace_that_was_there_before_is_refused_and_kept(name: str) -> None:
     theirs = f"as-{name}-1"
-    subprocess.run(["ip", "netns", "add", theirs], check=True)
+    run_all([["ip", "netns", "add", theirs]])
     try:
         with pytest.raises(ClusterError, match=f"Network namespace '{theirs}' exists and was not made by this command"):
             up(name, star_of(2, 1.0), start_ray=False)
@@ -278,7 +280,8 @@ def test_what_a_crash_leaves_is_removed_by_down_and_by_the_next_up(name: str, mo
     code = (
         "import os, sys\nfrom trials.cluster.racks import star_of\nfrom trials.emulate import lifecycle\n"
         "def die():\n    os.kill(os.getpid(), 9)\n"
-        f"{CRASHES[moment]}\nlifecycle.up(sys.argv[1], star_of(2, 1.0, cores=0.5), start_ray=False)"
+        f"{CRASHES[moment]}\n"
+        f"lifecycle.up(sys.argv[1], star_of(2, 1.0, cores={fewer_cores(0.5)}), start_ray=False)"
     )
     for remove in (True, False):
         crashed = subprocess.run([sys.executable, "-c", code, name], check=False)
@@ -316,7 +319,7 @@ def test_a_request_to_end_leaves_nothing_either_while_it_is_made_or_when_it_is_u
 def test_one_made_for_the_length_of_a_block_goes_with_a_process_that_is_killed_in_it(name: str) -> None:
     code = (
         "import sys\nfrom trials.cluster.racks import star_of\nfrom trials.emulate import lifecycle, run_inside\n"
-        "with lifecycle.emulated(sys.argv[1], star_of(2, 1.0, cores=0.5), start_ray=False) as made:\n"
+        f"with lifecycle.emulated(sys.argv[1], star_of(2, 1.0, cores={fewer_cores(0.5)}), start_ray=False) as made:\n"
         "    print('up', flush=True)\n"
         "    run_inside(made.hosts[1], ['sleep', '600'])"
     )

@@ -14,7 +14,7 @@ from dataclasses import replace
 import pytest
 
 from autosync.errors import ClusterError
-from tests.trials.emulate.clusters import needs_root, remains, two_racks
+from tests.trials.emulate.clusters import fewer_cores, needs_root, remains, two_racks
 from trials.cluster.racks import star_of
 from trials.emulate import Emulated, add_node, down, find, kill_node, restart_node, start_inside, up
 from trials.emulate.ray_nodes import ray_nodes_of, start_arguments
@@ -40,7 +40,7 @@ print(json.dumps({node["NodeManagerAddress"]: node for node in nodes}))
 
 @pytest.fixture(scope="module")
 def cluster(module_name: str) -> Iterator[Emulated]:
-    yield up(module_name, two_racks(cores=1.5))
+    yield up(module_name, two_racks(cores=fewer_cores(1.5)))
     down(module_name)
     assert remains(module_name) == []
 
@@ -64,7 +64,7 @@ def test_nodes_have_their_addresses_racks_cores_and_homes(cluster: Emulated) -> 
     labels = {address: node["Labels"] for address, node in found.items()}
     assert labels["10.77.0.1"]["rack"] == "left"  # type: ignore[index]
     assert labels["10.77.0.2"]["rack"] == "right"  # type: ignore[index]
-    assert labels["10.77.0.1"]["autosync-cores"] == "1.5"  # type: ignore[index]
+    assert labels["10.77.0.1"]["autosync-cores"] == f"{fewer_cores(1.5):g}"  # type: ignore[index]
     assert labels["10.77.0.2"]["autosync-machine-cores"] == str(os.cpu_count())  # type: ignore[index]
     assert [line.split()[-1] for line in status_lines(cluster)[1:3]] == ["alive", "alive"]
 

@@ -1,0 +1,84 @@
+"""An ordinary user of this machine: whoever runs the tests, or, if that is root, one made up for them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trials.emulate.as_root import NEW
+from trials.emulate.ordinary import entering
+
+__all__ = ["OrdinaryUser", "ordinary_user"]
+
+ROOT = Path(__file__).parents[3]
+
+
+@dataclass(frozen=True)
+class OrdinaryUser:
+    """An ordinary user with a home, in which `argv` is run by `before` and its own words."""
+
+    number: int
+    home: Path
+    before: tuple[str, ...]
+
+    def start(self, *argv: str, **popen: Any) -> subprocess.Popen[str]:
+        """Start `argv` as this user, in the home, with `python` for this interpreter."""
+        words = [sys.executable if word == "python" else word for word in argv]
+        paths = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+        env = os.environ | {"HOME": str(self.home), "PYTHONPATH": paths}
+        return subprocess.Popen([*self.before, *words], cwd=self.home, env=env, text=True, **popen)
+
+    def run(self, *argv: str, seconds: float = 120.0) -> subprocess.CompletedProcess[str]:
+        """Run it to its end; what it printed."""
+        process = self.start(*argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        out, err = process.communicate(timeout=seconds)
+        return subprocess.CompletedProcess(argv, process.returncode, out, err)
+
+    def processes(self) -> list[str]:
+        """The command lines of the processes that the user made up for the tests has; none of another."""
+        found = []
+        for folder in Path("/proc").iterdir() if self.before else ():
+            try:
+                if folder.name.isdecimal() and folder.stat().st_uid == self.number:
+                    found.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+            except OSError:
+                continue  # it ended meanwhile
+        return [line for line in found if line]  # a zombie has none
+
+
+@contextmanager
+def ordinary_user() -> Iterator[OrdinaryUser]:
+    """An ordinary user with an empty home. Skips where the machine does not let one emulate clusters."""
+    home = Path(tempfile.mkdtemp(prefix="autosync-home"))
+    number = 60_000 + os.getpid() % 5000 if os.geteuid() == 0 else os.geteuid()
+    os.chown(home, number, number if os.geteuid() == 0 else -1)
+    try:
+        user = OrdinaryUser(number, home, _words_before(number, home) if os.geteuid() == 0 else ())
+        tried = user.run(*entering(NEW))
+        if tried.returncode != 0:
+            pytest.skip(f"No ordinary user can emulate a cluster here: {tried.stderr.strip()}")
+        yield user
+    finally:
+        shutil.rmtree(home)
+
+
+def _words_before(number: int, home: Path) -> tuple[str, ...]:
+    """The words before a command that root runs as the user, who is shown what this interpreter needs."""
+    needed = sorted({Path(sys.base_prefix).resolve(), Path(sys.prefix).resolve(), ROOT})
+    closed = {path: folder for path in needed for folder in path.parents if not folder.stat().st_mode & 0o001}
+    places = {path: home / "shown" / str(index) for index, path in enumerate(closed)}
+    script = [f"mkdir -p {place}; mount --bind {path} {place}" for path, place in places.items()]
+    script += [f"mount -t tmpfs -o mode=755 none {folder}" for folder in set(closed.values())]
+    script += [f"mkdir -p {path}; mount --bind {place} {path}" for path, place in places.items()]
+    script.append(f'exec setpriv --reuid={number} --regid={number} --clear-groups -- "$@"')
+    return ("unshare", "--mount", "sh", "-ec", "\n".join(script), "sh")

@@ -1,0 +1,66 @@
+"""Runs a command as root of a user namespace of this user's own, where emulated clusters can be made.
+
+The command sees this machine's processes, network and files, and its own named networks. What it makes ends with the
+last process of the namespace; files are the user's outside.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+from trials.emulate import isolation as namespaces
+from trials.emulate.network import NETNS
+from trials.emulate.obstacles import obstacle
+
+NEW = "new"
+"""In place of a process: make the namespaces."""
+
+
+def main(place: str, *command: str) -> None:
+    """Become `command` in the namespaces of the process with the number `place`, or in new ones for `NEW`.
+
+    Without a command only try. What is in the way is one line on stderr, with exit status 1.
+    """
+    folder = os.getcwd()
+    try:
+        if place == NEW:
+            _make()
+        else:
+            _enter(Path("/proc") / place / "ns")
+        os.chdir(folder)
+        if not command:
+            _try()
+    except OSError as error:
+        sys.exit(obstacle(error))
+    if command:
+        os.execv(command[0], command)
+
+
+def _make() -> None:
+    maps = {"setgroups": "deny", "uid_map": f"0 {os.geteuid()} 1", "gid_map": f"0 {os.getegid()} 1"}
+    namespaces.unshare(namespaces.USER | namespaces.MOUNT)
+    for file, text in maps.items():
+        (Path("/proc/self") / file).write_text(text, encoding="ascii")
+    namespaces.empty(NETNS)
+
+
+def _enter(folder: Path) -> None:
+    """Enter the user namespace first, which gives the right to the other; its name is looked up before it is hidden."""
+    mounts = os.open(folder / "mnt", os.O_RDONLY | os.O_CLOEXEC)
+    namespaces.enter_at(folder / "user", namespaces.USER)
+    namespaces.enter(mounts, namespaces.MOUNT)
+
+
+def _try() -> None:
+    """Do in a process of its own what a host needs."""
+    namespaces.unshare(namespaces.NETWORK | namespaces.MOUNT | namespaces.PID)
+    child = os.fork()
+    if child == 0:
+        try:
+            namespaces.mount_own_proc()
+        except OSError as error:
+            os._exit(error.errno or 1)
+        os._exit(0)
+    number = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if number:
+        raise OSError(number, os.strerror(number), "/proc")

@@ -1,0 +1,73 @@
+"""Emulated clusters of ordinary users: a command begins anew as root of a user namespace, and a holder keeps that."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, cast
+
+import trials
+from autosync.errors import ClusterError
+from trials.emulate.as_root import NEW
+from trials.emulate.processes import Process
+from trials.emulate.requirements import Machine, check_machine
+from trials.emulate.state import read_state
+
+AS_ROOT = "import sys; sys.path.insert(0, sys.argv[1]); from trials.emulate.as_root import main; main(*sys.argv[2:])"
+
+
+def begin_as_root(name: str) -> None:
+    """Return where clusters can be emulated. Else this process begins anew where they can, with the same command line.
+
+    That is in the user namespace that holds the emulated cluster `name` already, or else in a new one. To be called
+    before anything is begun that would be done twice. Raises `ClusterError` where the machine does not allow it.
+    """
+    machine = Machine.here()
+    if machine.has_rights or machine.lacks_tool():
+        check_machine()
+        return
+    state = read_state(name)
+    holder = state.holder if state else None
+    place = str(holder.pid) if holder and holder.runs() else NEW
+    tried = subprocess.run(entering(place), capture_output=True, text=True, check=False)
+    if tried.returncode != 0:
+        lines = tried.stderr.strip().splitlines() or [f"the trial of it ended with status {tried.returncode}"]
+        raise ClusterError(f"No cluster can be emulated here: {lines[-1]}.")
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execv(sys.executable, [*entering(place), sys.executable, *sys.orig_argv[1:]])
+
+
+def entering(place: str) -> list[str]:
+    """The words before a command, given by its path, that is to be run as `as_root` does at `place`."""
+    root = str(Path(trials.__file__).resolve().parents[1])
+    return [sys.executable, "-I", "-c", AS_ROOT, root, place]
+
+
+def is_of_a_user_namespace() -> bool:
+    """Whether this process has its rights, if any, in a user namespace alone."""
+    return Path("/proc/self/uid_map").read_text(encoding="ascii").split() != ["0", "0", str(2**32 - 1)]
+
+
+@contextmanager
+def holding() -> Iterator[Process]:
+    """A holder, which ends with this process, however that comes, until the block is over; then it lives on.
+
+    In the block it is to be written down, so that there is none that no file tells of.
+    """
+    holder = subprocess.Popen(
+        ["sh", "-c", "read go_on && exec sleep infinity"],
+        bufsize=0,
+        start_new_session=True,
+        cwd="/",
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    holder.returncode = 0  # it is to outlive this object, which would warn otherwise; `end_all` reaps it
+    pipe = cast(IO[bytes], holder.stdin)
+    with pipe:
+        yield Process.of(holder.pid)
+        pipe.write(b"go on\n")

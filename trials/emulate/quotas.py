@@ -1,0 +1,89 @@
+"""Quotas of processors, by control groups."""
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from autosync.errors import ClusterError
+
+PERIOD_US = 20_000
+"""Microseconds over which a quota holds. The kernel's usual 100 ms would stop a node for longer than a step takes."""
+
+EMPTY_SECONDS = 5.0
+
+PROCESSES = "cgroup.procs"
+
+
+def quota_group(name: str, mounts: str | None = None, own: str | None = None) -> Path:
+    """The path of the group `name`: at the top, or, for an ordinary user, near this process's own group.
+
+    `mounts` and `own` are the texts of /proc/self/mountinfo and /proc/self/cgroup. Raises `ClusterError`.
+    """
+    text = Path("/proc/self/mountinfo").read_text(encoding="utf-8") if mounts is None else mounts
+    unified = None
+    for line in text.splitlines():
+        left, _, right = line.partition(" - ")
+        kind, _, options = right.split(" ", 2)
+        point = Path(left.split()[4])
+        if kind == "cgroup" and "cpu" in options.split(","):
+            return _writable(point, "cpu", own) / name
+        if kind == "cgroup2":
+            unified = point
+    if unified is None:
+        raise ClusterError(
+            "A node with fewer cores than the machine needs the CPU controller of control groups, and none is "
+            "mounted; leave the nodes' cores at the machine's."
+        )
+    return _writable(unified, "", own) / name
+
+
+def _writable(top: Path, controller: str, own: str | None) -> Path:
+    """The group to make others in: `top` if that may be written, or the nearest around this process that may, or `top`.
+
+    Where all controllers are one tree (their name is then empty), groups with quotas lie in none with processes.
+    """
+    lines = (Path("/proc/self/cgroup").read_text(encoding="utf-8") if own is None else own).splitlines()
+    paths = [path for _, names, path in (line.split(":", 2) for line in lines) if controller in names.split(",")]
+    around = [top, *(group for path in paths for group in _around(top / path.lstrip("/"), top, bool(controller)))]
+    return next((group for group in around if os.access(group, os.W_OK) and os.access(group / PROCESSES, os.W_OK)), top)
+
+
+def _around(own: Path, top: Path, itself: bool) -> Iterator[Path]:
+    """Groups that `own` lies in up to `top`, from the nearest on, beginning with itself if `itself`."""
+    return (group for group in ([own] if itself else []) + list(own.parents) if group.is_relative_to(top))
+
+
+def make_quota(group: Path, cores: float) -> None:
+    """Make `group`, whose processes may use `cores` cores together. Raises `ClusterError`."""
+    try:
+        group.mkdir()
+        quota_us = round(cores * PERIOD_US)
+        if (group / "cpu.cfs_quota_us").exists():
+            (group / "cpu.cfs_period_us").write_text(str(PERIOD_US))
+            (group / "cpu.cfs_quota_us").write_text(str(quota_us))
+        else:
+            (group.parent / "cgroup.subtree_control").write_text("+cpu")
+            (group / "cpu.max").write_text(f"{quota_us} {PERIOD_US}")
+    except OSError as error:
+        raise ClusterError(
+            f"A quota of {cores:g} cores cannot be written to {str(group)!r} ({error.strerror}); leave the nodes' "
+            "cores at the machine's, or run where control groups can be written."
+        ) from None
+
+
+def join(group: Path) -> None:
+    """Put this process, and so its children to come, into `group`."""
+    (group / PROCESSES).write_text("0")
+
+
+def remove_quota(group: Path) -> None:
+    """Remove `group` when its last process has gone."""
+    deadline = time.monotonic() + EMPTY_SECONDS
+    while group.exists():
+        try:
+            group.rmdir()
+        except OSError:
+            if time.monotonic() > deadline:
+                raise ClusterError(f"Processes do not leave {str(group)!r}; run `down` again in a while.") from None
+            time.sleep(0.02)
