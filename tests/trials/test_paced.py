@@ -123,4 +123,4 @@ def test_a_real_trial_on_paced_workers_takes_its_pace_and_says_how_it_was_kept(n
 def test_training_on_paced_nodes_is_refused() -> None:
     cluster = paced_like(local_cluster(2), Pace())
     with pytest.raises(SpecError, match="Passes are paced in trials only; train on nodes without a pace"):
-        ClientProcess((), 1).open_training(cluster.to_json(), {})
+        ClientProcess((), 1).open_training(cluster, BASELINES["parameter_server"](cases.mlp_model(), cluster))
