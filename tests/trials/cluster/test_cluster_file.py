@@ -102,7 +102,7 @@ def test_every_topology_that_comes_along_has_four_nodes_and_can_be_wired(file: P
 
 
 def test_the_topologies_that_come_along_differ() -> None:
-    assert len(TOPOLOGIES) == 7
+    assert len(TOPOLOGIES) == 8
     clusters = [read_cluster_file(file) for file in TOPOLOGIES]
     assert len({cluster.digest for cluster in clusters}) == len(clusters)
 
