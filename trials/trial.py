@@ -180,7 +180,7 @@ def _measure(realizer: Realizer, request: TrialRequest, stage: Stage, begin: flo
             _time_steps(step, request, stage.clock, begin, measured)
         except _Ended as ended:
             stopped = ended
-        measured.pace = kept_pace(step, stage.cluster, len(measured.step_seconds))
+        measured.pace = kept_pace(step, stage.cluster, request.protocol.warmup_steps + 1, len(measured.step_seconds))
         if measured.pace is not None and measured.pace.fault:
             raise _Ended("failed", measured.pace.fault)
         if stopped is not None:

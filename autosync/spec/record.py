@@ -10,7 +10,7 @@ from typing import Any
 
 from autosync.errors import SpecError
 from autosync.spec.cluster import ClusterSpec
-from autosync.spec.codec import Noun, known_fields
+from autosync.spec.codec import Noun, known_fields, required
 from autosync.spec.kept import KeptPace
 from autosync.spec.model import ModelSpec
 from autosync.spec.quoting import quoted
@@ -47,9 +47,12 @@ class TimingProtocol:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> TimingProtocol:
-        names = tuple(each.name for each in fields(cls))
-        known_fields(document, names, "A timing protocol")
-        return cls(**{name: document[name] for name in names if name in document})
+        """The protocol that `to_json` described; an integer stays one, for a record's identity. Raises `SpecError`."""
+        known_fields(document, tuple(each.name for each in fields(cls)), "A timing protocol")
+        given = [each for each in fields(cls) if each.name in document]
+        for each in given:
+            required(document, each.name, type(each.default), "A timing protocol")
+        return cls(**{each.name: document[each.name] for each in given})
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from autosync.spec import Node, Pace, SharedCores, canonical_json, parse_json
+from autosync.errors import ClusterError
+from autosync.spec import Node, Pace, SharedCores, canonical_json, cut, parse_json
 
 CORES_LABEL = "autosync-cores"
 """The label with the cores that a node really has, perhaps parts of one; its CPUs are slots for Ray and may be more."""
@@ -64,13 +65,20 @@ def _node_of(ray_node: Mapping[str, Any]) -> Node:
     if MACHINE_LABEL in labels and MACHINE_CORES_LABEL in labels:
         shared = SharedCores(labels[MACHINE_LABEL], float(labels[MACHINE_CORES_LABEL]))
     gpus = int(resources.get("GPU", 0))
-    return Node(address, address, float(cores), gpus=gpus, shared_cores=shared, pace=_pace_of(labels))
+    return Node(address, address, float(cores), gpus=gpus, shared_cores=shared, pace=_pace_of(labels, address))
 
 
-def _pace_of(labels: Mapping[str, str]) -> Pace | None:
-    pieces = {int(key.removeprefix(PACE_LABEL)): labels[key] for key in labels if key.startswith(PACE_LABEL)}
-    text = "".join(pieces[at] for at in sorted(pieces))
-    return Pace.from_json(parse_json(bytes.fromhex(text).decode(), "A pace")) if text else None
+def _pace_of(labels: Mapping[str, str], address: str) -> Pace | None:
+    """The pace in the labels of the node at `address`. Raises `ClusterError` when they hold something else."""
+    try:
+        pieces = {int(key.removeprefix(PACE_LABEL)): labels[key] for key in labels if key.startswith(PACE_LABEL)}
+        text = "".join(pieces[at] for at in sorted(pieces))
+        return Pace.from_json(parse_json(bytes.fromhex(text).decode(), "A pace")) if text else None
+    except ValueError as error:
+        raise ClusterError(
+            f"The labels {PACE_LABEL}... of the Ray node at {address} hold no pace ({cut(str(error))}); start Ray "
+            "there without them."
+        ) from None
 
 
 def rack_of(ray_node: Mapping[str, Any]) -> str | None:

@@ -16,9 +16,7 @@ from trials.emulate.wiring import Wiring
 def kill_node(emulated: Emulated, node: str) -> None:
     """End every process of the node at once, as a power cut does; its links and files stay."""
     with locked(_state(emulated).folder):
-        host = of_state(_state(emulated)).host(
-            node
-        )  # a node that was restarted since `emulated` was given has a new init
+        host = of_state(_state(emulated)).host(node)  # one restarted since `emulated` was given has a new init
         end_all([host.init] if host.init else [])
 
 

@@ -102,7 +102,7 @@ def names_there_are() -> list[str]:
 def read_state(name: str) -> State | None:
     """The state of `name`; None when there is none. Raises `ClusterError` for a folder that is not ours."""
     folder = folder_of(name)
-    if folder.exists() and not _is_this_users(folder):
+    if not _is_this_users(folder) and folder.exists():
         raise ClusterError(f"Folder {str(folder)!r} is another user's, and so is what it tells of; give another name.")
     try:
         return State.from_json(read_json(folder / "state.json", "It"))
@@ -162,7 +162,11 @@ def _is_held(file: int) -> bool:
 
 
 def _is_this_users(folder: Path) -> bool:
-    return folder.stat().st_uid == os.geteuid()
+    """Whether `folder` is this user's; one that is gone is nobody's."""
+    try:
+        return folder.stat().st_uid == os.geteuid()
+    except FileNotFoundError:
+        return False
 
 
 def _is_ours(folder: Path) -> bool:
