@@ -64,7 +64,7 @@ def _command(name: str, benchmark: ModuleType) -> Callable[..., None]:
             raise SystemExit(130) from None
         print_tables(kept, benchmark)
 
-    return command  # type: ignore[no-any-return]
+    return command
 
 
 for _name, _benchmark in BENCHMARKS.items():

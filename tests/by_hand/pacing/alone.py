@@ -40,7 +40,7 @@ def measure(kept: Kept, name: str) -> None:
             chosen = {ALL: of_all, ONE: replace(of_all, replicas=of_all.replicas[:1])}  # the server is on its device
             replicas = {way: len(strategy.replicas) for way, strategy in chosen.items()}
             kept.note(model, gradient_bytes=loaded.gradient_bytes, replicas=replicas, faults={})
-            faults = {}
+            faults: dict[str, str] = {}
             for way, strategy in chosen.items():
                 fault = realized(engine, strategy, (REAL, PACED), asked["warmup"])
                 if fault is None:

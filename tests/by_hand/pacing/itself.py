@@ -59,7 +59,7 @@ def measure(kept: Kept, name: str) -> None:
             assert loaded.profile is not None
             kept.note(model, pass_seconds=loaded.profile.forward_seconds + loaded.profile.backward_seconds, faults={})
             different = different_strategies(BASELINES, loaded, made.cluster)
-            faults = {}
+            faults: dict[str, str] = {}
             for number, (baseline, strategy) in enumerate(different.items()):
                 if number - len(faults) >= asked["strategies"]:
                     break

@@ -120,7 +120,7 @@ def _commit() -> str:
 
     def said(*words: str) -> str:
         done = subprocess.run(("git", *words), cwd=REPOSITORY, capture_output=True, text=True, check=False)
-        return done.stdout.strip() if done.returncode == 0 else "unknown"
+        return done.stdout.strip() if done.returncode == 0 else ""
 
     changed = said("status", "--porcelain", "--untracked-files=no")
-    return said("rev-parse", "--short=12", "HEAD") + (", changed" if changed else "")
+    return (said("rev-parse", "--short=12", "HEAD") or "unknown") + (", changed" if changed else "")

@@ -1,14 +1,14 @@
 """Paced against virtual: the seconds of one trace of passes that vary, waited for, and worked out without waiting.
 
 Passes on two racks jitter and have slow spells. Each round has a seed of its own, whose steps are waited for, and then
-worked out by `autosync.cost.virtual_steps`: the replay of what is sent behind the same drawn passes. Its coefficients
-are calibrated on steady passes of the same strategies, timed in the same rounds, and on no step of a trace.
+worked out by the `VirtualClock`: the replay of what is sent behind the same drawn passes. Its coefficients are
+calibrated on steady passes of the same strategies, timed in the same rounds, and on no step of a trace.
 """
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import autosync.cost
@@ -38,8 +38,8 @@ NEAR = 0.05
 
 
 def is_there() -> bool:
-    """Whether this tree can work out virtual steps."""
-    return hasattr(autosync.cost, "virtual_steps")
+    """Whether this source can work out virtual steps."""
+    return hasattr(autosync.cost, "VirtualClock")
 
 
 def spread(milliseconds: float) -> Pace:
@@ -79,7 +79,8 @@ def measure(kept: Kept, name: str) -> None:
 
 def _work_out(kept: Kept, model: ModelSpec, clusters: dict[str, ClusterSpec], chosen: dict[str, Strategy]) -> None:
     """Add the virtual steps of each round beside the paced ones."""
-    virtual_steps: Callable[..., Any] = autosync.cost.virtual_steps  # type: ignore[attr-defined,unused-ignore]
+    from autosync.cost import VirtualClock  # type: ignore[attr-defined,unused-ignore]
+
     replay = Replay()
     replay.fit([_record(row, model, clusters[STEADY], chosen) for row in kept.rows(model=model.name, session=STEADY)])
     kept.note(model.name, coefficients=replay.coefficients.to_json())
@@ -87,10 +88,8 @@ def _work_out(kept: Kept, model: ModelSpec, clusters: dict[str, ClusterSpec], ch
         cell = {name: row[name] for name in ("model", "strategy", "round")}
         if not kept.has(session=VIRTUAL, **cell):
             first, last = row["first_step"], row["first_step"] + len(row["step_seconds"])
-            seconds = virtual_steps(
-                model, clusters[SPREAD], chosen[row["strategy"]], row["round"], last, replay.coefficients
-            )
-            worked_out = [float(each) for each in seconds][first:last]
+            clock = VirtualClock.of(model, clusters[SPREAD], chosen[row["strategy"]], replay.coefficients)
+            worked_out = [float(each) for each in clock.step_seconds(row["round"], last)[first:last]]
             kept.add(session=VIRTUAL, load_average=row["load_average"], step_seconds=worked_out, **cell)
 
 

@@ -77,6 +77,7 @@ class Client:
         name, session, begin = question["task"], question.get("session", ""), time.perf_counter()
         if name not in self._captured:
             self._captured[name] = capture(task_of(name))
+        assert self._cluster is not None, "connect, or devices, comes first"
         cluster, waits = self._cluster, None
         if "paced" in question:
             cluster = ClusterSpec.from_json(question["paced"])
