@@ -39,6 +39,7 @@ def main() -> None: ...
 
 def _command(name: str, benchmark: ModuleType) -> Callable[..., None]:
     @main.command(name, help=(benchmark.__doc__ or "").split("\n\n")[0])
+    @click.option("--cluster", help="A star such as 4x200mbit, or a cluster file.")
     @click.option("--models", help="By commas.")
     @click.option("--rounds", type=click.IntRange(1))
     @click.option("--steps", type=click.IntRange(1), help="Steps of each turn.")

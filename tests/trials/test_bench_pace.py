@@ -108,7 +108,7 @@ def test_the_table_of_paced_against_itself_says_where_they_differ_and_what_a_pas
             kept.add(session="paced", step_seconds=[0.1 * ratio], **cell, **TURN | {"servers_seconds": 0.01}, **LATE)
     head, table, fault = itself.tables(kept)
     assert head == "mlp: a pass takes 30.0 ms by its profile"
-    assert "| 1.040 [1.040, 1.040] | yes | 30.0 [30.0, 30.0] | 0.10, 2.00 |" in table
+    assert "| 1.040 [1.040, 1.040] | yes | 13 [13, 13] | 30.0 [30.0, 30.0] | 0.10, 2.00 |" in table
     assert "| 0.900 [0.900, 0.900] | no |" in table
     assert fault == "`byteps` could not run: no room"
 

@@ -13,17 +13,33 @@ from dataclasses import replace
 
 from autosync.baselines import BASELINES
 from tests.by_hand.pacing.kept import Kept
-from tests.by_hand.pacing.turns import REAL, by_round, in_turns, in_words, median, paced_like, realized, steady, table
-from tests.by_hand.peers.engine import engine_on
+from tests.by_hand.pacing.turns import (
+    REAL,
+    by_round,
+    engine_over,
+    in_turns,
+    in_words,
+    median,
+    paced_like,
+    realized,
+    steady,
+    table,
+)
 from tests.by_hand.peers.links import cluster_of
-from trials.emulate import emulated
 
 __all__ = ["ASKED", "QUICK", "measure", "tables"]
 
-ASKED = {"models": ["mlp"], "rounds": 12, "steps": 60, "warmup": 5, "pass_ms": 150.0}
+ASKED = {
+    "cluster": "topologies/uniform_1gbit.yaml",
+    "models": ["mlp"],
+    "rounds": 12,
+    "steps": 60,
+    "warmup": 5,
+    "pass_ms": 150.0,
+}
 QUICK = {"rounds": 2, "steps": 3, "warmup": 1}
 
-CLUSTER, PACED = "topologies/uniform_1gbit.yaml", "paced"
+PACED = "paced"
 ALL, ONE = "four replicas and a server", "one replica, which sends nothing"
 LATE_SECONDS, STEP_SHARE, PROCESSOR_SECONDS = 5e-3, 0.03, 2e-3
 """What the 99th percentile of lateness, a step over its pass, and a replica's processor in a step are to stay under."""
@@ -31,12 +47,12 @@ LATE_SECONDS, STEP_SHARE, PROCESSOR_SECONDS = 5e-3, 0.03, 2e-3
 
 def measure(kept: Kept, name: str) -> None:
     asked = kept.asked
-    with emulated(name, cluster_of(CLUSTER), start_ray=False) as made, engine_on(made, paced_replicas=1) as engine:
-        paced = paced_like(made.cluster, steady(asked["pass_ms"]))
+    with engine_over(name, cluster_of(asked["cluster"])) as engine:
+        paced = paced_like(engine.cluster, steady(asked["pass_ms"]))
         for model in asked["models"]:
             engine.load(model, REAL)
             loaded = engine.load(model, PACED, paced)
-            of_all = BASELINES["parameter_server"](loaded, made.cluster)
+            of_all = BASELINES["parameter_server"](loaded, engine.cluster)
             chosen = {ALL: of_all, ONE: replace(of_all, replicas=of_all.replicas[:1])}  # the server is on its device
             replicas = {way: len(strategy.replicas) for way, strategy in chosen.items()}
             kept.note(model, gradient_bytes=loaded.gradient_bytes, replicas=replicas, faults={})

@@ -14,14 +14,25 @@ from collections.abc import Iterator
 
 from autosync.baselines import BASELINES, different_strategies
 from tests.by_hand.pacing.kept import Kept, Row
-from tests.by_hand.pacing.turns import REAL, by_round, in_words, median, paced_like, realized, steady, table, turn
-from tests.by_hand.peers.engine import Engine, engine_on
+from tests.by_hand.pacing.turns import (
+    REAL,
+    by_round,
+    engine_over,
+    in_words,
+    median,
+    paced_like,
+    realized,
+    steady,
+    table,
+    turn,
+)
+from tests.by_hand.peers.engine import Engine
 from tests.by_hand.peers.links import cluster_of
-from trials.emulate import emulated
 
 __all__ = ["ASKED", "QUICK", "measure", "tables"]
 
 ASKED = {
+    "cluster": "topologies/two_racks.yaml",
     "models": ["bert-mini", "vgg-mini", "ncf-mini"],
     "rounds": 6,
     "steps": 10,
@@ -31,26 +42,26 @@ ASKED = {
 }
 QUICK = {"models": ["mlp"], "rounds": 1, "steps": 2, "warmup": 1, "strategies": 2}
 
-CLUSTER, PACED, BARE, BARE_MS = "topologies/two_racks.yaml", "paced", "bare", 0.1
+PACED, BARE, BARE_MS = "paced", "bare", 0.1
 SESSIONS = (REAL, PACED, BARE)
 
 
 def measure(kept: Kept, name: str) -> None:
     asked = kept.asked
-    with emulated(name, cluster_of(CLUSTER), start_ray=False) as made, engine_on(made, paced_replicas=1) as engine:
+    with engine_over(name, cluster_of(asked["cluster"])) as engine:
         paces = {PACED: steady(asked["pass_ms"]), BARE: steady(BARE_MS)}
         for model in asked["models"]:
             engine.load(model, REAL)
             for session, pace in paces.items():
-                loaded = engine.load(model, session, paced_like(made.cluster, pace))
+                loaded = engine.load(model, session, paced_like(engine.cluster, pace))
             assert loaded.profile is not None
             kept.note(
                 model,
                 pass_seconds=loaded.profile.forward_seconds + loaded.profile.backward_seconds,
-                replicas=len(made.cluster.replica_devices),
+                replicas=len(engine.cluster.replica_devices),
                 processors=len(os.sched_getaffinity(0)),
             )
-            different = different_strategies(BASELINES, loaded, made.cluster)
+            different = different_strategies(BASELINES, loaded, engine.cluster)
             chosen = dict(list(different.items())[: asked["strategies"]])
             faults: dict[str, str] = {}
             for number in range(asked["rounds"]):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -13,10 +14,23 @@ import numpy as np
 from autosync.errors import TrialError
 from autosync.spec import ClusterSpec, Pace, Strategy, median_interval
 from tests.by_hand.pacing.kept import Kept, Row
-from tests.by_hand.peers.engine import Engine
+from tests.by_hand.peers.engine import Engine, engine_on
 from tests.by_hand.peers.processors import jiffies
+from trials.emulate import emulated
 
-__all__ = ["REAL", "by_round", "in_turns", "in_words", "median", "paced_like", "realized", "steady", "table", "turn"]
+__all__ = [
+    "REAL",
+    "by_round",
+    "engine_over",
+    "in_turns",
+    "in_words",
+    "median",
+    "paced_like",
+    "realized",
+    "steady",
+    "table",
+    "turn",
+]
 
 REAL = "real"
 """The session whose passes are computed; others are named for their pace."""
@@ -25,6 +39,13 @@ REAL = "real"
 def steady(milliseconds: float) -> Pace:
     """Passes that always take as long, whatever the model."""
     return Pace(0.0, milliseconds / 1e3)
+
+
+@contextmanager
+def engine_over(name: str, cluster: ClusterSpec, cpus: Sequence[int] = ()) -> Iterator[Engine]:
+    """The engine over `cluster`, emulated as `name`; each worker can pace a replica. `cpus` are as in `engine_on`."""
+    with emulated(name, cluster, start_ray=False) as made, engine_on(made, 1, cpus) as engine:
+        yield engine
 
 
 def paced_like(cluster: ClusterSpec, pace: Pace | Callable[[str], Pace]) -> ClusterSpec:
@@ -100,7 +121,7 @@ def in_words(values: Iterable[float], scale: float = 1.0, digits: int = 1) -> st
     return f"{statistics.median(found):.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
 
 
-def table(heads: Sequence[str], rows: Iterable[Sequence[str] | Mapping[str, str]]) -> str:
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table in markdown."""
     lines = [heads, ["---"] * len(heads), *rows]
     return "\n".join("| " + " | ".join(each) + " |" for each in lines)

@@ -16,14 +16,13 @@ from autosync.baselines import BASELINES, different_strategies
 from autosync.cost import Replay
 from autosync.spec import ClusterSpec, ModelSpec, Pace, RuntimeRecord, Slow, Spread, Strategy, TimingProtocol
 from tests.by_hand.pacing.kept import Kept
-from tests.by_hand.pacing.turns import in_words, paced_like, realized, steady, table, turn
-from tests.by_hand.peers.engine import engine_on
+from tests.by_hand.pacing.turns import engine_over, in_words, paced_like, realized, steady, table, turn
 from tests.by_hand.peers.links import cluster_of
-from trials.emulate import emulated
 
 __all__ = ["ASKED", "QUICK", "is_there", "measure", "tables"]
 
 ASKED = {
+    "cluster": "topologies/two_racks.yaml",
     "models": ["bert-mini", "vgg-mini", "ncf-mini"],
     "rounds": 6,
     "steps": 30,
@@ -33,7 +32,7 @@ ASKED = {
 }
 QUICK = {"models": ["mlp"], "rounds": 1, "steps": 3, "warmup": 1, "pass_ms": 30.0, "strategies": 2}
 
-CLUSTER, STEADY, SPREAD, VIRTUAL, STEADY_STEPS = "topologies/two_racks.yaml", "steady", "spread", "virtual", 10
+STEADY, SPREAD, VIRTUAL, STEADY_STEPS = "steady", "spread", "virtual", 10
 NEAR = 0.05
 
 
@@ -49,16 +48,16 @@ def spread(milliseconds: float) -> Pace:
 
 def measure(kept: Kept, name: str) -> None:
     asked = kept.asked
-    with emulated(name, cluster_of(CLUSTER), start_ray=False) as made, engine_on(made, paced_replicas=1) as engine:
+    with engine_over(name, cluster_of(asked["cluster"])) as engine:
         clusters = {
-            session: paced_like(made.cluster, pace(asked["pass_ms"]))
+            session: paced_like(engine.cluster, pace(asked["pass_ms"]))
             for session, pace in ((STEADY, steady), (SPREAD, spread))
         }
         for model in asked["models"]:
             for session, cluster in clusters.items():
                 loaded = engine.load(model, session, cluster)
             kept.note(model, faults={})
-            different = different_strategies(BASELINES, loaded, made.cluster)
+            different = different_strategies(BASELINES, loaded, engine.cluster)
             chosen, faults = dict(list(different.items())[: asked["strategies"]]), dict[str, str]()
             for number in range(asked["rounds"]):
                 for baseline, strategy in chosen.items():
