@@ -5,7 +5,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from autosync.spec import Node, Pace, SharedCores, canonical_json, parse_json
+from autosync.spec import LaterRate, Node, Pace, SharedCores, canonical_json, parse_json
 
 CORES_LABEL = "autosync-cores"
 """The label with the cores that a node really has, perhaps parts of one; its CPUs are slots for Ray and may be more."""
@@ -19,8 +19,15 @@ RACK_LABEL = "rack"
 MACHINE_LABEL, MACHINE_CORES_LABEL = "autosync-machine", "autosync-machine-cores"
 """Labels by which nodes that only play machines name the real one that they share, and say how many cores it has."""
 
-PACE_LABEL, PACE_PIECE = "autosync-pace-", 60
-"""Labels that together hold a node's pace: its JSON, every letter two hexadecimal digits, in pieces that Ray takes."""
+PACE_LABEL, LATER_LABEL, PIECE = "autosync-pace-", "autosync-later-", 60
+"""Labels that together hold a node's pace, and the rates that the links from it to the top switch have later.
+
+They are JSON, every letter two hexadecimal digits, in pieces that Ray takes."""
+
+Later = tuple[tuple[LaterRate, ...] | None, ...]
+"""The rates that a node's link has later, and its rack's, in the order of `WAYS`; empty if none is known."""
+
+WAYS = ("up", "down", "rack_up", "rack_down")
 
 RAY_SETTINGS = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
@@ -32,7 +39,7 @@ RAY_SETTINGS = {
 }
 
 
-def start_options(node: Node, rack: str | None) -> list[str]:
+def start_options(node: Node, rack: str | None, later: Later = ()) -> list[str]:
     """What `ray start` is told of `node`.
 
     Worker processes share the cores, so Ray is told of a slot for each, and of the true count as the resource
@@ -42,8 +49,10 @@ def start_options(node: Node, rack: str | None) -> list[str]:
     if node.shared_cores is not None:
         labels |= {MACHINE_LABEL: node.shared_cores.machine, MACHINE_CORES_LABEL: f"{node.shared_cores.count:g}"}
     if node.pace is not None:
-        text = canonical_json(node.pace.to_json()).encode().hex()
-        labels |= {f"{PACE_LABEL}{at}": text[at : at + PACE_PIECE] for at in range(0, len(text), PACE_PIECE)}
+        labels |= _in_pieces(PACE_LABEL, node.pace.to_json())
+    if any(later):
+        told = {way: [each.to_json() for each in rates] for way, rates in zip(WAYS, later, strict=True) if rates}
+        labels |= _in_pieces(LATER_LABEL, told)
     return [
         f"--num-cpus={max(4, math.ceil(node.cores), node.workers + 2)}",
         f"--num-gpus={node.gpus}",
@@ -68,9 +77,25 @@ def _node_of(ray_node: Mapping[str, Any]) -> Node:
 
 
 def _pace_of(labels: Mapping[str, str]) -> Pace | None:
-    pieces = {int(key.removeprefix(PACE_LABEL)): labels[key] for key in labels if key.startswith(PACE_LABEL)}
+    document = _from_pieces(PACE_LABEL, labels, "A pace")
+    return Pace.from_json(document) if document else None
+
+
+def later_of(ray_node: Mapping[str, Any]) -> Later:
+    """What the node was told of the rates that its links have later."""
+    told = _from_pieces(LATER_LABEL, _labels_of(ray_node), "Later rates")
+    return tuple(tuple(map(LaterRate.from_json, told.get(way, ()))) or None for way in WAYS) if told else ()
+
+
+def _in_pieces(label: str, document: Mapping[str, Any]) -> dict[str, str]:
+    text = canonical_json(document).encode().hex()
+    return {f"{label}{at}": text[at : at + PIECE] for at in range(0, len(text), PIECE)}
+
+
+def _from_pieces(label: str, labels: Mapping[str, str], what: str) -> dict[str, Any] | None:
+    pieces = {int(key.removeprefix(label)): labels[key] for key in labels if key.startswith(label)}
     text = "".join(pieces[at] for at in sorted(pieces))
-    return Pace.from_json(parse_json(bytes.fromhex(text).decode(), "A pace")) if text else None
+    return parse_json(bytes.fromhex(text).decode(), what) if text else None
 
 
 def rack_of(ray_node: Mapping[str, Any]) -> str | None:
