@@ -95,7 +95,7 @@ def _slowest(cluster: ClusterSpec, source: Node, target: Node) -> float:
 
 def _later(cluster: ClusterSpec, source: Node, target: Node) -> list[object]:
     """The rates that the links between two nodes have later."""
-    return [link.later for link in cluster.route(source.name, target.name)]
+    return [link.later for link in cluster.route(source.name, target.name) if link.later]
 
 
 def seated_like(cluster: ClusterSpec, addresses: Sequence[str]) -> ClusterSpec:
