@@ -53,6 +53,7 @@ from autosync.tune.options import ON_NODE_LOSS, SIMULATORS, TRAINING_STEPS, Opti
 )
 @click.option("--address", help="Ray cluster to join.  [default: $RAY_ADDRESS, or a local one is started]")
 @click.option("--cluster", type=Path, help="Cluster file that states nodes, racks and links.")
+@click.option("--profile", type=Path, help="What paced passes follow: the model on another device, a JSON file.")
 @click.option("--emulate", help="Make a cluster for this run: 4x200mbit, or a cluster file. Needs Linux.")
 @click.option("--nodes-per-trial", type=int, help="Nodes a trial gets; trials run side by side.  [default: all nodes]")
 @click.option("--on-node-loss", default="wait", help=f"When nodes lack for a trial: one of {', '.join(ON_NODE_LOSS)}.")

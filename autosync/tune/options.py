@@ -28,6 +28,7 @@ EXCLUSIVE = (
     ("replay", "address"),
     ("replay", "workers"),
     ("replay", "space"),
+    ("replay", "profile"),
 )
 
 OF_TIMING = (
@@ -91,6 +92,7 @@ class TuneOptions(BaseModel):
     tuned_all_reduce: bool = False
     address: str | None = None
     cluster: Path | None = None
+    profile: Path | None = None
     emulate: str | None = None
     nodes_per_trial: int | None = Field(None, ge=1)
     on_node_loss: str = Field("wait", pattern="|".join(f"^{name}$" for name in ON_NODE_LOSS))
@@ -146,6 +148,7 @@ class TuneOptions(BaseModel):
             "workers",
             "nodes_per_trial",
             "cluster",
+            "profile",
             "emulate",
             "space",
             "without_rules",

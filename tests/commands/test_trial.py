@@ -103,3 +103,16 @@ def test_an_own_model_that_is_not_captured_in_time_is_refused(
     (tmp_path / "endless.py").write_text("import time\n\ndef make():\n    time.sleep(1e6)\n")
     given = ("--model", "endless:make", "--strategy", strategy_file, "--backend", "local", "--capture-time-limit", 0.2)
     assert refused(capsys, *given).startswith("trial: Building and capturing 'endless:make' must take no longer than")
+
+
+def test_a_profile_is_refused_where_no_pass_is_paced_and_where_it_is_none(
+    strategy_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "profile.json"
+    given = ("--model", "mlp", "--strategy", strategy_file, "--profile", file)
+    assert refused(capsys, *given, "--backend", "local").endswith(
+        "--profile is what paced passes follow, and local back ends have none; leave it out."
+    )
+    assert refused(capsys, *given) == f"trial: Profile '{file}' cannot be read: No such file or directory; name a file."
+    file.write_text('{"device": "H100"}')
+    assert refused(capsys, *given).startswith("trial: A device profile needs the field 'versions'.")
