@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autosync.cost.coefficients import ReplayCoefficients
-from autosync.spec import ClusterSpec, Device, ModelSpec, SharedCores
+from autosync.spec import ClusterSpec, Device, ModelSpec, Pace, SharedCores
 from autosync.spec.pace import releases
 
 SECONDS_PER_FLOP = 1e-10
@@ -69,7 +69,7 @@ def paced_passes(model: ModelSpec, cluster: ClusterSpec, replicas: Collection[st
     profile = model.pace_profile
     if not cluster.paced or profile is None:
         return None
-    paces = [(name, pace) for name in replicas if (pace := cluster.node(Device.parse(name).node).pace) is not None]
+    paces = paces_of(cluster, replicas)
     drawn = [max(pace.seconds(profile, 0, step, name) for name, pace in paces) for step in range(DRAWN_STEPS)]
     plan, both = releases(profile), profile.forward_seconds + profile.backward_seconds
     forward, released = profile.forward_seconds / both, len(plan) * RELEASE_CORE_SECONDS
@@ -81,6 +81,11 @@ def paced_passes(model: ModelSpec, cluster: ClusterSpec, replicas: Collection[st
         released,
         {name: max(0.0, (time - forward) / (1 - forward)) for time, names in plan for name in names},
     )
+
+
+def paces_of(cluster: ClusterSpec, replicas: Collection[str]) -> list[tuple[str, Pace]]:
+    """The names of those of `replicas` whose nodes are paced, and by what pace each."""
+    return [(name, pace) for name in replicas if (pace := cluster.node(Device.parse(name).node).pace) is not None]
 
 
 def core_flops(model: ModelSpec, paced: PacedPasses | None = None) -> float:
