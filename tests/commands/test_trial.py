@@ -8,7 +8,11 @@ from pathlib import Path
 import pytest
 
 from autosync.commands.trial import main
+from autosync.errors import SpecError
+from autosync.spec import DeviceProfile
+from tests.cases import star_cluster
 from tests.trials.scripted import request
+from trials.opening import trials_on_ray
 
 REFUSED = 2
 
@@ -116,3 +120,9 @@ def test_a_profile_is_refused_where_no_pass_is_paced_and_where_it_is_none(
     assert refused(capsys, *given) == f"trial: Profile '{file}' cannot be read: No such file or directory; name a file."
     file.write_text('{"device": "H100"}')
     assert refused(capsys, *given).startswith("trial: A device profile needs the field 'versions'.")
+
+
+def test_a_profile_is_refused_on_a_cluster_whose_passes_are_real() -> None:
+    device = DeviceProfile("H100", {"driver": "570"}, 32, "float32", "2026-11-20", 0.01, 0.02, {})
+    with pytest.raises(SpecError, match="--profile is what paced passes follow, but no node of this cluster is paced"):
+        trials_on_ray(star_cluster(2), profile=device)
