@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from autosync.engine.capture_apart import CAPTURE_SECONDS, captured_apart
 from autosync.engine.loading import load_tensorflow
 from autosync.engine.zoo import ALIASES, MODELS, build_task, parts_of_own, resolve_name
-from autosync.spec import ClusterSpec
+from autosync.errors import SpecError
+from autosync.spec import ClusterSpec, DeviceProfile
 from trials.cluster.discovery import WORKERS_OF_A_SINGLE_NODE, cluster_from_ray_nodes, local_cluster, matched
 from trials.cluster.file import read_cluster_file
 from trials.fleet.lanes import Backend
@@ -27,7 +28,7 @@ KINDS = ("ray", "local")
 class Choice:
     """The model to time, and where. `workers` is None for as many as the cluster has by default, or its file states.
 
-    `capture_seconds` are what building and capturing the model may take.
+    `capture_seconds` are what building and capturing the model may take; `profile` is what paced passes follow.
     """
 
     model: str
@@ -36,6 +37,7 @@ class Choice:
     address: str | None = None
     capture_seconds: float = CAPTURE_SECONDS
     cluster: Path | None = None
+    profile: DeviceProfile | None = None
 
 
 @dataclass(frozen=True)
@@ -81,19 +83,33 @@ def _on_ray(choice: Choice) -> Opened:
     nodes = ray.nodes()
     stated = None if choice.cluster is None else read_cluster_file(choice.cluster)
     cluster = cluster_from_ray_nodes(nodes, choice.workers) if stated is None else matched(stated, nodes)
-    settings = trials_on_ray(cluster, capture_seconds=choice.capture_seconds)
+    settings = trials_on_ray(cluster, capture_seconds=choice.capture_seconds, profile=choice.profile)
     backend = RayBackend(Launch(model_on(choice.model, cluster), cluster, settings))
     return Opened(backend, (joined, model_line(choice.model, cluster), *backend.notes))
 
 
-def trials_on_ray(cluster: ClusterSpec, probe: bool = True, capture_seconds: float = CAPTURE_SECONDS) -> RaySettings:
-    """How trials on `cluster` run on the Ray that this process has joined; its links are measured first if `probe`."""
+def trials_on_ray(
+    cluster: ClusterSpec,
+    probe: bool = True,
+    capture_seconds: float = CAPTURE_SECONDS,
+    profile: DeviceProfile | None = None,
+) -> RaySettings:
+    """How trials on `cluster` run on the Ray that this process has joined; its links are measured first if `probe`.
+
+    Raises `SpecError` for a `profile` where no passes are paced by it.
+    """
+    if profile is not None and not cluster.paced:
+        raise SpecError(
+            "--profile is what paced passes follow, but no node of this cluster is paced; give the nodes a pace, or "
+            "leave it out."
+        )
     from trials.fleet.on_ray import RaySettings
     from trials.workers.local_ray import cpus_per_worker
     from trials.workers.worker_set import SetSettings
 
     paths = os.getcwd(), _source()
-    workers = SetSettings(cpus_per_worker(cluster), import_paths=paths, capture_seconds=capture_seconds)
+    cpus = cpus_per_worker(cluster)
+    workers = SetSettings(cpus, import_paths=paths, capture_seconds=capture_seconds, profile=profile)
     return RaySettings(workers, probe=probe)
 
 

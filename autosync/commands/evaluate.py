@@ -23,11 +23,12 @@ from autosync.studies.evaluation import (
     quick,
     write_report,
 )
-from autosync.studies.evaluation.cells import split_of, stored_records
+from autosync.studies.evaluation.cells import KINDS, split_of, stored_records
 
 
 @click.command("evaluate", context_settings=SETTINGS)
 @click.option("--data", type=Path, default=Path("runtimes"), help="Folder of the records, or with them in `records`.")
+@click.option("--kind", type=click.Choice(KINDS), help="Of which records, where times of several kinds are there.")
 @click.option("--out", type=Path, help="Folder of the report.  [default: `evaluation` in that of --data]")
 @click.option("--simulators", default="", help="Simulators to fit, with commas between.  [default: all]")
 @click.option("--only", default="", help=f"Of {', '.join(EXPERIMENTS)}, with commas between.  [default: all]")
@@ -36,7 +37,7 @@ from autosync.studies.evaluation.cells import split_of, stored_records
 @click.option("--quick", "is_quick", is_flag=True, help="Two seeds, few records: minutes, and wide intervals.")
 @click.option("--report-only", is_flag=True, help="Fit nothing; write the report from the results there are.")
 @click.pass_obj
-def command(builders: Mapping[str, Builder], /, data: Path, out: Path | None, **given: Any) -> None:
+def command(builders: Mapping[str, Builder], /, data: Path, kind: str | None, out: Path | None, **given: Any) -> None:
     """Fit the simulators on recorded step times and test them on others; tables and pictures go to --out.
 
     May be stopped at any moment; the same command goes on. The report shows all results there are, of earlier
@@ -45,7 +46,7 @@ def command(builders: Mapping[str, Builder], /, data: Path, out: Path | None, **
     simulators = _chosen("--simulators", given["simulators"], builders)
     experiments = _chosen("--only", given["only"], EXPERIMENTS)
     settings = _settings(given["is_quick"], given["seeds"], given["most_records"])
-    cells, small = measured_cells(stored_records(data), split_of)
+    cells, small = measured_cells(stored_records(data, kind), split_of)
     left_out = [*small, *passed_over(cells, settings)]
     print_lines(f"Passed over: {sentence}" for sentence in left_out)
     out = out or data / "evaluation"

@@ -17,6 +17,7 @@ from autosync.spec import (
     canonical_json,
     check_strategy,
     median_interval,
+    read_device_profile,
     read_json,
 )
 from autosync.words.cluster import cluster_lines, kept_in_words
@@ -33,6 +34,7 @@ from trials.trial import TrialRequest
 @click.option("--backend", "kind", default="ray", type=click.Choice(KINDS), help="Ray actors, or this process alone.")
 @click.option("--workers", type=click.IntRange(1), help="Worker processes.  [default: 4, or one a node of a cluster]")
 @click.option("--cluster", type=Path, help="Cluster file that states nodes, racks, links and pace.")
+@click.option("--profile", type=Path, help="What paced passes follow: the model on another device, a JSON file.")
 @click.option("--address", help="Ray cluster to join.  [default: $RAY_ADDRESS, or a local one is started]")
 @click.option("--warmup", "warmup_steps", default=10, help="Steps thrown away before timing.")
 @click.option("--steps", "timed_steps", default=40, help="Steps timed.")
@@ -44,10 +46,12 @@ from trials.trial import TrialRequest
 )
 @capture_time_limit
 @click.option("--json", "as_json", is_flag=True, help="Print the record as JSON, and nothing else.")
-def command(file: Path, seed: int, as_json: bool, **given: Any) -> int:
+def command(file: Path, seed: int, profile: Path | None, as_json: bool, **given: Any) -> int:
     """Time one strategy. The exit status is 0 when it was timed, 1 when its trial failed, 2 when it cannot be run."""
     timing = {name: given.pop(name) for name in ("warmup_steps", "timed_steps", "time_limit_seconds")}
-    choice = Choice(**given)
+    if profile is not None and given["kind"] == "local":
+        raise click.UsageError("--profile is what paced passes follow, and local back ends have none; leave it out.")
+    choice = Choice(**given, profile=None if profile is None else read_device_profile(profile))
     if choice.cluster is not None:
         if choice.kind == "local" or choice.workers is not None:
             raise click.UsageError(

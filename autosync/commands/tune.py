@@ -53,6 +53,7 @@ from autosync.tune.options import ON_NODE_LOSS, SIMULATORS, TRAINING_STEPS, Opti
 )
 @click.option("--address", help="Ray cluster to join.  [default: $RAY_ADDRESS, or a local one is started]")
 @click.option("--cluster", type=Path, help="Cluster file that states nodes, racks and links.")
+@click.option("--profile", type=Path, help="What paced passes follow: the model on another device, a JSON file.")
 @click.option("--emulate", help="Make a cluster for this run: 4x200mbit, or a cluster file. Needs Linux.")
 @click.option(
     "--or-local", is_flag=True, help="With --emulate: where no cluster can be made, use workers of this machine."

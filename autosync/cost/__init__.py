@@ -6,7 +6,7 @@ from autosync.cost.closed_form.breakdown import Bottleneck, Breakdown, Traffic, 
 from autosync.cost.coefficients import Coefficients, ReplayCoefficients
 from autosync.cost.composed import Drafted, Informed, weight_of
 from autosync.cost.protocol import Restorable, Simulator, Unsure, with_spread
-from autosync.cost.replay import Replay, StepFigures, VariableFigures, side_by_side
+from autosync.cost.replay import Replay, StepFigures, VariableFigures, VirtualClock, side_by_side
 
 __all__ = [
     "AnalyticSimulator",
@@ -24,6 +24,7 @@ __all__ = [
     "Traffic",
     "Unsure",
     "VariableFigures",
+    "VirtualClock",
     "bottleneck",
     "breakdown",
     "drifts_in_cell",

@@ -87,13 +87,15 @@ def _by_cores(model: ModelSpec, cluster: ClusterSpec) -> Iterator[StepBound]:
     """Bounds by the cores that replicas compute on, where the model was profiled; nodes may share one machine's. A
     paced pass takes what it takes, and of cores only what it spends there.
     """
-    if model.profile is None:
-        return
     replicas = [str(device) for device in cluster.replica_devices]
     paced = paced_passes(model, cluster, replicas)
     if paced is not None:
         yield StepBound(paced.least_seconds, "the paced passes")
-    passes = paced.core_seconds if paced else model.profile.forward_seconds + model.profile.backward_seconds
+        passes = paced.core_seconds
+    elif model.profile is not None:
+        passes = model.profile.forward_seconds + model.profile.backward_seconds
+    else:
+        return
     at_work = replicas_on_cores(cluster, replicas)
     for machine, nodes in nodes_by_machine(cluster).items():
         if count := float(at_work[nodes].sum()):

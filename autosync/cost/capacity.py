@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autosync.cost.coefficients import ReplayCoefficients
-from autosync.spec import ClusterSpec, Device, ModelSpec, SharedCores
+from autosync.spec import ClusterSpec, Device, ModelSpec, Pace, SharedCores
 from autosync.spec.pace import releases
 
 SECONDS_PER_FLOP = 1e-10
@@ -66,10 +66,10 @@ class PacedPasses:
 
 def paced_passes(model: ModelSpec, cluster: ClusterSpec, replicas: Collection[str]) -> PacedPasses | None:
     """The passes of `replicas` on a paced cluster; None where they are real, or the model has no profile."""
-    profile = model.profile
+    profile = model.pace_profile
     if not cluster.paced or profile is None:
         return None
-    paces = [(name, pace) for name in replicas if (pace := cluster.node(Device.parse(name).node).pace) is not None]
+    paces = paces_of(cluster, replicas)
     drawn = [max(pace.seconds(profile, 0, step, name) for name, pace in paces) for step in range(DRAWN_STEPS)]
     plan, both = releases(profile), profile.forward_seconds + profile.backward_seconds
     forward, released = profile.forward_seconds / both, len(plan) * RELEASE_CORE_SECONDS
@@ -77,19 +77,29 @@ def paced_passes(model: ModelSpec, cluster: ClusterSpec, replicas: Collection[st
         float(np.median(drawn)),
         min(drawn),
         forward,
-        released + (both if cluster.numbers == "held" else 0.0),
+        released + (_computing_seconds(model) if cluster.numbers == "held" else 0.0),
         released,
         {name: max(0.0, (time - forward) / (1 - forward)) for time, names in plan for name in names},
     )
+
+
+def paces_of(cluster: ClusterSpec, replicas: Collection[str]) -> list[tuple[str, Pace]]:
+    """The names of those of `replicas` whose nodes are paced, and by what pace each."""
+    return [(name, pace) for name in replicas if (pace := cluster.node(Device.parse(name).node).pace) is not None]
 
 
 def core_flops(model: ModelSpec, paced: PacedPasses | None = None) -> float:
     """Forward flops of one replica's step on a CPU; of a profiled or paced one, as many as would take as long."""
     if paced is not None:
         return paced.core_seconds / 3 / SECONDS_PER_FLOP
+    return model.flops if model.profile is None else _computing_seconds(model) / 3 / SECONDS_PER_FLOP
+
+
+def _computing_seconds(model: ModelSpec) -> float:
+    """Core-seconds of a replica's passes where they are computed on a CPU, by the model's profile if it has one."""
     if model.profile is None:
-        return model.flops
-    return (model.profile.forward_seconds + model.profile.backward_seconds) / 3 / SECONDS_PER_FLOP
+        return 3 * model.flops * SECONDS_PER_FLOP
+    return model.profile.forward_seconds + model.profile.backward_seconds
 
 
 def nodes_by_machine(cluster: ClusterSpec) -> dict[SharedCores, list[int]]:
@@ -139,12 +149,12 @@ class PassCosts:
 
     def core_seconds(self, coefficients: ReplayCoefficients) -> tuple[float, float]:
         """Core-seconds of both passes on a node's cores."""
-        profile = self.model.profile
-        if profile is None:
-            forward = self._flops * coefficients.core_seconds_per_flop
-            return forward, 2 * forward
-        scale = coefficients.profile_scale if self.computed else 0.0
+        profile, computed = self.model.profile, 1.0 if self.computed else 0.0
         released = 0.0 if self.paced is None else self.paced.release_seconds
+        if profile is None:
+            forward = self._flops * coefficients.core_seconds_per_flop * computed
+            return forward, 2 * forward + released
+        scale = coefficients.profile_scale * computed
         return profile.forward_seconds * scale, profile.backward_seconds * scale + released
 
     @property

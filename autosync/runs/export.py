@@ -24,11 +24,21 @@ COLUMNS = {
 }
 """The columns of `trials.csv` and what they hold; a row is a trial."""
 
+OF_PACED = {
+    "time": "what its seconds are: real, paced (passes were waited for) or virtual",
+    "numbers": "what its gradients are: real, held or recorded",
+}
+"""More columns, of a run whose trials are not all real."""
+
 
 def trial_rows(records: Sequence[RuntimeRecord]) -> list[dict[str, Any]]:
-    """One row a record, with the columns of `COLUMNS`."""
+    """One row a record, with the columns of `COLUMNS`, and those of `OF_PACED` where some of them are not real."""
     ordered = sorted(records, key=lambda record: record.started_at)
-    return [dict(zip(COLUMNS, _values(number, record), strict=True)) for number, record in enumerate(ordered, 1)]
+    more = OF_PACED if any(record.time != "real" for record in records) else {}
+    return [
+        dict(zip(COLUMNS, _values(number, record), strict=True)) | {name: getattr(record, name) for name in more}
+        for number, record in enumerate(ordered, 1)
+    ]
 
 
 def _values(number: int, record: RuntimeRecord) -> tuple[Any, ...]:
@@ -49,10 +59,10 @@ def _values(number: int, record: RuntimeRecord) -> tuple[Any, ...]:
 
 
 def csv_of(records: Sequence[RuntimeRecord]) -> str:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    text, rows = io.StringIO(), trial_rows(records)
+    writer = csv.DictWriter(text, rows[0] if rows else COLUMNS, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(trial_rows(records))
+    writer.writerows(rows)
     return text.getvalue()
 
 

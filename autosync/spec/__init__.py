@@ -6,9 +6,10 @@ from autosync.spec.codec import canonical_json, digest
 from autosync.spec.compressor import Cast, Compressor, PowerSGD, SufficientFactors, TopK
 from autosync.spec.kept import KeptPace
 from autosync.spec.median import median_interval
-from autosync.spec.model import DTYPE_BYTES, ModelProfile, ModelSpec, Operator, Variable
+from autosync.spec.model import DTYPE_BYTES, ModelSpec, Operator, Variable
 from autosync.spec.node import MOST_DEVICES, MOST_NODES, Device, Figure, Node, SharedCores
 from autosync.spec.pace import Pace, Slow, Spread
+from autosync.spec.profile import DeviceProfile, ModelProfile, read_device_profile
 from autosync.spec.quoting import cut, listed, quoted
 from autosync.spec.reading import STATE, Limits, parse_json, read_bytes, read_json
 from autosync.spec.record import RuntimeRecord, TimingProtocol
@@ -29,6 +30,7 @@ __all__ = [
     "ClusterSpec",
     "Compressor",
     "Device",
+    "DeviceProfile",
     "Figure",
     "KeptPace",
     "LaterRate",
@@ -63,6 +65,7 @@ __all__ = [
     "parse_json",
     "quoted",
     "read_bytes",
+    "read_device_profile",
     "read_json",
     "shard_sizes",
     "strategy_faults",

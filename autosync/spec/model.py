@@ -1,37 +1,13 @@
 """The model noun: which variables have gradients to synchronize, and the operators that make them."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from autosync.errors import SpecError
 from autosync.spec.codec import Noun, digest, first_repeated
+from autosync.spec.profile import DeviceProfile, ModelProfile
 from autosync.spec.quoting import quoted
-
-
-@dataclass(frozen=True)
-class ModelProfile(Noun, what="A profile"):
-    """A profiled step of one model: core-seconds that one replica's forward and backward pass take on a CPU.
-
-    `ready` is for every variable the fraction of the backward pass after which its gradient is there, from 0 to 1.
-    """
-
-    forward_seconds: float
-    backward_seconds: float
-    ready: Mapping[str, float] = field(hash=False)
-
-    def __post_init__(self) -> None:
-        if not all(math.isfinite(each) and each > 0 for each in (self.forward_seconds, self.backward_seconds)):
-            raise SpecError(
-                "A profile's passes take positive seconds, not "
-                f"{quoted(self.forward_seconds)} and {quoted(self.backward_seconds)}."
-            )
-        for name, fraction in self.ready.items():
-            if not 0 <= fraction <= 1:
-                raise SpecError(f"Variable {quoted(name)} is ready at a fraction from 0 to 1, not {quoted(fraction)}.")
-        object.__setattr__(self, "ready", dict(self.ready))
-
 
 MOST_ELEMENTS = 2**50
 """The most elements of a variable: a thousand times what any machine holds, and yet exact as a float."""
@@ -124,6 +100,7 @@ class ModelSpec(Noun, what="A model"):
     `batch_size` is what one replica takes a step; `optimizer` is its name with its settings, as text;
     `slots` counts the arrays of a variable's size that the optimizer keeps beside it (Adam: 2).
     `profile` is what a step was measured to take; the digest leaves it out, so that measuring twice gives one model.
+    `device_profile` is what paced passes follow in its place; as it decides how long they take, the digest has it.
     """
 
     name: str
@@ -133,6 +110,7 @@ class ModelSpec(Noun, what="A model"):
     variables: tuple[Variable, ...]
     operators: tuple[Operator, ...] = ()
     profile: ModelProfile | None = None
+    device_profile: DeviceProfile | None = None
 
     def __post_init__(self) -> None:
         if not self.variables:
@@ -146,10 +124,17 @@ class ModelSpec(Noun, what="A model"):
             first = next(name for name in (*names, *self.profile.ready) if name in unlike)
             says, which = ("says", ", which is no variable") if first in self.profile.ready else ("does not say", "")
             raise SpecError(f"The profile of model {quoted(self.name)} {says} when {quoted(first)} is ready{which}.")
+        if self.device_profile is not None:
+            self.device_profile.check_fits(self.name, self.batch_size, names)
 
     @cached_property
     def digest(self) -> str:
         return digest(replace(self, profile=None).to_json())
+
+    @property
+    def pace_profile(self) -> ModelProfile | None:
+        """What paced passes follow: the profile of another device, if one was given, or the model's own."""
+        return self.profile if self.device_profile is None else self.device_profile.as_fractions
 
     @cached_property
     def by_name(self) -> dict[str, Variable]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from autosync.errors import SpecError
 from autosync.spec.codec import every, known_fields, optional, required
-from autosync.spec.model import ModelProfile
+from autosync.spec.profile import ModelProfile
 from autosync.spec.quoting import quoted
 
 NUMBERS = ("recorded", "held")

@@ -135,6 +135,11 @@ class RuntimeRecord(Noun, what="A record", always=("final_loss", "predicted_seco
         """What its gradients are: *real*, *held* or *recorded*."""
         return self.cluster.numbers
 
+    @property
+    def kind(self) -> str:
+        """Both in a word: *real*, or as *paced-recorded*. Seconds of different kinds are never compared."""
+        return "real" if self.time == "real" else f"{self.time}-{self.numbers}"
+
     def compares_on(self, cluster: ClusterSpec) -> bool:
         """Whether its seconds are of the same kind as those of trials on `cluster`: real, paced or virtual ones, with
         the same kind of numbers.

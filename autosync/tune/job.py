@@ -11,7 +11,7 @@ from rich.console import Console
 
 from autosync.dataset import RecordStore
 from autosync.errors import AutosyncError, ClusterError
-from autosync.spec import ClusterSpec, RuntimeRecord
+from autosync.spec import ClusterSpec, RuntimeRecord, read_device_profile
 from autosync.tune.directory import RunDirectory
 from autosync.tune.options import TuneOptions
 from autosync.words.cluster import cluster_lines
@@ -72,9 +72,9 @@ def open_fleet(options: TuneOptions, directory: RunDirectory, console: Console, 
         f" and capturing {options.model} ..."
     )
     wait = options.node_wait_seconds if options.on_node_loss == "wait" else 0.0
-    settings = FleetSettings(
-        trials_on_ray(groups[0], measure, options.capture_time_limit_seconds), wait, _usable(options, groups)
-    )
+    profile = None if options.profile is None else read_device_profile(options.profile)
+    on_ray = trials_on_ray(groups[0], measure, options.capture_time_limit_seconds, profile)
+    settings = FleetSettings(on_ray, wait, _usable(options, groups))
     model = model_on(options.model, groups[0])
     fleet = Fleet(model, groups, settings, lambda line: console.print(line, soft_wrap=True))
     try:

@@ -28,6 +28,7 @@ EXCLUSIVE = (
     ("replay", "address"),
     ("replay", "workers"),
     ("replay", "space"),
+    ("replay", "profile"),
 )
 
 OF_TIMING = (
@@ -91,6 +92,7 @@ class TuneOptions(BaseModel):
     tuned_all_reduce: bool = False
     address: str | None = None
     cluster: Path | None = None
+    profile: Path | None = None
     emulate: str | None = None
     or_local: bool = False
     nodes_per_trial: int | None = Field(None, ge=1)
@@ -149,6 +151,7 @@ class TuneOptions(BaseModel):
             "workers",
             "nodes_per_trial",
             "cluster",
+            "profile",
             "emulate",
             "space",
             "without_rules",

@@ -2,6 +2,7 @@
 
 from autosync.engine.zoo import default_space, resolve_name
 from autosync.search.registry import check_installed
+from autosync.spec import read_device_profile
 from autosync.tune.options import OptionsError, TuneOptions
 from autosync.tune.simulators import check_warm_start
 from search_spaces import load_space
@@ -18,6 +19,8 @@ def check_cheap_things(options: TuneOptions) -> None:
     load_space(options.space or default_space(resolve_name(options.model, 0))).without(*options.without_rules)
     if options.cluster is not None:
         read_cluster_file(options.cluster)
+    if options.profile is not None:
+        read_device_profile(options.profile)
     if options.working_dir is not None and not options.working_dir.is_dir():
         raise OptionsError(f"--working-dir must be a directory, but {options.working_dir} is none.")
     check_warm_start(options)

@@ -115,13 +115,14 @@ def _learned(options: TuneOptions) -> LearnedSimulator:
 MOST = 96
 """The most records that are learned from: each takes its part of every fit."""
 
-COLUMNS = ("record_id", "run", "model_digest", "cluster_digest", "outcome", "median_seconds", "started_at")
+KIND = ("time", "numbers")
+COLUMNS = ("record_id", "run", "model_digest", "cluster_digest", "outcome", "median_seconds", "started_at", *KIND)
 
 
 def earlier_records(job: Job, go_on: bool) -> list[RuntimeRecord]:
     """Records of other runs of this model or on this cluster in the dataset, the most alike first.
 
-    Of those chosen, paced ones are left out of a real run, and real ones of a paced run.
+    Those whose seconds are of another kind than this run's, paced ones in a real run, are none of them.
     Which they are is written down: a search that goes on learns from the same, whatever was added meanwhile.
     """
     if not job.store.current_files():
@@ -130,14 +131,15 @@ def earlier_records(job: Job, go_on: bool) -> list[RuntimeRecord]:
     if chosen is None:
         chosen = _likest(read_rows(job.options.data, COLUMNS), job)
         job.directory.write_earlier(chosen)
-    found = records_with_ids(job.options.data, chosen) if chosen else []
-    return [each for each in found if each.compares_on(job.backend.cluster)]
+    return records_with_ids(job.options.data, chosen) if chosen else []
 
 
 def _likest(rows: Sequence[Mapping[str, Any]], job: Job) -> list[str]:
     """Ids of the rows that count most; among rows that count the same, some from every part of the time."""
     model, cluster = job.backend.model.digest, job.backend.cluster.digest
-    usable = {row["record_id"]: row for row in rows if row["median_seconds"] and row["run"] != job.directory.name}
+    kind = job.backend.cluster.time, job.backend.cluster.numbers
+    of_kind = [row for row in rows if tuple(row[name] for name in KIND) == kind]
+    usable = {row["record_id"]: row for row in of_kind if row["median_seconds"] and row["run"] != job.directory.name}
     ordered = sorted(usable.values(), key=lambda row: (row["started_at"], row["record_id"]))
     weights = np.array([weight_of(row["model_digest"] == model, row["cluster_digest"] == cluster) for row in ordered])
     known = np.flatnonzero(weights)

@@ -52,4 +52,8 @@ def model_in_words(model: ModelSpec) -> str:
     if sparse:
         rows = sum(variable.rows_per_step or 0 for variable in sparse)
         text += f" ({len(sparse)} sparse, {rows:.0f} rows touched)"
-    return f"{text}; batch {model.batch_size} a replica; {model.optimizer.split(' ')[0]}."
+    text = f"{text}; batch {model.batch_size} a replica; {model.optimizer.split(' ')[0]}"
+    if (of := model.device_profile) is not None:
+        versions = ", ".join(f"{name} {version}" for name, version in of.versions.items())
+        text += f"; paced passes follow a profile of {of.device}, {of.precision}, {of.date} ({versions})"
+    return f"{text}."

@@ -8,7 +8,11 @@ from pathlib import Path
 import pytest
 
 from autosync.commands.trial import main
+from autosync.errors import SpecError
+from autosync.spec import DeviceProfile
+from tests.cases import star_cluster
 from tests.trials.scripted import request
+from trials.opening import trials_on_ray
 
 REFUSED = 2
 
@@ -103,3 +107,22 @@ def test_an_own_model_that_is_not_captured_in_time_is_refused(
     (tmp_path / "endless.py").write_text("import time\n\ndef make():\n    time.sleep(1e6)\n")
     given = ("--model", "endless:make", "--strategy", strategy_file, "--backend", "local", "--capture-time-limit", 0.2)
     assert refused(capsys, *given).startswith("trial: Building and capturing 'endless:make' must take no longer than")
+
+
+def test_a_profile_is_refused_where_no_pass_is_paced_and_where_it_is_none(
+    strategy_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "profile.json"
+    given = ("--model", "mlp", "--strategy", strategy_file, "--profile", file)
+    assert refused(capsys, *given, "--backend", "local").endswith(
+        "--profile is what paced passes follow, and local back ends have none; leave it out."
+    )
+    assert refused(capsys, *given) == f"trial: Profile '{file}' cannot be read: No such file or directory; name a file."
+    file.write_text('{"device": "H100"}')
+    assert refused(capsys, *given).startswith("trial: A device profile needs the field 'versions'.")
+
+
+def test_a_profile_is_refused_on_a_cluster_whose_passes_are_real() -> None:
+    device = DeviceProfile("H100", {"driver": "570"}, 32, "float32", "2026-11-20", 0.01, 0.02, {})
+    with pytest.raises(SpecError, match="--profile is what paced passes follow, but no node of this cluster is paced"):
+        trials_on_ray(star_cluster(2), profile=device)

@@ -11,7 +11,7 @@ import pytest
 
 from autosync.baselines import BASELINES
 from autosync.cost import AnalyticSimulator, Replay
-from autosync.cost.composed import Informed
+from autosync.cost.composed import Informed, weight_of
 from autosync.dataset import RecordStore
 from autosync.report.comparison import standings_of
 from autosync.runs import read_run
@@ -19,7 +19,7 @@ from autosync.search.guided.searcher import GuidedSearch
 from autosync.search.protocol import Proposal, Searcher
 from autosync.search.random_search import RandomSearch
 from autosync.space import SearchSpace
-from autosync.spec import ClusterSpec, KeptPace, Pace, RuntimeRecord
+from autosync.spec import ClusterSpec, DeviceProfile, KeptPace, Pace, RuntimeRecord
 from autosync.stats.occasions import positions_by_family
 from search_spaces.default import SPACE
 from tests.cases import mlp_model, star_cluster
@@ -115,3 +115,17 @@ def test_a_report_of_runs_of_both_kinds_says_that_their_times_do_not_compare(tmp
     assert not paced.here
     assert standings_of([real, real]).is_of_one_cell
     assert standings_of([real, paced]).differ_in == "clusters"
+
+
+def test_runs_by_another_devices_profile_are_of_another_model(tmp_path: Path) -> None:
+    directory = tmp_path / "runs" / "one"
+    write_finished_run(directory)
+    run = read_run(directory)
+    assert run.model is not None
+    ready = {each.name: 0.02 for each in run.model.variables}
+    device = DeviceProfile("H100", {"driver": "570"}, run.model.batch_size, "float32", "2026-11-20", 0.01, 0.02, ready)
+    by_device = replace(run.model, device_profile=device)
+    records = tuple(replace(each, model=by_device) for each in run.records)
+    other = replace(run, document={**run.document, "model_digest": by_device.digest}, records=records)
+    assert standings_of([run, other]).differ_in == "models"
+    assert weight_of(by_device.digest == run.model.digest, same_cluster=True) < weight_of(True, True)

@@ -21,7 +21,15 @@ from autosync.errors import ClusterError, ModelError, TrialError
 from autosync.search.protocol import Proposal, run_search
 from autosync.search.registry import make_searcher
 from autosync.search.searcher import Asked
-from autosync.spec import AllReduce, ClusterSpec, RuntimeRecord, Strategy, TimingProtocol, VariableStrategy
+from autosync.spec import (
+    AllReduce,
+    ClusterSpec,
+    DeviceProfile,
+    RuntimeRecord,
+    Strategy,
+    TimingProtocol,
+    VariableStrategy,
+)
 from search_spaces.default import SPACE
 from tests import cases
 from tests.contracts.processes import children, interrupted, is_alive, kill_once_it_lives, left_of, places_held
@@ -65,8 +73,9 @@ def on_ray(
     clock: Clock | None = None,
     import_paths: tuple[str, ...] = (),
     probe: bool = False,
+    profile: DeviceProfile | None = None,
 ) -> RayBackend:
-    return RayBackend(launched(cluster, model, clock, import_paths, probe))
+    return RayBackend(launched(cluster, model, clock, import_paths, probe, profile))
 
 
 def launched(
@@ -75,6 +84,7 @@ def launched(
     clock: Clock | None = None,
     import_paths: tuple[str, ...] = (),
     probe: bool = False,
+    profile: DeviceProfile | None = None,
 ) -> Launch:
     workers = SetSettings(
         cpus_per_worker(cluster),
@@ -82,6 +92,7 @@ def launched(
         import_paths=import_paths,
         exclusive=False,
         trials_a_connection=TRIALS_A_CONNECTION,
+        profile=profile,
     )
     settings = RaySettings(workers, clock or brisk(), probe=probe, grace_seconds=4.0)
     return Launch(model, cluster, settings)

@@ -20,6 +20,7 @@ from autosync.errors import SpecError
 from autosync.spec import (
     AllReduce,
     ClusterSpec,
+    DeviceProfile,
     ModelProfile,
     Pace,
     Slow,
@@ -163,6 +164,24 @@ def test_an_unpaced_step_waits_for_nothing() -> None:
     _, plain = both("dense", "SGD", "one ring", "held")
     kinds = {each.type for each in plain._own_batches.get_concrete_function().graph.get_operations()}
     assert not {kind for kind in kinds if "PyFunc" in kind}
+
+
+def test_passes_follow_another_devices_profile_where_the_model_has_one() -> None:
+    captured, cluster = captured_task("dense", "SGD"), paced_like(FOUR_WORKERS, Pace(2.0, 0.0))
+    spec = captured.spec
+    ready = {each.name: 0.002 if each.ready_order else 0.001 for each in spec.variables}
+    versions = {"tensorflow": tf.__version__}
+    device = DeviceProfile("H100", versions, spec.batch_size, "float32", "2026-11-20", 0.002, 0.002, ready)
+    captured = replace(captured, spec=replace(spec, device_profile=device))
+    session = Session(captured, cluster, Placement.in_one_process(cluster))
+    step = session.realize(ALONE["one ring"](session.model, session.cluster))
+    step()
+    assert isinstance(step, PacedStep)
+    np.testing.assert_allclose(step.taken[0].seconds, [0.008] * 4)
+    assert [(each.fraction, len(each.variables)) for each in step._pacing.releases] == [
+        (0.75, 1),
+        (1.0, len(spec.variables) - 1),
+    ]
 
 
 def test_what_cannot_be_paced_is_refused_in_a_sentence() -> None:

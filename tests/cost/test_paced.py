@@ -10,7 +10,7 @@ import pytest
 from autosync.baselines import BASELINES
 from autosync.cost import AnalyticSimulator, Replay, step_bound
 from autosync.cost.capacity import RELEASE_CORE_SECONDS, paced_passes
-from autosync.spec import ClusterSpec, Figure, ModelProfile, ModelSpec, Pace, Spread
+from autosync.spec import ClusterSpec, DeviceProfile, Figure, ModelProfile, ModelSpec, Pace, Spread
 from tests.cases import bert_like_model, star_cluster
 
 
@@ -67,6 +67,28 @@ def test_what_paced_passes_take_is_the_slowest_replicas_in_the_median_step() -> 
 
 SPREADS = (Spread(), Spread(0.3))
 NAMES = tuple(str(each) for each in on_nodes(None).replica_devices)
+
+
+def test_with_another_devices_profile_passes_follow_that_and_are_held_for_as_long_as_this_cpu_computes() -> None:
+    ready = {each.name: 0.04 if each.ready_order else 0.03 for each in MODEL.variables}
+    versions = {"tensorflow": "2.21.0"}
+    device = DeviceProfile("H100", versions, MODEL.batch_size, "float32", "2026-11-20", 0.06, 0.04, ready)
+    model, bare = replace(MODEL, device_profile=device), replace(MODEL, device_profile=device, profile=None)
+    recorded, held = (on_nodes(Pace(3.0, 0.0, each)) for each in ("recorded", "held"))
+    passes = paced_passes(model, recorded, NAMES)
+    assert passes is not None
+    assert (passes.seconds, passes.forward) == (pytest.approx(0.3), pytest.approx(0.6))
+    assert {round(each, 6) for each in passes.ready.values()} == {0.75, 1.0}
+    assert passes.release_seconds == passes.core_seconds == 2 * RELEASE_CORE_SECONDS
+    of_held = paced_passes(model, held, NAMES)
+    assert of_held is not None
+    assert of_held.core_seconds == pytest.approx(passes.release_seconds + 0.02)
+    for simulator in (AnalyticSimulator(), Replay()):
+        assert predicted(simulator, recorded, model) > 0.3 > predicted(simulator, recorded) - 0.05
+        assert predicted(simulator, recorded, bare) == predicted(simulator, recorded, model)
+    for each in (model, bare):
+        assert step_bound(each, recorded).reason == "the paced passes"
+        assert step_bound(each, recorded).seconds == pytest.approx(0.3)
 
 
 def test_no_step_is_shorter_than_its_paced_passes() -> None:

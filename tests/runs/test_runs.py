@@ -27,6 +27,7 @@ from autosync.runs import (
     trial_rows,
     verdict_in_words,
 )
+from autosync.spec import Pace
 from tests.runs.examples import CLUSTER, MODEL, Story, search_records, write_finished_run, write_run
 
 
@@ -147,6 +148,16 @@ def test_trials_are_exported_one_a_row_with_what_their_columns_say(finished: Pat
     failed = next(row for row in rows if row["outcome"] == "failed")
     assert (failed["median_seconds"], failed["reason"]) == ("", "ValueError: no <b>memory</b> left")
     assert json.loads(json_of(records)) == trial_rows(records)
+
+
+def test_exported_trials_have_their_kind_where_they_are_not_real(finished: Path) -> None:
+    records = read_run(finished).records
+    cluster = records[0].cluster
+    paced = replace(cluster, nodes=tuple(replace(node, pace=Pace(0.0, 0.1)) for node in cluster.nodes))
+    rows = list(csv.DictReader(io.StringIO(csv_of([replace(each, cluster=paced) for each in records]))))
+    assert list(rows[0]) == [*COLUMNS, "time", "numbers"]
+    assert {(row["time"], row["numbers"]) for row in rows} == {("paced", "recorded")}
+    assert csv_of([]).splitlines() == [",".join(COLUMNS)]
 
 
 VERDICT = {

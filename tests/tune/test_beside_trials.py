@@ -18,7 +18,7 @@ from rich.console import Console
 from autosync.baselines import BASELINES
 from autosync.cost import Informed
 from autosync.dataset import RecordStore
-from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
+from autosync.spec import ClusterSpec, KeptPace, ModelSpec, Pace, RuntimeRecord, Strategy
 from autosync.tune import simulators as earlier_records_module
 from autosync.tune.directory import RunDirectory
 from autosync.tune.job import Job
@@ -171,3 +171,17 @@ def test_records_of_other_runs_are_read_the_likest_first_and_the_same_again_when
     monkeypatch.setattr(earlier_records_module, "MOST", 4)
     fewer = earlier_records(job, go_on=False)
     assert {each.started_at for each in fewer} == {0.0, 1.0, 2.0, 8.0}
+
+
+def test_records_of_another_kind_take_no_place_among_those_that_are_chosen(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(earlier_records_module, "MOST", 4)
+    cluster = cases.rack_cluster()
+    real = [elsewhere(RECORDS[number], number, cluster=cluster) for number in range(4)]
+    paced = replace(cluster, nodes=tuple(replace(node, pace=Pace(0.0, 0.1)) for node in cluster.nodes))
+    kept = KeptPace("virtual", "recorded", 0, (0.1,), (0.1,), (0.0,), (0.0,))
+    others = [elsewhere(RECORDS[number], number, cluster=paced) for number in range(4, 10)]
+    for each in (*real, *others, replace(others[0], pace=kept)):
+        job.store.append(each)
+    assert sorted(earlier_records(job, go_on=False), key=lambda each: each.started_at) == real

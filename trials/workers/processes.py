@@ -7,13 +7,14 @@ import os
 import sys
 import threading
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, final
 
 from autosync.engine.loading import load_tensorflow
 from autosync.engine.training.reading_ahead import Offer, Reader
 from autosync.engine.training.training import Training
 from autosync.errors import SpecError
-from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
+from autosync.spec import ClusterSpec, DeviceProfile, ModelSpec, RuntimeRecord, Strategy
 from autosync.spec.pace import TRIALS_ALONE
 from trials.clock import Clock, Environment
 from trials.trial import Stage, TrialRequest, run_trial
@@ -89,13 +90,17 @@ class ClientProcess:
     def pid(self) -> int:
         return os.getpid()
 
-    def capture(self, model: str, gpus: int) -> bytes:
-        """Build and capture the model called `model`, and profile a step. Raises `ModelError`."""
+    def capture(self, model: str, gpus: int, profile: DeviceProfile | None = None) -> bytes:
+        """Build and capture the model called `model`, and profile a step; paced passes follow `profile`, if given.
+
+        Raises `ModelError`, and `SpecError` where `profile` does not fit the model.
+        """
         from autosync.engine.capture.capturing import capture
         from autosync.engine.capture.profile import profiled
         from autosync.engine.zoo import build_task
 
         captured = capture(build_task(model, gpus))
+        captured = replace(captured, spec=replace(captured.spec, device_profile=profile))
         self._captured = captured if gpus else profiled(captured)  # replicas on GPUs compute at another pace
         return self._captured.to_bytes()
 

@@ -12,7 +12,7 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from autosync.engine.capture_apart import CAPTURE_SECONDS, too_slow
 from autosync.errors import AutosyncError, ClusterError, ModelError
-from autosync.spec import ClusterSpec, ModelSpec
+from autosync.spec import ClusterSpec, DeviceProfile, ModelSpec
 from trials.clock import Clock
 from trials.cluster.ray_labels import machines_of
 from trials.cluster.seats import addresses_of
@@ -39,7 +39,8 @@ class SetSettings:
 
     A process that does not say its pid within `answer_seconds` counts as hung. `import_paths` are where the client
     looks for a user's model. While `exclusive`, no other set shares a node with this one, be it another program's.
-    `trials_a_connection`: see `ClientProcess`.
+    `trials_a_connection`: see `ClientProcess`. Paced passes of the model that is captured follow `profile`, if there is
+    one.
     """
 
     cpus_per_worker: float = 1.0
@@ -50,6 +51,7 @@ class SetSettings:
     import_paths: tuple[str, ...] = ()
     exclusive: bool = True
     trials_a_connection: int = 150
+    profile: DeviceProfile | None = None
 
 
 NOTICE_SECONDS = 2.0
@@ -95,9 +97,10 @@ class WorkerSet:
         self._addresses: list[str] = []
 
     def capture(self, model: str) -> bytes:
-        """Capture `model` in the client. Raises `ModelError`."""
+        """Capture `model` in the client. Raises `ModelError`, and `SpecError` where the profile does not fit it."""
         gpus = sum(node.gpus for node in self.cluster.nodes)
-        reference, seconds = self.client.capture.remote(model, gpus), self.settings.capture_seconds
+        seconds = self.settings.capture_seconds
+        reference = self.client.capture.remote(model, gpus, self.settings.profile)
         if not ray.wait([reference], timeout=seconds)[0]:
             raise too_slow(model, seconds)
         return self._get(reference, "capturing the model")

@@ -5,12 +5,14 @@ from autosync.cost.replay.parts import exchange_seconds
 from autosync.cost.replay.simulator import Replay
 from autosync.cost.replay.step import Step, step_of
 from autosync.cost.replay.trace import predicted_trace, side_by_side
+from autosync.cost.replay.virtual import VirtualClock
 
 __all__ = [
     "Replay",
     "Step",
     "StepFigures",
     "VariableFigures",
+    "VirtualClock",
     "exchange_seconds",
     "predicted_trace",
     "side_by_side",

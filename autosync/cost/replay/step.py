@@ -1,6 +1,8 @@
 """One strategy's step, laid out once and then replayed under any coefficients."""
 
-from dataclasses import dataclass
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -31,6 +33,11 @@ class Step:
     @property
     def resources(self) -> Resources:
         return self.catalogue.resources
+
+    def taking(self, pass_seconds: float) -> Step:
+        """The same step with paced passes that take so long, whatever their pace says."""
+        assert self.passes.paced is not None, "only paced passes take what they are told"
+        return replace(self, passes=replace(self.passes, paced=replace(self.passes.paced, seconds=pass_seconds)))
 
     def tasks(self, coefficients: ReplayCoefficients) -> Tasks:
         graph, first = self.graph, self.graph.passes

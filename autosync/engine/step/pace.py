@@ -73,7 +73,8 @@ class Pacing:
     @classmethod
     def of(cls, devices: Sequence[str], model: ModelSpec, cluster: ClusterSpec, waits: Sequence[Waits]) -> Pacing:
         """The pacing of replicas on `devices` of a paced cluster. Raises `SpecError` for a model without a profile."""
-        if model.profile is None:
+        profile = model.pace_profile
+        if profile is None:
             raise SpecError(f"Passes are paced by a model's profile, but {model.name!r} has none; capture it anew.")
         numbers = {variable.name: number for number, variable in enumerate(model.variables)}
         paces = [cluster.node(Device.parse(each).node).pace for each in devices]
@@ -82,7 +83,7 @@ class Pacing:
             tuple(devices),
             tuple(each for each in paces if each is not None),
             tuple(waits),
-            tuple(Release(time, tuple(numbers[name] for name in names)) for time, names in releases(model.profile)),
+            tuple(Release(time, tuple(numbers[name] for name in names)) for time, names in releases(profile)),
         )
 
     @property
@@ -92,7 +93,7 @@ class Pacing:
 
     def seconds(self, seed: int, step: int, shares: Sequence[float] | None = None) -> Array:
         """Seconds of every replica's pass, float64 (replicas,); `shares` as in `Pace.seconds`."""
-        profile = self.model.profile
+        profile = self.model.pace_profile
         assert profile is not None
         each = zip(self.paces, self.devices, shares or [1.0] * len(self.devices), strict=True)
         return np.array([pace.seconds(profile, seed, step, device, share) for pace, device, share in each])

@@ -16,9 +16,12 @@ from autosync.cost import drifts_in_cell
 from autosync.dataset import RecordStore, split_of
 from autosync.errors import AutosyncError
 from autosync.spec import RuntimeRecord
+from autosync.spec.kept import TIMES
+from autosync.spec.pace import NUMBERS
 from autosync.stats.cells import Cell, CellName, records_by_cell, with_noise
 
 __all__ = [
+    "KINDS",
     "EvaluationError",
     "MeasuredCell",
     "Measurement",
@@ -29,6 +32,9 @@ __all__ = [
 ]
 
 FloatArray = npt.NDArray[np.float64]
+
+KINDS = ("real", *(f"{time}-{numbers}" for time in TIMES[1:] for numbers in NUMBERS))
+"""The kinds of times that records may have; see `RuntimeRecord.kind`."""
 
 LEAST_FIT, LEAST_TEST = 10, 5
 """Strategies that a cell needs for fitting and for testing, to be worth a row."""
@@ -151,8 +157,11 @@ def _too_small(cell: MeasuredCell) -> str:
     )
 
 
-def stored_records(data: Path) -> list[RuntimeRecord]:
-    """The records in the folder `data`, or in `records` within it. Raises `EvaluationError` when there are none."""
+def stored_records(data: Path, kind: str | None = None) -> list[RuntimeRecord]:
+    """The records in the folder `data`, or in `records` within it, of `kind` or all of one.
+
+    Raises `EvaluationError` when there are none, or, as these are never compared, of several kinds.
+    """
     inside = data / "records"
     folder = inside if inside.is_dir() else data
     if not folder.is_dir():
@@ -160,4 +169,12 @@ def stored_records(data: Path) -> list[RuntimeRecord]:
     records = RecordStore(folder).read()
     if not records:
         raise EvaluationError(f"--data names a folder of records, but there are none in {folder}; collect some first.")
-    return records
+    kinds = sorted({each.kind for each in records})
+    if kind is None and len(kinds) > 1:
+        raise EvaluationError(
+            f"Times of different kinds are never compared, but the records in {folder} are {' and '.join(kinds)}; name "
+            "one by --kind."
+        )
+    if kind is not None and kind not in kinds:
+        raise EvaluationError(f"--kind {kind} has no record in {folder}, whose records are {' and '.join(kinds)}.")
+    return [each for each in records if kind in (None, each.kind)]

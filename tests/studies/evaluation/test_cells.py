@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from autosync.spec import RuntimeRecord
+from autosync.dataset import RecordStore
+from autosync.spec import Pace, RuntimeRecord
 from autosync.studies.evaluation import EvaluationError, measured_cells
+from autosync.studies.evaluation.cells import KINDS, stored_records
 from tests.studies.evaluation.made_up import CLUSTERS, NOISE, cells, part_of, records_of
 
 
@@ -104,3 +107,23 @@ def test_clusters_of_one_name_are_told_apart_by_their_digests() -> None:
     both = [*records_of("mlp", "three"), *records_of("mlp", "four")]
     names = [cell.cluster for cell in measured_cells([replace(each, run="x/mlp@lab") for each in both], part_of)[0]]
     assert sorted(names) == sorted(f"lab-{cluster.digest[:6]}" for cluster in CLUSTERS.values())
+
+
+def test_records_of_several_kinds_are_refused_until_one_is_named(tmp_path: Path) -> None:
+    store = RecordStore.create(tmp_path)
+    real = records_of("mlp", "three", 2, 0)
+    nodes = tuple(replace(node, pace=Pace(0.0, 0.1, "held")) for node in real[0].cluster.nodes)
+    paced = [replace(each, cluster=replace(each.cluster, nodes=nodes)) for each in real]
+    for each in (*real, *paced):
+        store.append(each)
+    with pytest.raises(EvaluationError) as refusal:
+        stored_records(tmp_path)
+    assert str(refusal.value) == (
+        f"Times of different kinds are never compared, but the records in {tmp_path} are paced-held and real; name one "
+        "by --kind."
+    )
+    assert {each.kind for each in stored_records(tmp_path, "paced-held")} == {"paced-held"}
+    assert len(stored_records(tmp_path, "real")) == len(real)
+    with pytest.raises(EvaluationError, match=r"--kind virtual-held has no record in .*, whose records are"):
+        stored_records(tmp_path, "virtual-held")
+    assert "virtual-held" in KINDS

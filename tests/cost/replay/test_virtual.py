@@ -1,0 +1,117 @@
+"""Steps on a virtual clock: the replay's seconds with each step's own passes, drawn as the engine draws them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from autosync.baselines import BASELINES
+from autosync.cost import Replay, ReplayCoefficients, VirtualClock
+from autosync.cost.replay import laid_out, virtual
+from autosync.engine.step.pace import Pacing, Waits
+from autosync.errors import SpecError
+from autosync.spec import (
+    AllReduce,
+    ClusterSpec,
+    Pace,
+    ParameterServer,
+    RuntimeRecord,
+    Slow,
+    Spread,
+    Strategy,
+    TimingProtocol,
+    VariableStrategy,
+)
+from tests.cost.test_paced import MODEL, NAMES, on_nodes
+
+COEFFICIENTS = ReplayCoefficients(core_seconds_per_byte=2e-9, overlap=0.9)
+JITTER = Spread(0.05)
+VARIED = Spread(0.05, Slow(0.2, 20, 3.0))
+
+
+def paced(spread: Spread, numbers: str = "recorded") -> ClusterSpec:
+    """Links on which a step is longer than its passes, by which part hangs on how long these are."""
+    return on_nodes(Pace(1.0, 0.05, numbers, spread), gbit_per_s=2.0)
+
+
+def strategy(name: str = "all_reduce_25mb") -> Strategy:
+    return BASELINES[name](MODEL, paced(Spread()))
+
+
+@pytest.mark.parametrize("name", ["all_reduce_25mb", "balanced_parameter_server"])
+@pytest.mark.parametrize("numbers", ["recorded", "held"])
+def test_without_a_spread_every_step_is_what_the_replay_predicts(name: str, numbers: str) -> None:
+    cluster = paced(Spread(), numbers)
+    seconds = VirtualClock.of(MODEL, cluster, strategy(name), COEFFICIENTS).step_seconds(7, 50)
+    assert seconds.shape == (50,)
+    assert set(seconds) == {laid_out(MODEL, cluster, strategy(name)).seconds(COEFFICIENTS)}
+    predicted = np.exp(Replay(COEFFICIENTS).predict(MODEL, cluster, [strategy(name)]))
+    np.testing.assert_allclose(seconds, predicted[0], rtol=1e-12)
+
+
+def test_with_a_spread_every_step_is_the_replays_with_passes_as_long_as_its_slowest_replicas() -> None:
+    cluster = paced(VARIED)
+    clock = VirtualClock.of(MODEL, cluster, strategy(), COEFFICIENTS)
+    seconds, passes = clock.step_seconds(3, 30), clock.pass_seconds(3, 30)
+    assert len(set(seconds)) == 30
+    for own, slowest in zip(seconds, passes.max(axis=1), strict=True):
+        steady = on_nodes(Pace(0.0, float(slowest)), gbit_per_s=2.0)
+        assert own == laid_out(MODEL, steady, strategy()).seconds(COEFFICIENTS)
+
+
+@pytest.mark.parametrize("name", ["all_reduce_25mb", "balanced_parameter_server", "all_reduce_per_variable"])
+def test_steps_that_are_interpolated_are_close_to_those_that_are_replayed(name: str) -> None:
+    clock = VirtualClock.of(MODEL, paced(VARIED), strategy(name), COEFFICIENTS)
+    seconds, slowest = clock.step_seconds(0, 2000), clock.pass_seconds(0, 2000).max(axis=1)
+    assert len(np.unique(slowest)) > 2 * virtual.MOST_REPLAYED
+    exact = [clock.step.taking(each).seconds(COEFFICIENTS) for each in slowest[:200].tolist()]
+    off = np.abs(np.log(seconds[:200] / exact))
+    assert off.max() < 5e-3
+    assert off.mean() < 1e-4
+    assert np.count_nonzero(seconds[:200] == exact) < 200
+
+
+def test_draws_are_those_of_the_engine() -> None:
+    cluster = paced(replace(VARIED, trace=(1.0, 1.5)))
+    pacing = Pacing.of(NAMES, MODEL, cluster, [Waits("", "")] * len(NAMES))
+    drawn = VirtualClock.of(MODEL, cluster, strategy()).pass_seconds(5, 12)
+    np.testing.assert_array_equal(drawn, [pacing.seconds(5, step) for step in range(12)])
+
+
+def test_a_record_of_virtual_steps_is_of_a_kind_of_its_own() -> None:
+    cluster = paced(JITTER)
+    clock = VirtualClock.of(MODEL, cluster, strategy())
+    seconds, kept = tuple(clock.step_seconds(0, 8).tolist()), clock.kept(0, 8)
+    record = RuntimeRecord(
+        MODEL,
+        cluster,
+        strategy(),
+        TimingProtocol(0, 8),
+        "ok",
+        "manual",
+        "virtual",
+        "none",
+        0,
+        0.0,
+        step_seconds=seconds,
+        pace=kept,
+    )
+    assert (record.time, record.numbers, kept.fault) == ("virtual", "recorded", None)
+    assert not record.compares_on(cluster)
+    assert kept.requested_seconds == pytest.approx(np.median(clock.pass_seconds(0, 8), axis=0))
+
+
+def test_what_has_no_virtual_steps_is_refused() -> None:
+    with pytest.raises(SpecError, match="Virtual steps are those of a profiled model on a paced cluster"):
+        VirtualClock.of(MODEL, on_nodes(None), strategy())
+    with pytest.raises(SpecError, match="Virtual steps are those of a profiled model on a paced cluster"):
+        VirtualClock.of(replace(MODEL, profile=None), paced(JITTER), strategy())
+    stale = ParameterServer("node0/cpu:0", staleness=1)
+    late = Strategy(NAMES, tuple(VariableStrategy(each.name, (stale,)) for each in MODEL.variables))
+    with pytest.raises(SpecError, match="steps are synchronous, virtual ones too"):
+        VirtualClock.of(MODEL, paced(JITTER), late)
+    alone = Strategy(("nosuch/cpu:0",), tuple(VariableStrategy(each.name, (AllReduce(0),)) for each in MODEL.variables))
+    with pytest.raises(SpecError):
+        VirtualClock.of(MODEL, paced(JITTER), alone)
