@@ -24,7 +24,7 @@ SESSIONS = {
     "shows": {"real", "paced", "bare"},
     "virtual": {"steady", "spread", "virtual"},
 }
-TURN = {"load_average": 0.5, "servers_seconds": 0.004, "busy_share": 0.25}
+TURN = {"load_average": 0.5, "servers_seconds": [0.001, 0.0, 0.002, 0.001], "busy_share": 0.25}
 LATE = {"pass_seconds": [0.15] * 3, "late_p50": 1e-4, "late_p99": 2e-3, "latest": 3e-3, "first_step": 6}
 
 
@@ -104,8 +104,14 @@ def test_the_table_of_paced_against_itself_says_where_they_differ_and_what_a_pas
     for strategy, ratio in (("near", 1.04), ("far", 0.9)):
         for number in range(2):
             cell = {"model": "mlp", "strategy": strategy, "round": number}
-            kept.add(session="real", step_seconds=[0.1], **cell, **TURN | {"servers_seconds": 0.07})
-            kept.add(session="paced", step_seconds=[0.1 * ratio], **cell, **TURN | {"servers_seconds": 0.01}, **LATE)
+            kept.add(session="real", step_seconds=[0.1], **cell, **TURN | {"servers_seconds": [0.04, 0.03]})
+            kept.add(
+                session="paced",
+                step_seconds=[0.1 * ratio],
+                **cell,
+                **TURN | {"servers_seconds": [0.005, 0.005]},
+                **LATE,
+            )
     head, table, fault = itself.tables(kept)
     assert head == "mlp: a pass takes 30.0 ms by its profile"
     assert "| 1.040 [1.040, 1.040] | yes | 13 [13, 13] | 30.0 [30.0, 30.0] | 0.10, 2.00 |" in table

@@ -82,7 +82,7 @@ def _of_way(kept: Kept, model: str, way: str, replicas: int) -> Iterator[str]:
     p99 = by_round(rows, lambda row: row["late_p99"]).values()
     over = [each / pass_seconds - 1 for each in median(rows).values()]
     cost, own = (
-        [each / replicas for each in by_round(of, lambda row: row["servers_seconds"]).values()] for of in (rows, real)
+        by_round(of, lambda row: statistics.fmean(row["servers_seconds"][:replicas])).values() for of in (rows, real)
     )
     yield f"{model}, {gradient_bytes / 1e3:.0f} kB of gradients, {way}, passes of {1e3 * pass_seconds:g} ms (paced)"
     yield table(

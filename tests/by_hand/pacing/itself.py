@@ -123,8 +123,8 @@ def _rows(kept: Kept, model: str) -> Iterator[tuple[str, ...]]:
         seconds, waited = median(real), median(paced)
         both = sorted(seconds.keys() & waited.keys())
         ratios = [waited[each] / seconds[each] for each in both]
-        cost, without = (by_round(rows, lambda row: row["servers_seconds"]) for rows in (real, paced))
-        passes = [(cost[each] - without[each]) / NODES for each in both]
+        cost, without = (by_round(rows, lambda row: statistics.fmean(row["servers_seconds"])) for rows in (real, paced))
+        passes = [cost[each] - without[each] for each in both]
         near = ratios and abs(statistics.median(ratios) - 1) <= NEAR
         yield (
             f"`{strategy}`",

@@ -70,16 +70,16 @@ def realized(engine: Engine, strategy: Strategy, sessions: Iterable[str], warmup
 def turn(engine: Engine, session: str, steps: int) -> Row:
     """What a turn of `steps` steps came to: their seconds, how late, and what processors did meanwhile.
 
-    `busy_share` is of all the machine's processors, `servers_seconds` the processor's seconds of all servers together
-    in a step. Of a paced session, over all replicas' releases: late_p50, late_p99 and the latest, in seconds.
+    `busy_share` is of all the machine's processors, `servers_seconds` the processor's seconds of each server in a step.
+    Of a paced session, over all replicas' releases: late_p50, late_p99 and the latest, in seconds.
     """
     load, before, spent = os.getloadavg()[0], jiffies(), engine.servers_cpu_seconds()
     said = engine.run(0, steps, session)
-    spent, passed = engine.servers_cpu_seconds() - spent, jiffies() - before
+    passed, after = jiffies() - before, engine.servers_cpu_seconds()
     row: Row = {
         "load_average": load,
         "step_seconds": said["step_seconds"],
-        "servers_seconds": spent / steps,
+        "servers_seconds": [(late - early) / steps for early, late in zip(spent, after, strict=True)],
         "busy_share": passed.busy / max(passed.all, 1),
     }
     if "late_seconds" in said:

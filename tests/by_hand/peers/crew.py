@@ -70,8 +70,11 @@ class Crew:
 
     def cpu_seconds(self) -> float:
         """Processor seconds that the processes have used so far, in user and kernel mode."""
-        ticks = sum(sum(_ticks(process.pid)) for process in self._processes)
-        return ticks / os.sysconf("SC_CLK_TCK")
+        return sum(self.each_cpu_seconds())
+
+    def each_cpu_seconds(self) -> list[float]:
+        """Those of each process, in the order of the hosts."""
+        return [sum(_ticks(process.pid)) / os.sysconf("SC_CLK_TCK") for process in self._processes]
 
     def close(self) -> None:
         for process in self._processes:

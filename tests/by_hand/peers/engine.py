@@ -98,10 +98,10 @@ class Engine:
     def cpu_seconds(self) -> float:
         return (self._servers.cpu_seconds() if self._servers else 0.0) + self._client.cpu_seconds()
 
-    def servers_cpu_seconds(self) -> float:
-        """Processor seconds that the servers, where replicas are, have used so far."""
+    def servers_cpu_seconds(self) -> list[float]:
+        """Processor seconds that each server, where a replica is, has used so far."""
         assert self._servers is not None
-        return self._servers.cpu_seconds()
+        return self._servers.each_cpu_seconds()
 
     def memory_bytes(self) -> tuple[int, list[int]]:
         """Bytes of the client's memory, and of each server's."""
