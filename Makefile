@@ -13,7 +13,8 @@ PYTEST = $(ONE_THREAD) $(BIN)/pytest -n 3 --durations 20
 .PHONY: tune test test-all clean
 
 tune: $(INSTALLED)
-	$(BIN)/python -m autosync.tune --model bert --trials 20 --time-budget 200
+	$(BIN)/python -m autosync.tune --model bert --emulate topologies/paced_two_racks.yaml --or-local --simulator replay \
+	    --trials 24 --time-budget 210 --warmup 3 --steps 12 --rounds 4
 
 test: $(INSTALLED)
 	$(BIN)/ruff check .

@@ -21,11 +21,11 @@ class PacedRunning(Protocol):
     taken: Sequence[Any]
 
 
-def kept_pace(step: PacedRunning, cluster: ClusterSpec, last: int) -> KeptPace | None:
-    """How the pace was kept in the `last` steps of `step`, on `cluster`; None for no steps."""
-    if not last:
+def kept_pace(step: PacedRunning, cluster: ClusterSpec, first: int, count: int) -> KeptPace | None:
+    """How the pace was kept in `count` steps of `step` from number `first` on, on `cluster`; None for no steps."""
+    if not count:
         return None
-    taken = step.taken[-last:]
+    taken = step.taken[first : first + count]
     seconds, late = np.array([each.seconds for each in taken]), np.array([each.late for each in taken])
     by_replica = late.swapaxes(0, 1).reshape(late.shape[1], -1)
 

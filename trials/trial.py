@@ -21,6 +21,7 @@ from autosync.spec import (
 from autosync.spec.codec import Noun
 from trials.clock import Clock, Environment
 from trials.paced import PacedRunning, kept_pace
+from trials.phases import phases_here
 
 
 @dataclass(frozen=True)
@@ -128,6 +129,8 @@ class _Measured:
     step_seconds: list[float] = field(default_factory=list)
     final_loss: float | None = None
     pace: KeptPace | None = None
+    begun: list[float] = field(default_factory=list)
+    """When each timed step began, in seconds from the beginning of the trial."""
 
 
 class _Ended(Exception):  # noqa: N818 - not an error: the way a trial ends early, with its outcome
@@ -163,6 +166,7 @@ def run_trial(realizer: Realizer, request: TrialRequest, stage: Stage) -> Runtim
         step_seconds=tuple(measured.step_seconds),
         final_loss=measured.final_loss,
         pace=measured.pace,
+        phases=phases_here(stage.cluster, [started_at + begun for begun in measured.begun]),
     )
 
 
@@ -180,7 +184,7 @@ def _measure(realizer: Realizer, request: TrialRequest, stage: Stage, begin: flo
             _time_steps(step, request, stage.clock, begin, measured)
         except _Ended as ended:
             stopped = ended
-        measured.pace = kept_pace(step, stage.cluster, len(measured.step_seconds))
+        measured.pace = kept_pace(step, stage.cluster, request.protocol.warmup_steps + 1, len(measured.step_seconds))
         if measured.pace is not None and measured.pace.fault:
             raise _Ended("failed", measured.pace.fault)
         if stopped is not None:
@@ -202,6 +206,7 @@ def _time_steps(step: RunningStep, request: TrialRequest, clock: Clock, begin: f
         _run_step(step, number, measured)
         if number > protocol.warmup_steps:
             measured.step_seconds.append(clock.now() - before)
+            measured.begun.append(before - begin)
             _stop_if_slow(request, measured)
 
 

@@ -39,7 +39,11 @@ from trials.trial import TrialRequest
 @click.option("--warmup", "warmup_steps", default=10, help="Steps thrown away before timing.")
 @click.option("--steps", "timed_steps", default=40, help="Steps timed.")
 @click.option("--time-limit", "time_limit_seconds", default=300.0, help="Seconds the trial may take.")
-@click.option("--seed", default=0, help="A number for the record; batches are the same whatever it is.")
+@click.option(
+    "--seed",
+    default=0,
+    help="A number for the record, by which paced passes are drawn; batches are the same whatever it is.",
+)
 @capture_time_limit
 @click.option("--json", "as_json", is_flag=True, help="Print the record as JSON, and nothing else.")
 def command(file: Path, seed: int, profile: Path | None, as_json: bool, **given: Any) -> int:

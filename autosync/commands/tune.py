@@ -55,6 +55,9 @@ from autosync.tune.options import ON_NODE_LOSS, SIMULATORS, TRAINING_STEPS, Opti
 @click.option("--cluster", type=Path, help="Cluster file that states nodes, racks and links.")
 @click.option("--profile", type=Path, help="What paced passes follow: the model on another device, a JSON file.")
 @click.option("--emulate", help="Make a cluster for this run: 4x200mbit, or a cluster file. Needs Linux.")
+@click.option(
+    "--or-local", is_flag=True, help="With --emulate: where no cluster can be made, use workers of this machine."
+)
 @click.option("--nodes-per-trial", type=int, help="Nodes a trial gets; trials run side by side.  [default: all nodes]")
 @click.option("--on-node-loss", default="wait", help=f"When nodes lack for a trial: one of {', '.join(ON_NODE_LOSS)}.")
 @click.option("--node-wait", "node_wait_seconds", default=600.0, help="Seconds to wait for a node to come back.")
@@ -95,7 +98,10 @@ def _search(options: TuneOptions) -> int:
         from autosync.tune.emulation import is_inside, tune_emulated
 
         if not is_inside():
-            return tune_emulated(options.emulate, options, sys.argv[1:])
+            status = tune_emulated(options.emulate, options, sys.argv[1:])
+            if status is not None:
+                return status
+            options = options.model_copy(update={"emulate": None, "or_local": False})
     without_rays_own_news()
     from autosync.tune.session import tune  # Ray and pyarrow are imported only once the options are right
 

@@ -132,7 +132,7 @@ def fair_cores(cluster: ClusterSpec) -> npt.NDArray[np.float64]:
 
 
 @dataclass(frozen=True, eq=False)
-class Passes:
+class PassCosts:
     """One replica's forward and backward pass of a model, on a CPU by its profile if there is one, or paced."""
 
     model: ModelSpec

@@ -176,6 +176,14 @@ COLUMNS = (
         since=3,
         nullable=True,
     ),
+    Column(
+        "phases",
+        pa.list_(pa.int64()),
+        "none",
+        "number of the phase that each timed step began in, from 0; null where links do not change",
+        since=4,
+        nullable=True,
+    ),
 )
 
 SCHEMA = Schema(version=max(column.since for column in COLUMNS), columns=COLUMNS)
@@ -183,7 +191,7 @@ SCHEMA = Schema(version=max(column.since for column in COLUMNS), columns=COLUMNS
 PLAIN = tuple(
     column.name
     for column in COLUMNS
-    if column.name in {each.name for each in fields(RuntimeRecord)} - {"step_seconds", "versions"}
+    if column.name in {each.name for each in fields(RuntimeRecord)} - {"step_seconds", "versions", "phases"}
 )
 """Columns that are fields of the record under the same name, as they are."""
 
@@ -226,6 +234,7 @@ def table_of(record: RuntimeRecord) -> pa.Table:
         "protocol_json": canonical_json(record.protocol.to_json()),
         "time": record.time,
         "numbers": record.numbers,
+        "phases": None if record.phases is None else list(record.phases),
         "pace_json": record.pace and canonical_json(record.pace.to_json()),
     }
     try:
@@ -261,6 +270,7 @@ class RecordReader:
                 strategy=strategy,
                 step_seconds=tuple(row["step_seconds"]),
                 versions=self._shared(_versions, "versions", row),
+                phases=None if row["phases"] is None else tuple(row["phases"]),
                 pace=row["pace_json"] and KeptPace.from_json(parse_json(row["pace_json"], "pace_json")),
                 **{name: row[name] for name in PLAIN},
             )

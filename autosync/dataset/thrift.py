@@ -7,8 +7,9 @@ process.
 
 from typing import Any, Final, final
 
-STOP, TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = range(13)
-"""Kinds of values, by the protocol's numbers."""
+STOP, TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET = range(11)
+STRUCT = 12
+"""Kinds of values, by the protocol's numbers; 11 is a map, which Parquet has none of."""
 
 MOST_DEPTH = 16
 """The most structs and lists within each other."""

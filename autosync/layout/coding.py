@@ -1,4 +1,4 @@
-"""What compressed shards come to in bytes."""
+"""What compressed shards come to in bytes, each by itself; of a bucket under top-k `cost/sending.py` says it."""
 
 from collections.abc import Sequence
 

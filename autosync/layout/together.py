@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import NamedTuple, final
 
 from autosync.layout.shards import Shard, Slices
-from autosync.spec import AllReduce, Cast, ModelSpec, ParameterServer, Strategy, shard_sizes
+from autosync.spec import AllReduce, Cast, ModelSpec, ParameterServer, Strategy, VariableStrategy, shard_sizes
 
 BUCKET, PARCEL, ALONE = range(3)
 """How a shard travels: in an all-reduced bucket, in a server's parcel, by itself."""
@@ -46,8 +46,13 @@ class Layout:
     @classmethod
     def of(cls, strategy: Strategy, model: ModelSpec) -> Layout:
         """The layout of a strategy that fits the model, in graph order."""
-        slices, decided = Slices(model), strategy.by_name
-        return cls(tuple(slices.shards(decided[variable.name]) for variable in model.variables))
+        decided = strategy.by_name
+        return cls.made(Slices(model), [decided[variable.name] for variable in model.variables])
+
+    @classmethod
+    def made(cls, slices: Slices, decisions: Iterable[VariableStrategy]) -> Layout:
+        """The layout of some variables' decisions, in their order. Raises as `Slices.of` does."""
+        return cls(tuple(map(slices.shards, decisions)))
 
     @cached_property
     def shards(self) -> tuple[Shard, ...]:

@@ -51,10 +51,13 @@ def contenders(trials: Iterable[RuntimeRecord], turns: Iterable[RuntimeRecord]) 
     again: dict[str, list[RuntimeRecord]] = {}
     for record in turns:
         again.setdefault(record.strategy.digest, []).append(record)
+    trials = list(trials)
+    baselines = {record.strategy.digest for record in trials if record.purpose == "baseline"}
     found = [
         _contender(record, again.get(record.strategy.digest, []))
         for record in trials
-        if record.purpose != "remeasure" and (record.purpose == "baseline" or record.strategy.digest in again)
+        if record.purpose == "baseline"
+        or (record.purpose == "search" and record.strategy.digest in again.keys() - baselines)
     ]
     return sorted(found, key=lambda each: (not each.remeasured, each.median_seconds or float("inf")))
 
@@ -137,8 +140,8 @@ def beside_the_verdict(verdict: Mapping[str, Any]) -> list[str]:
     if default := verdict.get("over_default"):
         low, high = default["speedup_interval"]
         said.append(
-            f"Over what frameworks do by default, {default['label']}, that is {default['speedup']:.2f} x "
-            f"(95 % interval {low:.2f} to {high:.2f}, {default['rounds']} rounds in turns)."
+            f"{verdict['winner_label']} is {default['speedup']:.2f} x as fast as what frameworks do by default, "
+            f"{default['label']} (95 % interval {low:.2f} to {high:.2f}, {default['rounds']} rounds in turns)."
         )
     if bound := verdict.get("bound"):
         low, high = (f"{100 * each:.0f}" for each in bound["share_gone_interval"])

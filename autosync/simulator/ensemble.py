@@ -106,7 +106,7 @@ EARLIER_RECORDS = 10
 
 
 @dataclass(frozen=True)
-class Spread(Noun, partial=True):
+class Uncertainty(Noun, what="Spread", partial=True):
     """Standard deviations in log seconds: `error` of a prediction that the members agree on, `family_error` of the
     level of a model and cluster that nothing is known of. `scale` multiplies the former; `families` counts records."""
 
@@ -122,13 +122,13 @@ class Spread(Noun, partial=True):
 
 
 def calibrated_spread(
-    held: HeldOut, families: Mapping[str, int], level: float | None, earlier: Spread | None
-) -> Spread:
+    held: HeldOut, families: Mapping[str, int], level: float | None, earlier: Uncertainty | None
+) -> Uncertainty:
     """A spread that held-out records agree with; `level` is the `family_error` found, if it was sought.
 
     Few records move what was known `earlier`, or the prior, only a little.
     """
-    known = earlier or Spread()
+    known = earlier or Uncertainty()
     weight = EARLIER_RECORDS if earlier else 1
     count = float(held.weights.sum())
     squares = weight * (known.scale * known.error) ** 2 + (held.weights * held.errors**2).sum()
@@ -139,11 +139,11 @@ def calibrated_spread(
         reached = np.quantile(scores, share, method="inverted_cdf", weights=held.weights)
         scale = float(reached) / NORMAL_QUANTILE
     counts = {name: families.get(name, 0) + known.families.get(name, 0) for name in {**known.families, **families}}
-    return Spread(error, scale, known.family_error if level is None else level, counts)
+    return Uncertainty(error, scale, known.family_error if level is None else level, counts)
 
 
 def family_error(residuals: FloatArray, occasions: npt.NDArray[np.int64]) -> float:
     """How far a family's level may be off: from the means of the base's errors (n,) on each occasion, and the prior as
     one more."""
     means = [float(residuals[occasions == each].mean()) for each in np.unique(occasions)]
-    return float(((Spread.family_error**2 + np.square(means).sum()) / (1 + len(means))) ** 0.5)
+    return float(((Uncertainty.family_error**2 + np.square(means).sum()) / (1 + len(means))) ** 0.5)

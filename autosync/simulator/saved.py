@@ -25,7 +25,7 @@ from autosync.simulator.encoding import (
     VARIABLE_INPUTS,
 )
 from autosync.simulator.encoding.pooled import FEATURES_VERSION
-from autosync.simulator.ensemble import Ensemble, Spread
+from autosync.simulator.ensemble import Ensemble, Uncertainty
 from autosync.simulator.inputs import Normalization
 from autosync.simulator.networks import network_called
 from autosync.simulator.settings import Ablation, TrainingSettings
@@ -96,7 +96,7 @@ class Knowledge:
     """What was learned, and from what; without an ensemble, nothing was."""
 
     ensemble: Ensemble | None = None
-    spread: Spread = field(default_factory=Spread)
+    spread: Uncertainty = field(default_factory=Uncertainty)
     record_count: int = 0
     data_digest: str = ""
 
@@ -155,7 +155,7 @@ def read_saved(directory: Path, base: Simulator | None) -> Saved:
             _restored_base(base, document),
             Knowledge(
                 _restored_ensemble(tensors, document),
-                Spread.from_json(document["spread"]),
+                Uncertainty.from_json(document["spread"]),
                 required(document, "record_count", int, "It"),
                 required(document, "data_digest", str, "It"),
             ),

@@ -1,7 +1,7 @@
 """The nouns of autosync: frozen, validated, standard library only."""
 
 from autosync.spec.algorithms import ALGORITHMS, PLACED_ALGORITHMS
-from autosync.spec.cluster import ClusterSpec, Link
+from autosync.spec.cluster import ClusterSpec, LaterRate, Link
 from autosync.spec.codec import canonical_json, digest
 from autosync.spec.compressor import Cast, Compressor, PowerSGD, SufficientFactors, TopK
 from autosync.spec.kept import KeptPace
@@ -33,6 +33,7 @@ __all__ = [
     "DeviceProfile",
     "Figure",
     "KeptPace",
+    "LaterRate",
     "Limits",
     "Link",
     "ModelProfile",

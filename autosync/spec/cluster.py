@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from autosync.errors import SpecError
@@ -15,18 +15,50 @@ from autosync.spec.quoting import listed, quoted
 MOST_LINKS, MOST_CROSSED = 16_384, 16
 """The most links of a cluster, and the most that a route crosses."""
 
+MOST_LATER, MOST_AFTER_SECONDS = 100, 1e9
+"""The most rates that a link changes to, and the most seconds after which it does."""
+
+
+@dataclass(frozen=True)
+class LaterRate(Noun, what="A later rate"):
+    """The rate that a link of an emulated cluster has from `after_seconds` on, counted from when that is up."""
+
+    after_seconds: float
+    gbit_per_s: Figure
+
 
 @dataclass(frozen=True)
 class Link(Noun, what="A link"):
     """One direction of a connection between two nodes or switches; from a node to itself it is the loopback.
 
-    `latency_us` is the time of an empty message (alpha), 1/`gbit_per_s` the time a bit (beta).
+    `latency_us` is the time of an empty message (alpha), 1/`gbit_per_s` the time a bit (beta). A link that changes has
+    the rates `later`, in order of time; until the first of them it has `gbit_per_s`.
     """
 
     source: str
     target: str
     gbit_per_s: Figure
     latency_us: Figure
+    later: tuple[LaterRate, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.later is None:
+            return
+        times = [each.after_seconds for each in self.later]
+        if not times or not all(0 < time <= MOST_AFTER_SECONDS for time in times) or times != sorted(set(times)):
+            raise SpecError(
+                f"A link changes after times above zero that increase, up to {MOST_AFTER_SECONDS:g} s, not after "
+                f"{listed([f'{time:g}' for time in times]) or 'none'}."
+            )
+        if len(times) > MOST_LATER:
+            raise SpecError(f"A link changes at most {MOST_LATER} times, not {len(times)}; state fewer changes.")
+
+    @property
+    def rounded_rates(self) -> tuple[int | tuple[float, int], ...]:
+        """Its rate, and then those it has later with their times, each rounded to half powers of two."""
+        return _rounded(self.gbit_per_s), *(
+            (each.after_seconds, _rounded(each.gbit_per_s)) for each in self.later or ()
+        )
 
     @property
     def bytes_per_second(self) -> float:
@@ -88,6 +120,24 @@ class ClusterSpec(Noun, what="A cluster", keys=("nodes", "switches", "links")):
     def paced(self) -> bool:
         return self.nodes[0].pace is not None
 
+    @cached_property
+    def phase_starts(self) -> tuple[float, ...]:
+        """When the phases begin, between which links change, in seconds from when the cluster is up; the first is 0."""
+        return (0.0, *sorted({each.after_seconds for link in self.links for each in link.later or ()}))
+
+    @property
+    def changes(self) -> bool:
+        """Whether links change, as those of an emulated cluster may."""
+        return len(self.phase_starts) > 1
+
+    def at(self, seconds: float) -> ClusterSpec:
+        """The cluster with the rates that its links have `seconds` after it is up."""
+        links = []
+        for link in self.links:
+            begun = [each.gbit_per_s for each in link.later or () if each.after_seconds <= seconds]
+            links.append(replace(link, gbit_per_s=begun[-1]) if begun else link)
+        return replace(self, links=tuple(links))
+
     def _check_size(self) -> None:
         counts = {
             "nodes": (len(self.nodes), MOST_NODES),
@@ -128,15 +178,14 @@ class ClusterSpec(Noun, what="A cluster", keys=("nodes", "switches", "links")):
         """Identity of the cluster: what it is made of, not where it is.
 
         Addresses, latencies and the hosts' figures are left out, and rates are rounded to half powers of two, so that
-        probing the same cluster twice gives the same digest (but for a rate at a rounding edge).
+        probing the same cluster twice gives the same digest (but for a rate at a rounding edge). Rates that links have
+        later are part of it.
         """
         document = self.to_json()
         for node in document["nodes"]:
             for field in ("address", "copy_gbit_per_s", "message_us"):
                 node.pop(field, None)
-        document["links"] = sorted(
-            [link.source, link.target, round(2 * math.log2(link.gbit_per_s.value))] for link in self.links
-        )
+        document["links"] = sorted([link.source, link.target, *link.rounded_rates] for link in self.links)
         return digest(document)
 
     @cached_property
@@ -189,3 +238,8 @@ class ClusterSpec(Noun, what="A cluster", keys=("nodes", "switches", "links")):
                         queue.append(link.target)
             routes |= {(start, end): path for end, path in paths.items() if end in names and end != start}
         return routes
+
+
+def _rounded(rate: Figure) -> int:
+    """The rate in half powers of two."""
+    return round(2 * math.log2(rate.value))

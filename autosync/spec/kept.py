@@ -40,6 +40,8 @@ class KeptPace(Noun, what="A kept pace"):
             )
         if not all(math.isfinite(value) and value >= 0 for each in figures for value in each):
             raise SpecError("The figures of a kept pace are finite and at least 0.")
+        if not all(seconds > 0 for seconds in self.requested_seconds):
+            raise SpecError(f"Passes are requested to take over 0 s, not {quoted(self.requested_seconds)}.")
 
     @property
     def fault(self) -> str | None:

@@ -120,10 +120,10 @@ class ModelSpec(Noun, what="A model"):
             raise SpecError(f"Model {quoted(self.name)} has two variables named {quoted(twice)}; names must be unique.")
         if sorted(variable.ready_order for variable in self.variables) != list(range(len(names))):
             raise SpecError(f"Model {quoted(self.name)}: ready_order must count its {len(names)} variables from 0.")
-        if self.profile is not None and (missing := [name for name in names if name not in self.profile.ready]):
-            raise SpecError(
-                f"The profile of model {quoted(self.name)} does not say when {quoted(missing[0])} is ready."
-            )
+        if self.profile is not None and (unlike := set(names) ^ self.profile.ready.keys()):
+            first = next(name for name in (*names, *self.profile.ready) if name in unlike)
+            says, which = ("says", ", which is no variable") if first in self.profile.ready else ("does not say", "")
+            raise SpecError(f"The profile of model {quoted(self.name)} {says} when {quoted(first)} is ready{which}.")
         if self.device_profile is not None:
             self.device_profile.check_fits(self.name, self.batch_size, names)
 

@@ -19,7 +19,11 @@ from autosync.spec.quoting import quoted
 NUMBERS = ("recorded", "held")
 """What a paced pass gives: gradients of real steps, replayed, or real gradients, held until their time."""
 
-MOST_SECONDS, MOST_FACTOR, MOST_DWELL, MOST_TRACED = 3600.0, 1e6, 10**6, 10_000
+MOST_SECONDS, MOST_FACTOR, MOST_DWELL, MOST_TRACED = 3600.0, 1e6, 10**6, 2000
+"""Limits of paces; of a trace's factors because a node's pace is in one argument of `ray start`, of 128 KiB at most."""
+
+TRIALS_ALONE = "Passes are paced in trials only; train on nodes without a pace."
+"""Why nothing is trained on paced nodes."""
 
 MOST_RELEASES = 12
 """The most times in a pass at which gradients are released: each costs a core some 55 microseconds."""

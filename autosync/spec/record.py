@@ -10,10 +10,10 @@ from typing import Any
 
 from autosync.errors import SpecError
 from autosync.spec.cluster import ClusterSpec
-from autosync.spec.codec import Noun, known_fields
+from autosync.spec.codec import Noun, known_fields, required
 from autosync.spec.kept import KeptPace
 from autosync.spec.model import ModelSpec
-from autosync.spec.quoting import quoted
+from autosync.spec.quoting import listed, quoted
 from autosync.spec.strategy import Strategy
 
 OUTCOMES = ("ok", "stopped", "failed", "timed_out", "lost")
@@ -47,9 +47,12 @@ class TimingProtocol:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> TimingProtocol:
-        names = tuple(each.name for each in fields(cls))
-        known_fields(document, names, "A timing protocol")
-        return cls(**{name: document[name] for name in names if name in document})
+        """The protocol that `to_json` described; an integer stays one, for a record's identity. Raises `SpecError`."""
+        known_fields(document, tuple(each.name for each in fields(cls)), "A timing protocol")
+        given = [each for each in fields(cls) if each.name in document]
+        for each in given:
+            required(document, each.name, type(each.default), "A timing protocol")
+        return cls(**{each.name: document[each.name] for each in given})
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,8 @@ class RuntimeRecord(Noun, what="A record", always=("final_loss", "predicted_seco
     all but *ok* state a reason. `setup_seconds` is what building the step took,
     `total_seconds` the whole trial. `predicted_seconds` is what the simulator said before the trial ran.
     `sequence` numbers the trials of a collection or a search; `load_average` is the machine's just before the trial,
-    over a minute. `pace` is how the pace was kept, of a trial on paced nodes that timed steps.
+    over a minute. `pace` is how the pace was kept, of a trial on paced nodes that timed steps. `phases` are those
+    that the timed steps began in, numbered from 0, of a trial on a cluster whose links change.
     """
 
     model: ModelSpec
@@ -85,6 +89,7 @@ class RuntimeRecord(Noun, what="A record", always=("final_loss", "predicted_seco
     sequence: int | None = None
     load_average: float | None = None
     pace: KeptPace | None = None
+    phases: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         if self.outcome not in OUTCOMES:
@@ -106,6 +111,14 @@ class RuntimeRecord(Noun, what="A record", always=("final_loss", "predicted_seco
             raise SpecError("A record's lengths and load are finite.")
         if self.predicted_seconds is not None and not 0 <= self.predicted_seconds < math.inf:
             raise SpecError(f"A record's predicted step is finite, not {self.predicted_seconds!r}.")
+        last = len(self.cluster.phase_starts) - 1
+        if self.phases is not None and (
+            not last or len(self.phases) != len(self.step_seconds) or not all(0 <= each <= last for each in self.phases)
+        ):
+            raise SpecError(
+                f"A record has the phase of each timed step where links change: here {len(self.step_seconds)} phases "
+                f"from 0 to {last}, not {listed([str(each) for each in self.phases]) or 'none'}."
+            )
         if self.pace is not None and (not self.cluster.paced or self.pace.numbers != self.cluster.numbers):
             raise SpecError(
                 f"A record's pace is kept on a cluster that is paced so, but its numbers are {self.pace.numbers} and "

@@ -9,7 +9,6 @@ into classes, all permutations of a class are automorphisms, and naming devices 
 Exchanging whole racks at once is not folded: strategies that differ by it keep two names.
 """
 
-import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -22,6 +21,7 @@ from autosync.spec.strategy import Strategy
 from autosync.spec.synchronizer import AllReduce, ParameterServer, Synchronizer
 
 Colour: TypeAlias = tuple[str, bool, tuple[bool, ...]]
+_Key: TypeAlias = tuple[str, str, tuple[int | tuple[float, int], ...]]
 
 
 def canonical_strategy(strategy: Strategy, cluster: ClusterSpec, apart: tuple[frozenset[str], ...] = ()) -> Strategy:
@@ -108,10 +108,8 @@ class _Symmetry:
         return members
 
     @cached_property
-    def _links(self) -> Counter[tuple[str, str, int]]:
-        return Counter(
-            (link.source, link.target, round(2 * math.log2(link.gbit_per_s.value))) for link in self.cluster.links
-        )
+    def _links(self) -> Counter[_Key]:
+        return Counter((link.source, link.target, link.rounded_rates) for link in self.cluster.links)
 
     def _look(self, node: Node) -> tuple[object, ...]:
         """What must be equal for two nodes to be alike, but for their links."""
@@ -122,9 +120,9 @@ class _Symmetry:
         if self._look(first) != self._look(second):
             return False
         swap = {first.name: second.name, second.name: first.name}
-        swapped: Counter[tuple[str, str, int]] = Counter()
-        for (source, target, rate), count in self._links.items():
-            swapped[swap.get(source, source), swap.get(target, target), rate] += count
+        swapped: Counter[_Key] = Counter()
+        for (source, target, rates), count in self._links.items():
+            swapped[swap.get(source, source), swap.get(target, target), rates] += count
         return swapped == self._links
 
     @cached_property

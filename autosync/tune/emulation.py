@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from autosync.errors import ClusterError
 from autosync.spec import ClusterSpec
 from autosync.tune.directory import RunDirectory
 from autosync.tune.options import TuneOptions
@@ -25,15 +26,21 @@ def is_inside() -> bool:
     return INSIDE in os.environ
 
 
-def tune_emulated(what: str, options: TuneOptions, arguments: Sequence[str]) -> int:
+def tune_emulated(what: str, options: TuneOptions, arguments: Sequence[str]) -> int | None:
     """Run `autosync tune` with `arguments`, which gave `options`, on a cluster like `what`; its exit status.
 
+    None where this machine allows no cluster, once that is said, if the options ask for workers of the machine then.
     Whatever becomes of it, nothing of the cluster is left. Raises `ClusterError` when it cannot be made.
     """
     check_cheap_things(options)
-    name = f"tune{os.getpid()}"
-    begin_as_root(name)
-    spec = _spec(what)
+    name, spec = f"tune{os.getpid()}", _spec(what)
+    try:
+        begin_as_root(name)
+    except ClusterError as error:
+        if not options.or_local:
+            raise
+        click.echo(f"{error} So the search is on workers of this machine, and nothing shapes what is between them.")
+        return None
     RunDirectory.open(options)
     if not any(each == "--out" or each.startswith("--out=") for each in arguments):
         arguments = [*arguments, "--out", str(options.out)]

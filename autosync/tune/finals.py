@@ -40,7 +40,7 @@ def finalists(records: Sequence[RuntimeRecord]) -> list[RuntimeRecord]:
         return medians[record.strategy.digest]
 
     first: dict[str, RuntimeRecord] = {}
-    for record in records:
+    for record in sorted(records, key=lambda each: each.purpose != "baseline"):  # found or not, a baseline is one
         if record.outcome == "ok" and record.purpose != "remeasure":
             first.setdefault(record.strategy.digest, record)
     ordered = sorted(first.values(), key=seconds)
@@ -117,8 +117,11 @@ def seconds_for(trials: int, records: Sequence[RuntimeRecord], rounds: int, coun
 
 
 def seconds_of_turn(record: RuntimeRecord) -> float:
-    """Seconds that a turn of a strategy takes, by its trial: a turn has half the steps."""
-    return (record.setup_seconds + record.total_seconds) / 2
+    """Seconds that a turn of a strategy takes, by its trial: a turn has half the steps, and runs to its end."""
+    if record.outcome != "stopped":
+        return (record.setup_seconds + record.total_seconds) / 2
+    steps = record.protocol.warmup_steps + record.protocol.timed_steps
+    return record.setup_seconds + (record.median_seconds or 0.0) * steps / 2
 
 
 Rounds = list[list[RuntimeRecord]]

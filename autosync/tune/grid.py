@@ -1,6 +1,5 @@
 """The grid of an all-reduce tuned by hand, timed after a search as one more baseline."""
 
-import math
 from collections.abc import Sequence
 
 from autosync.baselines.tuned import all_reduce_grid
@@ -20,16 +19,17 @@ def is_of_grid(record: RuntimeRecord) -> bool:
 
 
 def time_grid(job: Job, records: Sequence[RuntimeRecord], protocol: TimingProtocol) -> list[RuntimeRecord]:
-    """The records of the grid's strategies that are not among the search's `records`, each timed as a baseline is.
+    """The records of the grid's strategies that no baseline among the search's `records` is, each timed as one.
 
-    The searcher is never told of them, so a search goes the same way with a grid and without. A run that goes on times
-    those that are left. No trial begins for which the time budget has no room. Raises `NodesLostError`.
+    One that the search has found by itself is timed too: it is a baseline then, and no gain. The searcher is never told
+    of these trials, so a search goes the same way with a grid and without. A run that goes on times what is left. No
+    trial begins for which the time budget has no room. Raises `NodesLostError`.
     """
     here = job.backend.cluster.digest
     kept = [each for each in job.store.read(run=job.directory.name) if is_of_grid(each) and each.outcome != "lost"]
     found = [each for each in kept if each.cluster.digest == here]
     grid = all_reduce_grid(job.backend.model, job.backend.cluster)
-    timed = {each.strategy.digest for each in (*records, *found)}
+    timed = {each.strategy.digest for each in (*records, *found) if each.purpose == "baseline"}
     left = {name: strategy for name, strategy in grid.items() if strategy.digest not in timed}
     job.console.print(
         f"Tuning all-reduce by hand: {counted(len(left), 'trial')} for what was not timed of a grid of {len(grid)} "
@@ -41,7 +41,8 @@ def time_grid(job: Job, records: Sequence[RuntimeRecord], protocol: TimingProtoc
         request = TrialRequest(
             strategy, protocol, "baseline", f"{LABEL}, {name}", job.directory.name, job.options.seed, best
         )
-        if _is_out_of_time(job, [*records, *found]):
+        finals = seconds_for(1, [*records, *found], job.options.rounds, job.options.counterfactuals)
+        if finals >= job.seconds_left:
             job.console.print(f"The time budget has no room for {len(left) - number} of them.")
             break
         try:
@@ -52,8 +53,3 @@ def time_grid(job: Job, records: Sequence[RuntimeRecord], protocol: TimingProtoc
             job.console.print(f"The grid was not timed to its end: {error}", soft_wrap=True)
             break
     return found
-
-
-def _is_out_of_time(job: Job, records: Sequence[RuntimeRecord]) -> bool:
-    budget = job.options.time_budget_seconds or math.inf
-    return job.seconds_gone + seconds_for(1, records, job.options.rounds, job.options.counterfactuals) >= budget

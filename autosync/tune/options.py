@@ -94,6 +94,7 @@ class TuneOptions(BaseModel):
     cluster: Path | None = None
     profile: Path | None = None
     emulate: str | None = None
+    or_local: bool = False
     nodes_per_trial: int | None = Field(None, ge=1)
     on_node_loss: str = Field("wait", pattern="|".join(f"^{name}$" for name in ON_NODE_LOSS))
     node_wait_seconds: float = Field(600.0, ge=0)
@@ -133,6 +134,8 @@ class TuneOptions(BaseModel):
         of_timing = [name for name in OF_TIMING if getattr(self, name) != type(self).model_fields[name].default]
         if self.replay is not None and of_timing:
             raise OptionsError(f"--replay times nothing; leave {' and '.join(map(flag, of_timing))} out.")
+        if self.or_local and self.emulate is None:
+            raise OptionsError("--or-local is for where no cluster can be emulated; it needs --emulate.")
         if self.reprobe and not (self.resume and self.probe):
             raise OptionsError("--reprobe measures the links of a run again; it needs --resume, and no --no-probe.")
         if self.warm_start is not None and (self.searcher != "guided" or self.simulator in CLOSED_FORMS):

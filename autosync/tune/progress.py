@@ -104,15 +104,15 @@ class Progress:
         # A trial that was lost with its node does not count; it runs again.
         number = "again" if record.outcome == "lost" else f"{len(self._records):4d}/{self._trials}"
         line = Text(f"{number:>{5 + len(str(self._trials))}}  ")
-        line.append(f"{record.strategy.digest[:8]}  {record.label:<28.28}")
+        line.append(f"{record.strategy.digest[:8]}  {record.label:<28.28}  ")
         if record.outcome == "ok":
-            line.append(f"{milliseconds(record.median_seconds, record.time):>10}", "bold")
+            line.append(f"{milliseconds(record.median_seconds, record.time):>8}", "bold")
             if record.purpose == "remeasure":
                 line.append("  timed again")
             if standing.best is record:
                 line.append("  best so far", "green")
         else:
-            line.append(f"{record.outcome:>10}", "yellow" if record.outcome == "stopped" else "red")
+            line.append(f"{record.outcome:>8}", "yellow" if record.outcome == "stopped" else "red")
             line.append(f"  {record.reason}")
         if not self._live and record.outcome == "ok" and standing.best is not record:
             line.append(f"  best {milliseconds(standing.best_seconds, record.time)}")

@@ -28,8 +28,21 @@ def cluster_lines(cluster: ClusterSpec) -> Iterator[str]:
     for link in cluster.links:
         if link.source != link.target and id(link) not in paired:
             yield f"Link {link.source} -> {link.target}: {_figures([link])}"
+    yield from change_lines(cluster)
     for loops in _grouped((_alike(link), link) for link in cluster.links if link.source == link.target):
         yield f"Within {'each of ' * (len(loops) > 1)}{_names([link.source for link in loops])}: {_figures(loops)}"
+
+
+def change_lines(cluster: ClusterSpec) -> Iterator[str]:
+    """A line for each time at which links of an emulated cluster change, with their rates from then on."""
+    for start in cluster.phase_starts[1:]:
+        begun = [(link, later) for link in cluster.links for later in link.later or () if later.after_seconds == start]
+        groups = _grouped((later.gbit_per_s.value, (link, later)) for link, later in begun)
+        said = [
+            f"{_names([f'{link.source} -> {link.target}' for link, _ in pairs])} at {_rate(pairs[0][1].gbit_per_s)}"
+            for pairs in groups
+        ]
+        yield f"From {start:g} s on: {', '.join(said)} Gbit/s"
 
 
 def route_lines(cluster: ClusterSpec) -> Iterator[str]:

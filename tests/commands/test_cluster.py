@@ -54,7 +54,7 @@ def resources(folder: Path, text: str) -> Path:
 
 def test_the_schema_names_every_key_and_how_rates_are_written(capsys: pytest.CaptureFixture[str]) -> None:
     schema = json.loads(told(capsys, "schema"))
-    assert list(schema["properties"]) == ["link", "racks", "nodes"]
+    assert list(schema["properties"]) == ["link", "pace", "racks", "nodes", "changes"]
     assert {"name", "address", "cores", "rack", "up"} <= set(schema["$defs"]["NodeEntry"]["properties"])
     assert r"^\d+(\.\d+)?(mbit|gbit)$" in json.dumps(schema["properties"]["link"]).replace("\\\\", "\\")
 

@@ -13,6 +13,8 @@ import pytest
 import ray
 
 from autosync.commands.tune import command, main
+from autosync.errors import ClusterError
+from autosync.tune.emulation import tune_emulated
 from autosync.tune.options import TuneOptions
 
 ROOT = Path(__file__).parents[2]
@@ -193,3 +195,20 @@ def test_the_command_has_the_defaults_of_the_options() -> None:
     given = command.make_context("tune", ["--model", "mlp"]).params
     assert given.keys() == defaults.keys()
     assert given | {"out": Path("run")} == defaults
+
+
+def test_where_no_cluster_can_be_emulated_the_search_is_on_this_machine_if_that_was_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert refused("--model", "mlp", "--or-local") == (
+        "--or-local is for where no cluster can be emulated; it needs --emulate."
+    )
+    monkeypatch.setenv("PATH", str(tmp_path))
+    options = TuneOptions.create(model="mlp", emulate="2x1gbit", out=tmp_path / "run", data=tmp_path / "data")
+    lacking = "No cluster can be emulated here: the command 'ip' is not on the PATH; install iproute2."
+    with pytest.raises(ClusterError, match=lacking):
+        tune_emulated("2x1gbit", options, [])
+    assert tune_emulated("2x1gbit", options.model_copy(update={"or_local": True}), []) is None
+    assert capsys.readouterr().out == (
+        f"{lacking} So the search is on workers of this machine, and nothing shapes what is between them.\n"
+    )

@@ -13,8 +13,8 @@ import pytest
 from autosync.dataset import COLUMNS, SCHEMA, Column, RecordStore, Schema
 from autosync.dataset.files import read_file
 from autosync.dataset.schema import VERSION_KEY
-from autosync.errors import DatasetError
-from autosync.spec import KeptPace, Pace, RuntimeRecord, canonical_json, parse_json
+from autosync.errors import DatasetError, SpecError
+from autosync.spec import Figure, KeptPace, LaterRate, Pace, RuntimeRecord, canonical_json, parse_json
 from autosync.spec.record import OUTCOMES
 from tests.dataset.examples import example_record
 
@@ -98,7 +98,7 @@ def test_every_field_of_a_record_has_a_column():
     assert SCHEMA.version == COLUMNS[-1].since
 
 
-MAY_KNOW = [each.name for each in fields(RuntimeRecord) if each.default is None and each.name != "pace"]
+MAY_KNOW = [each.name for each in fields(RuntimeRecord) if each.default is None and each.name not in ("pace", "phases")]
 
 
 @pytest.mark.parametrize("field", MAY_KNOW)
@@ -138,6 +138,34 @@ def test_a_paced_record_goes_to_disk_and_back_and_says_so_in_columns_of_its_own(
         ("real", "real", True),
     ]
     assert "pace" not in real.to_json()
+
+
+def test_a_record_says_the_phases_of_its_steps_on_disk_too_where_links_change(tmp_path: Path):
+    stays = example_record(0)
+    later = (LaterRate(5.0, Figure(0.1, "stated")),)
+    cluster = replace(stays.cluster, links=tuple(replace(each, later=later) for each in stays.cluster.links))
+    changes = replace(stays, cluster=cluster, phases=(0, 0, 1))
+    failed = replace(changes, outcome="failed", reason="The loss is nan.", step_seconds=(), phases=())
+    store = RecordStore.create(tmp_path)
+    for record in (stays, changes, failed):
+        assert RuntimeRecord.from_json(parse_json(canonical_json(record.to_json()), "A record")) == record
+        store.append(record)
+    assert store.compact() == 3
+    assert all(each in store.read() for each in (stays, changes, failed))
+    told = {None if each is None else tuple(map(int, each)) for each in store.to_pandas()["phases"]}
+    assert told == {(), (0, 0, 1), None}
+    assert "phases" not in stays.to_json()
+
+
+@pytest.mark.parametrize("phases", [(0, 1), (0, 0, 2), (0, 0, -1), (0, 0, 0, 0)])
+def test_phases_are_of_each_step_and_those_that_the_cluster_has(phases: tuple[int, ...]):
+    stays = example_record(0)
+    later = (LaterRate(5.0, Figure(0.1, "stated")),)
+    cluster = replace(stays.cluster, links=tuple(replace(each, later=later) for each in stays.cluster.links))
+    with pytest.raises(SpecError, match="the phase of each timed step where links change: here 3 phases from 0 to 1"):
+        replace(stays, cluster=cluster, phases=phases)
+    with pytest.raises(SpecError, match="the phase of each timed step where links change"):
+        replace(stays, phases=(0, 0, 0))
 
 
 def test_records_from_before_there_was_a_pace_are_real(tmp_path: Path):

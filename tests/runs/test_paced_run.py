@@ -6,19 +6,19 @@ import io
 from dataclasses import replace
 
 import pytest
-from autosync.tune.outcome import marks_of
 from rich.console import Console
 
 from autosync.commands.trial import record_lines
 from autosync.report.findings import Findings
 from autosync.report.pictures.axes import milliseconds_a_step
-from autosync.report.sections.contenders import contenders_section
+from autosync.report.sections.contenders import contenders_blocks
 from autosync.report.sections.headline import headline_of
-from autosync.report.sections.search import search_section
+from autosync.report.sections.search import search_blocks
 from autosync.runs import contenders_of, contenders_table, read_run, verdict_in_words
 from autosync.runs.listing import listed_runs, runs_table
 from autosync.runs.run import Run
 from autosync.spec import ClusterSpec, KeptPace, Pace, RuntimeRecord, canonical_json, read_json
+from autosync.tune.result import marks_of
 from autosync.words.quantities import milliseconds
 from autosync.words.strategy import marked
 from tests.runs.examples import write_finished_run
@@ -87,8 +87,8 @@ def test_verdict_headline_and_sections_of_the_report_say_it(paced: Run) -> None:
     assert told in headline.sentence
     assert "has paid for itself" not in headline.advice
     assert all("ms paced" in value for name, value in headline.facts if name in ("best found", "best baseline"))
-    for section in (contenders_section(findings), search_section(findings)):
-        rows = [row for block in section.blocks for row in getattr(block, "rows", ())]
+    for blocks in (contenders_blocks(findings), search_blocks(findings)):
+        rows = [row for block in blocks for row in getattr(block, "rows", ())]
         assert rows
         assert all("paced" in " ".join(row.cells) for row in rows)
 
@@ -96,7 +96,7 @@ def test_verdict_headline_and_sections_of_the_report_say_it(paced: Run) -> None:
 def test_a_real_run_says_nothing_of_it(real: Run) -> None:
     findings = Findings(real)
     headline = headline_of(findings)
-    assert "paced" not in f"{headline} {contenders_section(findings)} {search_section(findings)}"
+    assert "paced" not in f"{headline} {contenders_blocks(findings)} {search_blocks(findings)}"
     assert marks_of(real.records) == {}
     assert "paced" not in shown(contenders_table(contenders_of(real), None, None))
 

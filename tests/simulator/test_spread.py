@@ -7,7 +7,7 @@ import pytest
 
 from autosync.cost import Replay
 from autosync.simulator import NETWORKS, LearnedSimulator
-from autosync.simulator.ensemble import ENOUGH, HeldOut, Spread, calibrated_spread, family_error
+from autosync.simulator.ensemble import ENOUGH, HeldOut, Uncertainty, calibrated_spread, family_error
 from tests import cases
 from tests.cover import thorough
 from tests.simulator.cases import CLUSTER, MODEL, QUICK, records
@@ -55,7 +55,7 @@ def test_a_model_or_cluster_nothing_is_known_of_is_less_sure() -> None:
 
 
 def test_members_that_disagree_are_less_sure() -> None:
-    spread = Spread(error=0.03, scale=2.0, family_error=0.0)
+    spread = Uncertainty(error=0.03, scale=2.0, family_error=0.0)
     assert spread.of(np.array([0.0, 0.04]), "f").tolist() == pytest.approx([0.06, 0.1])
 
 
@@ -71,8 +71,8 @@ def test_the_scale_makes_a_normal_quantile_of_the_scores() -> None:
 
 def test_few_records_leave_the_prior_and_what_was_known_before() -> None:
     few = held(np.zeros(1))
-    assert 0.1 < calibrated_spread(few, {}, 0.1, None).error < Spread().error
-    known = Spread(error=0.02, family_error=0.05, families={"f": 100})
+    assert 0.1 < calibrated_spread(few, {}, 0.1, None).error < Uncertainty().error
+    known = Uncertainty(error=0.02, family_error=0.05, families={"f": 100})
     found = calibrated_spread(few, {"g": 1, "f": 1}, None, known)
     assert 0.018 < found.error < 0.02
     assert (found.family_error, found.families) == (0.05, {"f": 101, "g": 1})

@@ -150,3 +150,6 @@ def test_a_profile_that_is_none_is_refused():
     first = cases.mlp_model().variables[0].name
     with pytest.raises(SpecError, match=f"The profile of model 'mlp' does not say when '{first}' is ready"):
         replace(cases.mlp_model(), profile=ModelProfile(1.0, 1.0, {}))
+    more = {each.name: 0.5 for each in cases.mlp_model().variables} | {"more": 1.0}
+    with pytest.raises(SpecError, match="The profile of model 'mlp' says when 'more' is ready, which is no variable"):
+        replace(cases.mlp_model(), profile=ModelProfile(1.0, 1.0, more))

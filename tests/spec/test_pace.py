@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from autosync.errors import SpecError
-from autosync.spec import ClusterSpec, ModelProfile, Pace, Slow, Spread, canonical_json, parse_json
+from autosync.spec import ClusterSpec, KeptPace, ModelProfile, Pace, Slow, Spread, canonical_json, parse_json
 from autosync.spec.pace import releases
 from tests import cases
 
@@ -97,12 +97,17 @@ def test_a_pace_comes_back_from_json(pace: Pace) -> None:
         (lambda: Slow(0.5, 3, 0.0), "The factor of a slow spell is from 1e-06 to 1e+06, not 0.0."),
         (lambda: Spread(math.nan), "The sigma of a log-normal spread is from 0 to 3, not nan."),
         (lambda: Spread(trace=(1.0, 0.0)), "A factor of a pace's trace is from 1e-06 to 1e+06, not 0.0."),
-        (lambda: Spread(trace=(1.0,) * 10_001), "A pace's trace has at most 10000 factors, not 10001."),
+        (lambda: Spread(trace=(1.0,) * 2001), "A pace's trace has at most 2000 factors, not 2001."),
     ],
 )
 def test_what_is_no_pace_is_refused_in_a_sentence(make: Any, told: str) -> None:
     with pytest.raises(SpecError, match=re.escape(told)):
         make()
+
+
+def test_a_pass_that_was_requested_to_take_nothing_kept_no_pace() -> None:
+    with pytest.raises(SpecError, match=re.escape("Passes are requested to take over 0 s, not (0.1, 0.0).")):
+        KeptPace("paced", "recorded", 2, (0.1, 0.0), (0.1, 0.1), (0.0, 0.0), (0.0, 0.0))
 
 
 def test_a_paced_cluster_is_another_cluster_and_says_so() -> None:

@@ -131,6 +131,26 @@ def test_a_protocol_comes_back_from_json_and_fills_in_what_is_missing():
         TimingProtocol.from_json({"steps": 5})
 
 
+@pytest.mark.parametrize(
+    ("document", "told"),
+    [
+        ({"timed_steps": 2.5}, "A timing protocol: 'timed_steps' must be int, not 2.5."),
+        ({"warmup_steps": "x"}, "A timing protocol: 'warmup_steps' must be int, not 'x'."),
+        ({"check_after": True}, "A timing protocol: 'check_after' must be int, not True."),
+        ({"stop_factor": None}, "A timing protocol: 'stop_factor' must be float, not None."),
+    ],
+)
+def test_a_protocol_of_other_kinds_of_values_is_refused_in_a_sentence(document: dict[str, Any], told: str) -> None:
+    with pytest.raises(SpecError, match=re.escape(told)):
+        TimingProtocol.from_json(document)
+
+
+def test_an_integer_in_a_protocol_stays_one_so_that_a_record_keeps_its_identity() -> None:
+    document = {**TimingProtocol().to_json(), "time_limit_seconds": 300}
+    assert canonical_json(TimingProtocol.from_json(document).to_json()) == canonical_json(document)
+    assert '"time_limit_seconds":300,' in canonical_json(document)
+
+
 def test_what_a_search_timed_again_is_its_own_and_the_finals_are_not() -> None:
     assert record(purpose="baseline").of_search
     assert record(purpose="search").of_search

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, final
@@ -37,16 +38,20 @@ class Taken:
 @final
 @dataclass
 class LateStep:
-    """Two replicas' passes of 100 and 200 ms in three releases; step k is late as `late(k)` says."""
+    """Two replicas' passes of 100 and 200 ms in three releases; step k is late as `late(k)` says.
+
+    The loss of the `infinite_at`-th step is infinite; `k` begins at 0.
+    """
 
     late: Callable[[int], Any]
+    infinite_at: int = 0
     seed: int = 0
     recorded_steps: int = 2
     taken: list[Taken] = field(default_factory=list)
 
     def __call__(self) -> float:
         self.taken.append(Taken(np.array([0.1, 0.2]), np.asarray(self.late(len(self.taken)))))
-        return 1.0
+        return math.inf if len(self.taken) == self.infinite_at else 1.0
 
     def close(self) -> None: ...
 
@@ -54,8 +59,10 @@ class LateStep:
         return self
 
 
-def played(late: Callable[[int], Any], step_seconds: float = 0.21, **changes: Any) -> tuple[LateStep, RuntimeRecord]:
-    cluster, step = paced_like(cases.local_cluster(2), Pace(0.0, 0.1)), LateStep(late)
+def played(
+    late: Callable[[int], Any], step_seconds: float = 0.21, infinite_at: int = 0, **changes: Any
+) -> tuple[LateStep, RuntimeRecord]:
+    cluster, step = paced_like(cases.local_cluster(2), Pace(0.0, 0.1)), LateStep(late, infinite_at)
     stage = Stage(cases.mlp_model(), cluster, SteppingClock([step_seconds] * 9))
     return step, run_trial(step, request(**changes), stage)
 
@@ -99,6 +106,14 @@ def test_what_is_stopped_for_being_slow_while_it_was_late_has_failed_instead() -
     assert late.reason.startswith("The pace could not be kept: half of replica 0's releases were over 30.0 ms late")
 
 
+def test_a_step_of_an_infinite_loss_was_not_timed_and_its_passes_are_not_told() -> None:
+    """Step 3, counted from 0, is the first timed one; step 4 fails."""
+    _, record = played(lambda k: np.full((2, 3), k * 1e-4), infinite_at=5)
+    assert (record.outcome, len(record.step_seconds)) == ("failed", 1)
+    assert record.pace is not None
+    assert record.pace.late_p50_seconds == pytest.approx((3e-4, 3e-4))
+
+
 @pytest.mark.parametrize("numbers", ["recorded", "held"])
 def test_a_real_trial_on_paced_workers_takes_its_pace_and_says_how_it_was_kept(numbers: str) -> None:
     captured = profiled(capture(build_task("mlp")))
@@ -123,4 +138,4 @@ def test_a_real_trial_on_paced_workers_takes_its_pace_and_says_how_it_was_kept(n
 def test_training_on_paced_nodes_is_refused() -> None:
     cluster = paced_like(local_cluster(2), Pace())
     with pytest.raises(SpecError, match="Passes are paced in trials only; train on nodes without a pace"):
-        ClientProcess((), 1).open_training(cluster.to_json(), {})
+        ClientProcess((), 1).open_training(cluster, BASELINES["parameter_server"](cases.mlp_model(), cluster))

@@ -12,7 +12,9 @@ import pytest
 
 from autosync.baselines.tuned import all_reduce_grid
 from autosync.errors import NodesLostError, TrialError
+from autosync.runs import contenders
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord
+from autosync.tune.finals import finalists
 from autosync.tune.grid import is_of_grid, time_grid
 from tests.tune.pretend import CLUSTER, MODEL, PROTOCOL, PretendBackend, pretended_job, printed
 from tests.tune.records import record
@@ -56,6 +58,16 @@ def test_what_the_search_has_not_timed_of_the_grid_is_timed_kept_and_counted(tmp
         f"Tuning all-reduce by hand: {len(GRID) - 1} trials for what was not timed of a grid of {len(GRID)}"
         in printed(job)
     )
+
+
+def test_what_the_search_found_by_itself_of_the_grid_is_a_baseline_all_the_same(tmp_path: Path) -> None:
+    strategy = next(iter(all_reduce_grid(MODEL, CLUSTER).values()))
+    records = [*SEARCHED, record(strategy, [0.1])]
+    timed = time_grid(pretended_job(tmp_path, PretendBackend()), records, PROTOCOL)
+    (own,) = [replace(each, step_seconds=(0.1,)) for each in timed if each.strategy == strategy]
+    records.append(own)
+    assert [each for each in finalists(records) if each.strategy == strategy] == [own]
+    assert [each.purpose for each in contenders(records, [own]) if each.digest == strategy.digest] == ["baseline"]
 
 
 def test_a_run_that_goes_on_times_only_what_is_left(tmp_path: Path) -> None:

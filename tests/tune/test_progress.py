@@ -114,7 +114,7 @@ def test_each_trial_is_one_plain_line_when_output_is_no_terminal() -> None:
         f"   4/30  {digests[3]}  guided                        250.0 ms  best 100.0 ms",
         f"   5/30  {digests[4]}  guided                         stopped  it stopped",
         f"   6/30  {digests[5]}  all_reduce_25mb                 failed  it failed",
-        f"   7/30  {digests[6]}  parallax                     timed_out  it timed_out",
+        f"   7/30  {digests[6]}  parallax                      timed_out  it timed_out",
     ]
 
 

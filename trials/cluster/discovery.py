@@ -8,8 +8,8 @@ from typing import Any
 
 from autosync.errors import ClusterError
 from autosync.spec import ClusterSpec, Node
-from trials.cluster.racks import ASSUMED_UPLINK, CORE, Attached, joined
-from trials.cluster.ray_labels import machines_of, rack_of
+from trials.cluster.racks import ASSUMED_UPLINK, CORE, Attached, Uplink, joined
+from trials.cluster.ray_labels import later_of, machines_of, rack_of
 from trials.cluster.seats import part_of, seated_like
 
 WORKERS_OF_A_SINGLE_NODE = 4
@@ -39,11 +39,14 @@ def cluster_from_ray_nodes(ray_nodes: Sequence[Mapping[str, Any]], workers: int 
         )
     alive = alive[:workers]
     each, more = divmod(workers, len(alive))
-    return _with_assumed_links(
+    return joined(
         [
-            Attached(replace(machine, name=f"node{index}", workers=each + (index < more)), ASSUMED_UPLINK, _rack(node))
+            Attached(
+                replace(machine, name=f"node{index}", workers=each + (index < more)), _uplinks(node)[0], _rack(node)
+            )
             for index, (node, machine) in enumerate(zip(alive, machines, strict=False))
-        ]
+        ],
+        {rack: _uplinks(node)[1] for node in alive if (rack := _rack(node)) is not None},
     )
 
 
@@ -65,6 +68,11 @@ def matched(stated: ClusterSpec, ray_nodes: Sequence[Mapping[str, Any]], missing
                 f"Every stated node must be a living Ray node, but none lives at {node.address} ({node.name!r}); "
                 f"start Ray there, or correct the cluster file. {living}"
             )
+    if stated.changes and not any(later_of(each) for each in ray_nodes):
+        raise ClusterError(
+            "The cluster file says that links change, which only those of an emulated cluster do; give it to `autosync "
+            "emulate up` or `--emulate`, or leave `changes` out."
+        )
     there = [node.address for node in stated.nodes if node.address in machines]
     if not there:
         raise ClusterError(f"None of the stated nodes is alive; start Ray on them. {living}")
@@ -76,8 +84,8 @@ def local_cluster(workers: int = WORKERS_OF_A_SINGLE_NODE) -> ClusterSpec:
     """This machine, its CPU cores shared by `workers` workers, its links assumed. Raises `ClusterError`."""
     _check_workers(workers)
     check_room_here(workers)
-    return _with_assumed_links(
-        [Attached(Node("node0", "127.0.0.1", float(os.cpu_count() or 1), workers=workers), ASSUMED_UPLINK)]
+    return joined(
+        [Attached(Node("node0", "127.0.0.1", float(os.cpu_count() or 1), workers=workers), ASSUMED_UPLINK)], {}
     )
 
 
@@ -129,6 +137,10 @@ def _as_found(node: Node, machine: Node) -> Node:
     return node.on(machine)
 
 
-def _with_assumed_links(attached: Sequence[Attached]) -> ClusterSpec:
-    racks = {each.rack: ASSUMED_UPLINK for each in attached if each.rack is not None}
-    return joined(attached, racks)
+def _uplinks(ray_node: Mapping[str, Any]) -> tuple[Uplink, Uplink]:
+    """The links of the node and of its rack: their rates are assumed, those that they have later are told."""
+    up, down, rack_up, rack_down = later_of(ray_node) or (None,) * 4
+    return (
+        replace(ASSUMED_UPLINK, up_later=up, down_later=down),
+        replace(ASSUMED_UPLINK, up_later=rack_up, down_later=rack_down),
+    )

@@ -8,7 +8,8 @@ nodes:
   - {name: head, address: 10.0.0.1, cores: 8, gpus: 4, rack: left, down: 200mbit, latency: 50us}
   - {count: 3, cores: 2, rack: right}
 
-Nodes may be paced (see `pace_entry`), by a `pace` of their own, of their rack, or of the file.
+Nodes may be paced (see `pace_entry`), by a `pace` of their own, of their rack, or of the file. Rates may change (see
+`changes_entry`) where the cluster is emulated.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any
@@ -25,20 +27,13 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, WithJson
 from autosync.errors import ClusterError, SpecError
 from autosync.spec import MOST_DEVICES, MOST_NODES, ClusterSpec, Figure, Node, Pace, listed, quoted
 from autosync.spec.codec import first_repeated
+from trials.cluster.changes_entry import ChangeEntry, Rate, check_changes, later_rates
 from trials.cluster.checked_yaml import read_checked
 from trials.cluster.pace_entry import CHECKED, PaceEntry
-from trials.cluster.racks import ASSUMED_UPLINK, CORE, Attached, Uplink, joined, parse_rate
+from trials.cluster.racks import ASSUMED_UPLINK, CORE, Attached, Uplink, joined
 
 LABEL = r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
 """A pattern of what Ray takes for the value of a node's label."""
-
-
-def _rate(value: Any) -> float:
-    """The rate in Gbit/s."""
-    try:
-        return parse_rate(value if isinstance(value, str) else repr(value))
-    except ClusterError as error:
-        raise ValueError(str(error)) from None
 
 
 def _latency(value: Any) -> float:
@@ -62,11 +57,6 @@ def _address(value: str) -> str:
         raise ValueError(f"an address is the IP address Ray knows the node by, not {quoted(value)}.") from None
 
 
-Rate = Annotated[
-    float,
-    BeforeValidator(_rate),
-    WithJsonSchema({"type": "string", "pattern": r"^\d+(\.\d+)?(mbit|gbit)$", "examples": ["200mbit", "2.5gbit"]}),
-]
 Latency = Annotated[
     float,
     BeforeValidator(_latency),
@@ -116,20 +106,37 @@ class ClusterFile(BaseModel):
     pace: PaceEntry | None = Field(None, description="Of every node that has none, of its own or by its rack.")
     racks: dict[Label, RackEntry] = Field(default_factory=dict, description="Racks by name, each a switch.")
     nodes: list[NodeEntry] = Field(min_length=1)
+    changes: list[ChangeEntry] = Field(
+        default_factory=list,
+        description="Rates that links have later, in order of time; `emulate` carries it out.",
+    )
 
     @model_validator(mode="after")
     def _fits_together(self) -> ClusterFile:
         _check_racks(self)
         _check_one_name_a_node(self)
+        check_changes(self.changes, *self._linked)
         return self
 
     def cluster(self) -> ClusterSpec:
         """The cluster; what the file gives is stated, what it leaves out is assumed. Raises `SpecError`."""
+        later = later_rates(self.changes, self._linked[0])
+
+        def uplink(name: str, entry: NodeEntry | RackEntry, rate: float | None) -> Uplink:
+            return replace(_uplink(entry, rate), up_later=later.get((name, "up")), down_later=later.get((name, "down")))
+
         attached = [
-            Attached(_node(entry, name, self._pace(entry)), _uplink(entry, self.link), entry.rack)
+            Attached(_node(entry, name, self._pace(entry)), uplink(name, entry, self.link), entry.rack)
             for name, entry in _named(self)
         ]
-        return joined(attached, {name: _uplink(rack, None) for name, rack in self.racks.items()})
+        return joined(attached, {name: uplink(name, rack, None) for name, rack in self.racks.items()})
+
+    @property
+    def _linked(self) -> tuple[list[str], list[str]]:
+        """The names of nodes and racks that have a link: no node that is alone, and no rack that is."""
+        names = [name for name, _ in _named(self)]
+        one_switch = len(self.racks) == 1 and all(entry.rack for entry in self.nodes)
+        return names if len(names) > 1 else [], [] if one_switch else list(self.racks)
 
     def _pace(self, entry: NodeEntry) -> Pace | None:
         of_rack = self.racks[entry.rack].pace if entry.rack else None

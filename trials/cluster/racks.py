@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from autosync.errors import ClusterError
-from autosync.spec import ClusterSpec, Device, Figure, Link, Node, ParameterServer, Strategy, quoted
+from autosync.spec import ClusterSpec, Device, Figure, LaterRate, Link, Node, ParameterServer, Strategy, quoted
 
 CORE, ONLY_SWITCH = "core", "switch"
 
@@ -23,9 +23,14 @@ class Uplink:
     up: Figure
     down: Figure
     latency_us: Figure
+    up_later: tuple[LaterRate, ...] | None = None
+    down_later: tuple[LaterRate, ...] | None = None
 
     def links(self, below: str, above: str) -> tuple[Link, Link]:
-        return Link(below, above, self.up, self.latency_us), Link(above, below, self.down, self.latency_us)
+        return (
+            Link(below, above, self.up, self.latency_us, self.up_later),
+            Link(above, below, self.down, self.latency_us, self.down_later),
+        )
 
 
 # These hold until a probe has measured links, and are marked as assumed wherever they are shown.

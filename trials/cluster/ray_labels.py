@@ -2,10 +2,13 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
-from autosync.spec import Node, Pace, SharedCores, canonical_json, parse_json
+from autosync.errors import ClusterError
+from autosync.spec import LaterRate, Node, Pace, SharedCores, canonical_json, cut, parse_json
+
+T = TypeVar("T")
 
 CORES_LABEL = "autosync-cores"
 """The label with the cores that a node really has, perhaps parts of one; its CPUs are slots for Ray and may be more."""
@@ -19,8 +22,15 @@ RACK_LABEL = "rack"
 MACHINE_LABEL, MACHINE_CORES_LABEL = "autosync-machine", "autosync-machine-cores"
 """Labels by which nodes that only play machines name the real one that they share, and say how many cores it has."""
 
-PACE_LABEL, PACE_PIECE = "autosync-pace-", 60
-"""Labels that together hold a node's pace: its JSON, every letter two hexadecimal digits, in pieces that Ray takes."""
+PACE_LABEL, LATER_LABEL, PIECE = "autosync-pace-", "autosync-later-", 60
+"""Labels that together hold a node's pace, and the rates that the links from it to the top switch have later.
+
+They are JSON, every letter two hexadecimal digits, in pieces that Ray takes."""
+
+Later = tuple[tuple[LaterRate, ...] | None, ...]
+"""The rates that a node's link has later, and its rack's, in the order of `WAYS`; empty if none is known."""
+
+WAYS = ("up", "down", "rack_up", "rack_down")
 
 RAY_SETTINGS = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
@@ -32,7 +42,7 @@ RAY_SETTINGS = {
 }
 
 
-def start_options(node: Node, rack: str | None) -> list[str]:
+def start_options(node: Node, rack: str | None, later: Later = ()) -> list[str]:
     """What `ray start` is told of `node`.
 
     Worker processes share the cores, so Ray is told of a slot for each, and of the true count as the resource
@@ -42,8 +52,10 @@ def start_options(node: Node, rack: str | None) -> list[str]:
     if node.shared_cores is not None:
         labels |= {MACHINE_LABEL: node.shared_cores.machine, MACHINE_CORES_LABEL: f"{node.shared_cores.count:g}"}
     if node.pace is not None:
-        text = canonical_json(node.pace.to_json()).encode().hex()
-        labels |= {f"{PACE_LABEL}{at}": text[at : at + PACE_PIECE] for at in range(0, len(text), PACE_PIECE)}
+        labels |= _in_pieces(PACE_LABEL, node.pace.to_json())
+    if any(later):
+        told = {way: [each.to_json() for each in rates] for way, rates in zip(WAYS, later, strict=True) if rates}
+        labels |= _in_pieces(LATER_LABEL, told)
     return [
         f"--num-cpus={max(4, math.ceil(node.cores), node.workers + 2)}",
         f"--num-gpus={node.gpus}",
@@ -64,13 +76,41 @@ def _node_of(ray_node: Mapping[str, Any]) -> Node:
     if MACHINE_LABEL in labels and MACHINE_CORES_LABEL in labels:
         shared = SharedCores(labels[MACHINE_LABEL], float(labels[MACHINE_CORES_LABEL]))
     gpus = int(resources.get("GPU", 0))
-    return Node(address, address, float(cores), gpus=gpus, shared_cores=shared, pace=_pace_of(labels))
+    return Node(address, address, float(cores), gpus=gpus, shared_cores=shared, pace=_pace_of(labels, address))
 
 
-def _pace_of(labels: Mapping[str, str]) -> Pace | None:
-    pieces = {int(key.removeprefix(PACE_LABEL)): labels[key] for key in labels if key.startswith(PACE_LABEL)}
-    text = "".join(pieces[at] for at in sorted(pieces))
-    return Pace.from_json(parse_json(bytes.fromhex(text).decode(), "A pace")) if text else None
+def _pace_of(labels: Mapping[str, str], address: str) -> Pace | None:
+    return _from_pieces(PACE_LABEL, labels, address, "pace", Pace.from_json)
+
+
+def later_of(ray_node: Mapping[str, Any]) -> Later:
+    """What the node was told of the rates that its links have later. Raises `ClusterError` when that is none."""
+
+    def read(told: dict[str, Any]) -> Later:
+        return tuple(tuple(map(LaterRate.from_json, told.get(way, ()))) or None for way in WAYS)
+
+    address = str(ray_node["NodeManagerAddress"])
+    return _from_pieces(LATER_LABEL, _labels_of(ray_node), address, "later rates", read) or ()
+
+
+def _in_pieces(label: str, document: Mapping[str, Any]) -> dict[str, str]:
+    text = canonical_json(document).encode().hex()
+    return {f"{label}{at}": text[at : at + PIECE] for at in range(0, len(text), PIECE)}
+
+
+def _from_pieces(
+    label: str, labels: Mapping[str, str], address: str, what: str, read: Callable[[dict[str, Any]], T]
+) -> T | None:
+    """What `read` makes of the labels of the node at `address`. Raises `ClusterError` when they hold something else."""
+    try:
+        pieces = {int(key.removeprefix(label)): labels[key] for key in labels if key.startswith(label)}
+        text = "".join(pieces[at] for at in sorted(pieces))
+        return read(parse_json(bytes.fromhex(text).decode(), what)) if text else None
+    except (TypeError, ValueError) as error:
+        raise ClusterError(
+            f"The labels {label}... of the Ray node at {address} hold no {what} ({cut(str(error))}); start Ray there "
+            "without them."
+        ) from None
 
 
 def rack_of(ray_node: Mapping[str, Any]) -> str | None:

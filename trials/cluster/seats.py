@@ -74,6 +74,11 @@ def alike(one: ClusterSpec, other: ClusterSpec) -> str:
         return machines
     for source, its_source in zip(one.nodes, other.nodes, strict=True):
         for target, its_target in zip(one.nodes, other.nodes, strict=True):
+            if _later(one, source, target) != _later(other, its_source, its_target):
+                return (
+                    f"other changes of links from {its_source.address} to {its_target.address} than from "
+                    f"{source.address} to {target.address}"
+                )
             my_rate, its_rate = _slowest(one, source, target), _slowest(other, its_source, its_target)
             if source != target and not 1 / SAME_RATE_FACTOR < my_rate / its_rate < SAME_RATE_FACTOR:
                 return (
@@ -86,6 +91,11 @@ def alike(one: ClusterSpec, other: ClusterSpec) -> str:
 def _slowest(cluster: ClusterSpec, source: Node, target: Node) -> float:
     """The rate in Gbit/s of the slowest link between two nodes."""
     return min(link.gbit_per_s.value for link in cluster.route(source.name, target.name))
+
+
+def _later(cluster: ClusterSpec, source: Node, target: Node) -> list[object]:
+    """The rates that the links between two nodes have later."""
+    return [link.later for link in cluster.route(source.name, target.name) if link.later]
 
 
 def seated_like(cluster: ClusterSpec, addresses: Sequence[str]) -> ClusterSpec:

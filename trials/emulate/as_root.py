@@ -21,7 +21,7 @@ def main(place: str, *command: str) -> None:
 
     Without a command only try. What is in the way is one line on stderr, with exit status 1.
     """
-    folder = os.getcwd()
+    folder, is_root = os.getcwd(), os.geteuid() == 0
     try:
         if place == NEW:
             _make()
@@ -31,7 +31,7 @@ def main(place: str, *command: str) -> None:
         if not command:
             _try()
     except OSError as error:
-        sys.exit(obstacle(error))
+        sys.exit(obstacle(error, is_root=is_root))
     if command:
         os.execv(command[0], command)
 

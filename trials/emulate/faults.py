@@ -3,8 +3,9 @@
 from dataclasses import replace
 
 from autosync.errors import ClusterError
+from trials.emulate.changes import cluster_now
 from trials.emulate.hosts import start_host
-from trials.emulate.lifecycle import Emulated, of_state, quota_of, rack_of
+from trials.emulate.lifecycle import Emulated, joining, of_state, quota_of
 from trials.emulate.network import commands_of, run_all, set_wire
 from trials.emulate.processes import end_all
 from trials.emulate.quotas import make_quota
@@ -16,9 +17,7 @@ from trials.emulate.wiring import Wiring
 def kill_node(emulated: Emulated, node: str) -> None:
     """End every process of the node at once, as a power cut does; its links and files stay."""
     with locked(_state(emulated).folder):
-        host = of_state(_state(emulated)).host(
-            node
-        )  # a node that was restarted since `emulated` was given has a new init
+        host = of_state(_state(emulated)).host(node)  # one restarted since `emulated` was given has a new init
         end_all([host.init] if host.init else [])
 
 
@@ -55,6 +54,7 @@ def add_node(emulated: Emulated) -> Emulated:
     wiring = Wiring(state.name, larger)
     group = quota_of(wiring, index)
     with locked(state.folder):
+        there = commands_of(Wiring(state.name, cluster_now(state)))
         state = replace(
             state,
             cluster=wiring.with_addresses,
@@ -62,7 +62,8 @@ def add_node(emulated: Emulated) -> Emulated:
             cgroups=(*state.cgroups, *([str(group)] if group else [])),
         )
         write_state(state)
-        run_all([command for command in commands_of(wiring) if command not in commands_of(Wiring(state.name, cluster))])
+        wanted = commands_of(Wiring(state.name, cluster_now(state)))
+        run_all([command for command in wanted if command not in there])
         if group:
             make_quota(group, first.cores)
         return of_state(_start(state, index))
@@ -73,8 +74,7 @@ def _start(state: State, index: int) -> State:
     state = state.with_process(f"host{index}", start_host(host))
     write_state(state)
     if state.starts_ray:
-        hosts, rack = of_state(state).hosts, rack_of(Wiring(state.name, state.cluster), index)
-        join_rays([(hosts[index], state.cluster.nodes[index], rack)], hosts[0])
+        join_rays([joining(state, index)], of_state(state).hosts[0])
     return state
 
 

@@ -15,9 +15,13 @@ from trials.emulate import isolation as namespaces
 from trials.emulate.network import NETNS
 from trials.emulate.processes import Process, remember_to_reap
 from trials.emulate.quotas import join
+from trials.phases import VARIABLE
 from trials.signals import signals_go_to
 
 HEAD_PORT = 6379
+
+PHASES_FILE = "phases.json"
+"""The file in the emulated cluster's folder that says when phases began, where its links change."""
 
 PRIVATE_FOLDERS = ("home", "ray", "tmp")
 """Folders of the emulated cluster that have one path and, in every host, another content."""
@@ -134,6 +138,7 @@ def environment(host: Host, base: dict[str, str] | None = None) -> dict[str, str
         "RAY_AUTH_MODE": "token",
         "RAY_AUTH_TOKEN_PATH": str(host.folder / "token"),
         "RAY_ADDRESS": host.head_address,
+        VARIABLE: str(host.folder / PHASES_FILE),
     }
 
 

@@ -5,12 +5,14 @@ import secrets
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autosync.errors import ClusterError
-from autosync.spec import ClusterSpec
+from autosync.spec import ClusterSpec, Node
+from trials.cluster.ray_labels import Later
+from trials.emulate.changes import changing
 from trials.emulate.hosts import HEAD_PORT, Host, start_host, start_inside
 from trials.emulate.network import make_network, processes_in, remove_namespace, there_already
 from trials.emulate.ordinary import holding, is_of_a_user_namespace
@@ -222,9 +224,12 @@ def _group_name(wiring: Wiring, index: int) -> str:
     return f"autosync-{wiring.name}-{index}"
 
 
-def rack_of(wiring: Wiring, index: int) -> str | None:
-    """The switch that the node at `index` hangs on, when there are several."""
-    return wiring.switch_of(wiring.cluster.nodes[index].name) if len(wiring.cluster.switches) > 1 else None
+def joining(state: State, index: int) -> tuple[Host, Node, str | None, Later]:
+    """What Ray is told of the node at `index`: its rack is the switch that it hangs on, when there are several."""
+    node, wiring = state.cluster.nodes[index], Wiring(state.name, state.cluster)
+    switch = wiring.switch_of(node.name)
+    rack = switch if len(state.cluster.switches) > 1 else None
+    return of_state(state).hosts[index], node, rack, wiring.later_of(node.name, switch) if switch else ()
 
 
 def _make(state: State, wiring: Wiring) -> State:
@@ -240,20 +245,20 @@ def _make(state: State, wiring: Wiring) -> State:
         write_state(state)
     agree_on_congestion_control(of_state(state).hosts)
     if state.starts_ray:
-        state = _start_ray(state, wiring)
+        state = _start_ray(state)
     state = replace(state, complete=True)
-    write_state(state)
+    with changing(state) if state.cluster.changes else nullcontext(state) as state:
+        write_state(state)
     return state
 
 
-def _start_ray(state: State, wiring: Wiring) -> State:
+def _start_ray(state: State) -> State:
     head, *others = of_state(state).hosts
-    start_head(head, state.cluster.nodes[0], rack_of(wiring, 0))
+    start_head(*joining(state, 0))
     url, relay = start_relay(head.namespace, head.address, DASHBOARD_PORT)
     state = replace(state.with_process("relay", relay), dashboard_url=url)
     write_state(state)
-    joining = [(host, state.cluster.nodes[host.index], rack_of(wiring, host.index)) for host in others]
-    join_rays(joining, head)
+    join_rays([joining(state, host.index) for host in others], head)
     return state
 
 

@@ -39,6 +39,14 @@ def shaping_arguments(gbit_per_s: float) -> list[str]:
     return ["tbf", "rate", f"{bits_per_second}bit", "burst", f"{burst_bytes(gbit_per_s)}b", "latency", f"{QUEUE_MS}ms"]
 
 
+def shaping_command(port: Port) -> list[str] | None:
+    """The command that gives the port its rate, whatever it had before; None for one that is left alone."""
+    if port.gbit_per_s is None:
+        return None
+    shape = shaping_arguments(port.gbit_per_s)
+    return ["tc", "-n", port.namespace, "qdisc", "replace", "dev", port.interface, "root", *shape]
+
+
 NETNS = Path("/run/netns")
 
 
@@ -109,9 +117,8 @@ def _of_port(port: Port) -> list[list[str]]:
     commands = []
     if port.bridge:
         commands.append(["ip", "-n", port.namespace, "link", "set", port.interface, "master", port.bridge])
-    if port.gbit_per_s is not None:
-        shape = shaping_arguments(port.gbit_per_s)
-        commands.append(["tc", "-n", port.namespace, "qdisc", "replace", "dev", port.interface, "root", *shape])
+    if command := shaping_command(port):
+        commands.append(command)
     return [*commands, _set_up(port.namespace, port.interface, FRAME_BYTES)]
 
 

@@ -19,11 +19,17 @@ def _read(file: str) -> str | None:
         return None
 
 
-def obstacle(error: OSError, read: Callable[[str], str | None] = _read) -> str:
+def obstacle(error: OSError, read: Callable[[str], str | None] = _read, is_root: bool = False) -> str:
     """What is in the way where `error` came of making namespaces, as the end of a sentence.
 
-    `read` gives the text of a file of this machine's, or None where there is none.
+    `read` gives the text of a file of this machine's, or None where there is none. It `is_root` who was refused where
+    root has not all capabilities.
     """
+    if is_root:
+        return (
+            "root lacks CAP_NET_ADMIN or CAP_SYS_ADMIN here and needs user namespaces instead, and "
+            f"{_reason(error, read)}, or give it both, a container by --privileged"
+        )
     return f"an ordinary user needs user namespaces, and {_reason(error, read)}, or run it as root"
 
 

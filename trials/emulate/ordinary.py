@@ -3,15 +3,13 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import IO, cast
 
 import trials
 from autosync.errors import ClusterError
 from trials.emulate.as_root import NEW
-from trials.emulate.processes import Process
+from trials.emulate.processes import Process, outliving
 from trials.emulate.requirements import Machine, check_machine
 from trials.emulate.state import read_state
 
@@ -51,23 +49,6 @@ def is_of_a_user_namespace() -> bool:
     return Path("/proc/self/uid_map").read_text(encoding="ascii").split() != ["0", "0", str(2**32 - 1)]
 
 
-@contextmanager
-def holding() -> Iterator[Process]:
-    """A holder, which ends with this process, however that comes, until the block is over; then it lives on.
-
-    In the block it is to be written down, so that there is none that no file tells of.
-    """
-    holder = subprocess.Popen(
-        ["sh", "-c", "read go_on && exec sleep infinity"],
-        bufsize=0,
-        start_new_session=True,
-        cwd="/",
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    holder.returncode = 0  # it is to outlive this object, which would warn otherwise; `end_all` reaps it
-    pipe = cast(IO[bytes], holder.stdin)
-    with pipe:
-        yield Process.of(holder.pid)
-        pipe.write(b"go on\n")
+def holding() -> AbstractContextManager[Process]:
+    """A holder, which outlives the block it is begun in."""
+    return outliving(["sh", "-c", "read go_on && exec sleep infinity"])

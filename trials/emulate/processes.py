@@ -7,10 +7,11 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 from weakref import WeakSet
 
 from autosync.spec.codec import Noun
@@ -57,6 +58,30 @@ class Process(Noun):
         if self.runs():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
+
+
+@contextmanager
+def outliving(argv: Sequence[str], **popen: Any) -> Iterator[Process]:
+    """A process that is to outlive this one, and that reads a line before it begins.
+
+    It gets the line when the block is over, is ended when that fails, and reads the end of its input when this process
+    is killed. In the block it
+    is to be written down, so that there is none that no file tells of.
+    """
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    started = subprocess.Popen(
+        list(argv), bufsize=0, start_new_session=True, cwd="/", stdin=subprocess.PIPE, **(quiet | popen)
+    )
+    started.returncode = 0  # it is to outlive this object, which would warn otherwise; `end_all` reaps it
+    pipe = cast(IO[bytes], started.stdin)
+    with pipe:
+        process = Process.of(started.pid)
+        try:
+            yield process
+        except BaseException:
+            end_all([process])
+            raise
+        pipe.write(b"go on\n")
 
 
 def end_all(processes: Iterable[Process]) -> list[Process]:

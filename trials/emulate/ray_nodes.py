@@ -14,7 +14,7 @@ from typing import Any
 import trials
 from autosync.errors import ClusterError
 from autosync.spec import Node, SharedCores
-from trials.cluster.ray_labels import RAY_SETTINGS, start_options
+from trials.cluster.ray_labels import RAY_SETTINGS, Later, start_options
 from trials.emulate.hosts import HEAD_PORT, Host, start_inside
 
 DASHBOARD_PORT = 8265
@@ -22,14 +22,14 @@ OBJECT_STORE_BYTES = 80 * 1024 * 1024
 START_SECONDS, ALIVE_SECONDS, ASK_SECONDS = 120.0, 60.0, 15.0
 
 
-def start_arguments(host: Host, node: Node, rack: str | None) -> list[str]:
+def start_arguments(host: Host, node: Node, rack: str | None, later: Later = ()) -> list[str]:
     """The command that makes `host` a Ray node, which shares this machine's processors with the others."""
     node = replace(node, shared_cores=SharedCores("emulating", float(os.cpu_count() or 1)))
     options = [
         f"--node-ip-address={host.address}",
         f"--object-store-memory={OBJECT_STORE_BYTES}",
         "--disable-usage-stats",
-        *start_options(node, rack),
+        *start_options(node, rack, later),
     ]
     if host.index == 0:
         options += ["--head", f"--port={HEAD_PORT}", f"--temp-dir={host.folder / 'ray'}"]
@@ -39,17 +39,17 @@ def start_arguments(host: Host, node: Node, rack: str | None) -> list[str]:
     return [sys.executable, "-m", "ray.scripts.scripts", "start", *options]
 
 
-def start_head(host: Host, node: Node, rack: str | None) -> None:
+def start_head(host: Host, node: Node, rack: str | None, later: Later) -> None:
     """Make `host` the head of Ray. Raises `ClusterError` with what Ray said last."""
-    _finish(host, _start(host, node, rack))
+    _finish(host, _start(host, node, rack, later))
 
 
-def join_rays(joining: Sequence[tuple[Host, Node, str | None]], head: Host) -> None:
+def join_rays(joining: Sequence[tuple[Host, Node, str | None, Later]], head: Host) -> None:
     """Start Ray on the hosts `joining`, all at once, and wait until they and the head are alive.
 
     Raises `ClusterError` with what Ray said last.
     """
-    started = [(host, _start(host, node, rack)) for host, node, rack in joining]
+    started = [(joined[0], _start(*joined)) for joined in joining]
     for host, starting in started:
         _finish(host, starting)
     hosts = [head, *(host for host, _ in started)]
@@ -84,7 +84,7 @@ def ray_nodes_of(head: Host, seconds: float = ASK_SECONDS, wait_for: Sequence[st
     return json.loads(said) if asking.returncode == 0 else []
 
 
-def _start(host: Host, node: Node, rack: str | None) -> subprocess.Popen[Any]:
+def _start(host: Host, node: Node, rack: str | None, later: Later) -> subprocess.Popen[Any]:
     # RAY_ADDRESS and the like are another cluster's; RAY_ in front of a small letter sets a property of Ray itself.
     environment = {name: value for name, value in os.environ.items() if not re.match("RAY_[A-Z]", name)}
     # What Ray and its workers leave behind lies in the host's own folders, which go with it.
@@ -92,7 +92,7 @@ def _start(host: Host, node: Node, rack: str | None) -> subprocess.Popen[Any]:
     environment = RAY_SETTINGS | environment
     with _log(host).open("wb") as log:
         return start_inside(
-            host, start_arguments(host, node, rack), env=environment,
+            host, start_arguments(host, node, rack, later), env=environment,
             stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, cwd="/",
         )  # fmt: skip
 

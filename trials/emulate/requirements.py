@@ -42,7 +42,10 @@ class Machine:
         if lacking := self.lacks_tool():
             return lacking
         if not self.has_rights:
-            return "it needs root to make namespaces, also in a container; run it with sudo, or with --privileged"
+            return (
+                "it needs root to make namespaces, and this program did not call trials.emulate.begin_as_root first; "
+                "have it do so, or run it with sudo, in a container with --privileged"
+            )
         return None
 
     def lacks_tool(self) -> str | None:

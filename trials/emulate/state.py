@@ -19,6 +19,7 @@ from typing import Any
 from autosync.errors import ClusterError
 from autosync.spec import ClusterSpec, Figure, Link, Node, cut, read_json
 from autosync.spec.codec import Noun
+from trials.emulate.hosts import PHASES_FILE
 from trials.emulate.processes import Process
 
 LONGEST_FOLDER = 40
@@ -28,6 +29,9 @@ FORMAT = 1
 
 HOLDER = "holder"
 """The role of a process that does nothing but live, so that later commands find the namespaces of the first one."""
+
+CHANGER = "changer"
+"""The role of the process that changes links at their times; it lives on when it has nothing more to change."""
 
 _RATE = Figure(1.0, "assumed")
 _NOTHING = ClusterSpec((Node("none", "127.0.0.1", 1.0),), (Link("none", "none", _RATE, _RATE),))
@@ -63,11 +67,17 @@ class State(Noun, always=("complete", "owner")):
     @property
     def is_up(self) -> bool:
         """Whether all was made and can be reached; nodes may have died since."""
-        return self.complete and (self.holder is None or self.holder.runs())
+        needed = [self.processes[role] for role in (HOLDER, CHANGER) if role in self.processes]
+        return self.complete and all(process.runs() for process in needed)
 
     @cached_property
     def folder(self) -> Path:
         return folder_of(self.name)
+
+    @property
+    def phases_file(self) -> Path:
+        """The file that says when phases began."""
+        return self.folder / PHASES_FILE
 
     def with_process(self, role: str, process: Process) -> State:
         return replace(self, processes={**self.processes, role: process})
@@ -102,7 +112,7 @@ def names_there_are() -> list[str]:
 def read_state(name: str) -> State | None:
     """The state of `name`; None when there is none. Raises `ClusterError` for a folder that is not ours."""
     folder = folder_of(name)
-    if folder.exists() and not _is_this_users(folder):
+    if not _is_this_users(folder) and folder.exists():
         raise ClusterError(f"Folder {str(folder)!r} is another user's, and so is what it tells of; give another name.")
     try:
         return State.from_json(read_json(folder / "state.json", "It"))
@@ -162,7 +172,11 @@ def _is_held(file: int) -> bool:
 
 
 def _is_this_users(folder: Path) -> bool:
-    return folder.stat().st_uid == os.geteuid()
+    """Whether `folder` is this user's; one that is gone is nobody's."""
+    try:
+        return folder.stat().st_uid == os.geteuid()
+    except FileNotFoundError:
+        return False
 
 
 def _is_ours(folder: Path) -> bool:

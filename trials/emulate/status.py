@@ -3,9 +3,11 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from trials.emulate.changes import cluster_now, phase_lines
 from trials.emulate.hosts import Host
 from trials.emulate.lifecycle import Emulated, congestion_control
 from trials.emulate.ray_nodes import ray_nodes_of
+from trials.emulate.state import read_state
 from trials.emulate.wiring import Wiring
 
 HEADER = ("node", "address", "up", "down", "cores", "processes", "memory", "Ray")
@@ -37,7 +39,8 @@ def usage_of(host: Host) -> Usage:
 
 def status_lines(emulated: Emulated) -> list[str]:
     """A table of the nodes and what a person wants to know beside it."""
-    wiring, head = Wiring(emulated.name, emulated.cluster), emulated.hosts[0]
+    state, head = read_state(emulated.name), emulated.hosts[0]
+    wiring = Wiring(emulated.name, cluster_now(state) if state else emulated.cluster)
     known = ray_nodes_of(head) if emulated.dashboard_url and head.runs() else []
     alive = {node["address"] for node in known if node["alive"]}
     rows = [HEADER]
@@ -59,7 +62,7 @@ def status_lines(emulated: Emulated) -> list[str]:
         )
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     table = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    return [*table, *_notes(emulated)]
+    return [*table, *(phase_lines(state) if state else ()), *_notes(emulated)]
 
 
 def _notes(emulated: Emulated) -> list[str]:

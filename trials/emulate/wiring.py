@@ -5,6 +5,7 @@ from functools import cached_property
 
 from autosync.errors import ClusterError
 from autosync.spec import ClusterSpec, Link
+from trials.cluster.ray_labels import Later
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,12 @@ class Wiring:
 
     def switch_of(self, node: str) -> str | None:
         return next((link.target for link in self._links if link.source == node), None)
+
+    def later_of(self, node: str, switch: str) -> Later:
+        """The rates later, up and down, of the node's link to `switch`, and of that from there to the last switch."""
+        by_ends, top = {(link.source, link.target): link for link in self._links}, self.cluster.switches[-1]
+        links = [by_ends.get(ends) for ends in ((node, switch), (switch, node), (switch, top), (top, switch))]
+        return tuple(link.later if link else None for link in links)
 
     @cached_property
     def _links(self) -> tuple[Link, ...]:

@@ -15,6 +15,7 @@ from autosync.engine.training.reading_ahead import Offer, Reader
 from autosync.engine.training.training import Training
 from autosync.errors import SpecError
 from autosync.spec import ClusterSpec, DeviceProfile, ModelSpec, RuntimeRecord, Strategy
+from autosync.spec.pace import TRIALS_ALONE
 from trials.clock import Clock, Environment
 from trials.trial import Stage, TrialRequest, run_trial
 
@@ -149,7 +150,7 @@ class ClientProcess:
         from autosync.engine.step.realize import Session
 
         if cluster.paced:
-            raise SpecError("Passes are paced in trials only; train on nodes without a pace.")
+            raise SpecError(TRIALS_ALONE)
         session = Session(self._captured, cluster, Placement.on_workers(cluster))
         self._training = Training(session, strategy)
 

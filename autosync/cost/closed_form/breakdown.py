@@ -94,7 +94,7 @@ def bottleneck(model: ModelSpec, cluster: ClusterSpec, strategy: Strategy, coeff
     weights: dict[str, float] = {}
     servers: set[str] = set()
     known: dict[Channel, FloatArray] = {}
-    for shard in Layout(tuple(map(tables.slices.shards, strategy.variables))).shards:
+    for shard in Layout.made(tables.slices, strategy.variables).shards:
         channel = shard.channel
         if channel not in known:
             known[channel] = _seconds_a_unit(tables, channel, coefficients)[kind][:, number]

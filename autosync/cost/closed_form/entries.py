@@ -54,7 +54,7 @@ def entries_of(tables: CostTables, decisions: Sequence[VariableStrategy], number
     Raises `KeyError`, `IndexError` or `ValueError` when they do not fit.
     """
     entries, replicas = Entries(numbers), len(tables.replicas)
-    layout = Layout(tuple(map(tables.slices.shards, decisions)))
+    layout = Layout.made(tables.slices, decisions)
     for shard in layout.alone:
         phase = tables.phases[shard.variable.name]
         if shard.synchronizer.compressor is None:

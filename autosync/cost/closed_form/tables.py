@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 import numpy.typing as npt
 
-from autosync.cost.capacity import Passes, core_flops, fair_cores, paced_passes, replicas_on_cores
+from autosync.cost.capacity import PassCosts, core_flops, fair_cores, paced_passes, replicas_on_cores
 from autosync.cost.closed_form.projection import Columns, Projected, Projection
 from autosync.layout.channels import Channel, Exchanges
 from autosync.layout.exchange import Processes
@@ -115,7 +115,7 @@ def _of_objects(model: _Same, cluster: _Same, replicas: tuple[str, ...]) -> Cost
 @lru_cache(maxsize=32)
 def _made(model: ModelSpec, cluster: ClusterSpec, replicas: tuple[str, ...]) -> CostTables:
     projection = Projection(cluster)
-    passes = Passes(model, paced_passes(model, cluster, replicas))
+    passes = PassCosts(model, paced_passes(model, cluster, replicas))
     cores = fair_cores(cluster)
     return CostTables(
         cluster=cluster,

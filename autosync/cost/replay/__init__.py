@@ -3,7 +3,7 @@
 from autosync.cost.replay.figures import StepFigures, VariableFigures
 from autosync.cost.replay.parts import exchange_seconds
 from autosync.cost.replay.simulator import Replay
-from autosync.cost.replay.step import Step, laid_out
+from autosync.cost.replay.step import Step, step_of
 from autosync.cost.replay.trace import predicted_trace, side_by_side
 from autosync.cost.replay.virtual import VirtualClock
 
@@ -14,7 +14,7 @@ __all__ = [
     "VariableFigures",
     "VirtualClock",
     "exchange_seconds",
-    "laid_out",
     "predicted_trace",
     "side_by_side",
+    "step_of",
 ]

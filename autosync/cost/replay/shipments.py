@@ -33,7 +33,7 @@ def shipments(slices: Slices, strategy: Strategy) -> list[Shipment]:
     """The shipments, in the order in which they are ready. Raises `KeyError` or `ValueError` for a misfit."""
     if len(strategy.variables) != len(slices):
         raise ValueError("it does not decide every variable once")
-    layout, replicas = Layout(tuple(map(slices.shards, strategy.variables))), len(strategy.replicas)
+    layout, replicas = Layout.made(slices, strategy.variables), len(strategy.replicas)
     found = [_shipment(each, replicas) for each in (*layout.buckets, *((shard,) for shard in layout.alone))]
     return sorted([*found, *_parcels(layout.parcels, replicas)], key=lambda each: each.order)
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from autosync.cost.capacity import Passes, Resources, paced_passes
+from autosync.cost.capacity import PassCosts, Resources, paced_passes
 from autosync.cost.closed_form.tables import CostTables, cost_tables
 from autosync.cost.coefficients import ReplayCoefficients
 from autosync.cost.replay.graph import StepGraph, step_graph
@@ -28,7 +28,7 @@ class Step:
 
     graph: StepGraph
     catalogue: Catalogue
-    passes: Passes
+    passes: PassCosts
 
     @property
     def resources(self) -> Resources:
@@ -96,7 +96,7 @@ class Setting:
     model: ModelSpec
     slices: Slices
     catalogue: Catalogue
-    passes: Passes
+    passes: PassCosts
 
     def step(self, strategy: Strategy) -> Step:
         """The step of `strategy`. Raises `SpecError` when the strategy does not fit."""
@@ -114,12 +114,12 @@ def setting_of(model: ModelSpec, cluster: ClusterSpec, strategy: Strategy) -> Se
     if not known.issuperset(strategy.replicas):
         check_strategy(strategy, model, cluster)
     replicas = strategy.replicas
-    passes = Passes(model, paced_passes(model, cluster, replicas))
+    passes = PassCosts(model, paced_passes(model, cluster, replicas))
     tables: CostTables = cost_tables(model, cluster, replicas)
     return Setting(model, tables.slices, _catalogue(cluster, replicas, model.slots), passes)
 
 
-def laid_out(model: ModelSpec, cluster: ClusterSpec, strategy: Strategy) -> Step:
+def step_of(model: ModelSpec, cluster: ClusterSpec, strategy: Strategy) -> Step:
     """The step of `strategy`. Raises `SpecError` when the strategy does not fit the model and the cluster."""
     return setting_of(model, cluster, strategy).step(strategy)
 

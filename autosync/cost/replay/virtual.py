@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from autosync.cost.capacity import paces_of
 from autosync.cost.coefficients import ReplayCoefficients
-from autosync.cost.replay.step import Step, laid_out
+from autosync.cost.replay.step import Step, step_of
 from autosync.errors import SpecError
 from autosync.spec import ClusterSpec, KeptPace, ModelProfile, ModelSpec, Pace, Strategy
 
@@ -59,7 +59,7 @@ class VirtualClock:
                 "On a paced cluster steps are synchronous, virtual ones too; take a strategy without staleness."
             )
         paces = tuple(paces_of(cluster, strategy.replicas))
-        step = laid_out(model, cluster, strategy)
+        step = step_of(model, cluster, strategy)
         return cls(step, profile, paces, cluster.numbers, coefficients or ReplayCoefficients())
 
     def pass_seconds(self, seed: int, steps: int) -> FloatArray:

@@ -136,8 +136,8 @@ def with_default(
 ) -> Verdict:
     """The verdict with its winner held against the fastest of `defaults`, which are digests, in the same `rounds`.
 
-    Where that is the best baseline, the figures are the verdict's own. Else the interval is as wide as `judge` would
-    make it, since the winner may be the best of several.
+    Where that is the best baseline, the figures are the verdict's own. Else the interval is wide enough for the best of
+    all others that were timed, which the winner may be.
     """
     if verdict.baseline.digest in defaults and verdict.beyond_noise:
         own = OverDefault(

@@ -41,7 +41,7 @@ class Encoder:
 
     def shards(self, strategy: Strategy) -> ShardColumns:
         decided, slices = strategy.by_name, self._tables.slices
-        layout = Layout(tuple(slices.shards(decided[each.name]) for each in self.model.variables))
+        layout = Layout.made(slices, [decided[each.name] for each in self.model.variables])
         return shard_columns(layout, self._server_numbers)
 
     def variables(self, shards: ShardColumns, figures: StepFigures | None) -> FloatArray:

@@ -27,9 +27,18 @@ class Engine:
         self._client = client
         self._model: ModelSpec | None = None
 
-    def load(self, task: str) -> ModelSpec:
-        """Make `task` (of `peers.tasks`) the model that strategies are for."""
-        self._model = ModelSpec.from_json(self._client.ask("load", task=task)[0]["spec"])
+    def load(self, task: str, session: str = "", paced: ClusterSpec | None = None) -> ModelSpec:
+        """Make `task` (of `peers.tasks`) the model that strategies of a session are for.
+
+        A session is on the cluster, or on `paced`, which is the same with paced nodes; then the model has a profile.
+        """
+        fields: dict[str, Any] = {"task": task, "session": session}
+        if paced is not None:
+            assert self._servers is not None
+            devices = map(str, paced.server_devices)
+            waits = dict(zip(devices, self._servers.ask("waits"), strict=True))
+            fields |= {"paced": paced.to_json(), "waits": waits}
+        self._model = ModelSpec.from_json(self._client.ask("load", **fields)[0]["spec"])
         return self._model
 
     def connect_anew(self, task: str) -> None:
@@ -45,16 +54,23 @@ class Engine:
         """Core-seconds of one replica's forward and backward pass."""
         return float(self._client.ask("passes")[0])
 
-    def realize(self, strategy: Strategy) -> dict[str, float]:
-        """Seconds to place the strategy, and of its first step with its tracing. Raises `TrialError`."""
-        said = dict(self._client.ask("realize", strategy=strategy.to_json())[0])
+    def realize(self, strategy: Strategy, session: str = "", seed: int = 0) -> dict[str, float]:
+        """Seconds to place the strategy, and of its first step with its tracing. Raises `TrialError`.
+
+        `seed` is what the passes of paced steps are drawn by.
+        """
+        said = dict(self._client.ask("realize", strategy=strategy.to_json(), session=session, seed=seed)[0])
         if "fault" in said:
             raise TrialError(said["fault"])
         return said
 
-    def run(self, warmup: int, steps: int) -> dict[str, Any]:
-        """Step seconds of the strategy that was realized last."""
-        return dict(self._client.ask("run", warmup=warmup, steps=steps)[0])
+    def run(self, warmup: int, steps: int, session: str = "") -> dict[str, Any]:
+        """Step seconds of the strategy that was realized last in the session; of paced ones how the pace was kept."""
+        return dict(self._client.ask("run", warmup=warmup, steps=steps, session=session)[0])
+
+    def forget(self, session: str) -> None:
+        """Let go of the strategy that was realized last in the session."""
+        self._client.ask("forget", session=session)
 
     def traced(
         self, addresses: Sequence[str], ports: Sequence[int], folder: str, steps: int
@@ -82,18 +98,31 @@ class Engine:
     def cpu_seconds(self) -> float:
         return (self._servers.cpu_seconds() if self._servers else 0.0) + self._client.cpu_seconds()
 
+    def servers_cpu_seconds(self) -> float:
+        """Processor seconds that the servers, where replicas are, have used so far."""
+        assert self._servers is not None
+        return self._servers.cpu_seconds()
+
     def memory_bytes(self) -> tuple[int, list[int]]:
         """Bytes of the client's memory, and of each server's."""
         return self._client.ask("memory")[0], self._servers.ask("memory") if self._servers else []
 
 
 @contextmanager
-def engine_on(made: Emulated) -> Iterator[Engine]:
-    """Start the processes in the hosts, and connect them."""
+def engine_on(made: Emulated, paced_replicas: int = 0, cpus: Sequence[int] = ()) -> Iterator[Engine]:
+    """Start the processes in the hosts, and connect them.
+
+    Each can pace `paced_replicas`. Those of host k stay on processor `cpus[k]` where any are named, as if that was all
+    that its node had; the client, in the first host, shares its one.
+    """
     hosts, cluster = made.hosts, made.cluster
     assert all(node.workers == 1 for node in cluster.nodes), "One worker a host is what this starts."
     with Crew(hosts, MEMBER, ["serve"]) as servers, Crew(hosts[:1], MEMBER, ["client"]) as client:
-        started = servers.ask_each("start", [{"host": host.address} for host in hosts])
+        fields: list[dict[str, Any]] = [{"host": host.address, "paced_replicas": paced_replicas} for host in hosts]
+        for own, cpu in zip(fields, cpus, strict=False):
+            own |= {"cpu": cpu, "cores": 1}
+        started = servers.ask_each("start", fields)
         addresses = [each["address"] for each in started]
-        client.ask("connect", addresses=addresses, host=hosts[0].address, cluster=cluster.to_json())
+        where = {"host": hosts[0].address, "cpu": cpus[0] if cpus else None}
+        client.ask("connect", addresses=addresses, cluster=cluster.to_json(), **where)
         yield Engine(cluster, servers, client)

@@ -6,33 +6,38 @@ python -m tests.by_hand.peers.engine_member serve | client
 from __future__ import annotations
 
 import gc
+import os
 import sys
 import time
+from dataclasses import asdict
 from itertools import pairwise
 from typing import Any, final
 
 from autosync.spec import ClusterSpec, Strategy
 from tests.by_hand.peers.answering import Question, answer, own_bytes, timed_steps
 from tests.by_hand.peers.tasks import task_of
+from trials.paced import PacedRunning
 from trials.trial import reason_of
 
 
 @final
 class Client:
-    """Drives the servers: one model at a time, one strategy at a time."""
+    """Drives the servers: one model at a time and one strategy at a time in each session, which questions name."""
 
     def __init__(self) -> None:
         self._cluster: ClusterSpec | None = None
         self._placement: Any = None
         self._captured: dict[str, Any] = {}
-        self._session: Any = None
-        self._step: Any = None
+        self._profiled: dict[str, Any] = {}
+        self._sessions: dict[str, Any] = {}
+        self._steps: dict[str, Any] = {}
         self._connection: Question = {}
 
     def connect(self, question: Question) -> None:
         from autosync.engine.placement import Placement
         from autosync.engine.servers import connect
 
+        _pin(question)
         connect(question["addresses"], question["host"], again=bool(self._connection))
         self._connection = question
         self._cluster = ClusterSpec.from_json(question["cluster"])
@@ -40,9 +45,9 @@ class Client:
 
     def connect_anew(self, question: Question) -> None:
         """Let go of all that belongs to the connection, and load `task` again on a new one."""
-        if self._step is not None:
-            self._step.close()
-        self._session = self._step = None
+        for step in self._steps.values():
+            step.close()
+        self._sessions, self._steps = {}, {}
         gc.unfreeze()
         gc.collect()
         self.connect(self._connection)
@@ -60,20 +65,34 @@ class Client:
         return self._cluster.to_json()
 
     def load(self, question: Question) -> dict[str, Any]:
-        """Capture a task (once) and give it a session; the model's spec, and how long each took."""
+        """Capture a task (once) and give it a session; the model's spec, and how long each took.
+
+        With a `paced` cluster the session is on that one, and the model is profiled (once).
+        """
         from autosync.engine.capture.capturing import capture
+        from autosync.engine.capture.profile import profiled
+        from autosync.engine.step.pace import Waits
         from autosync.engine.step.realize import Session
 
-        name, begin = question["task"], time.perf_counter()
+        name, session, begin = question["task"], question.get("session", ""), time.perf_counter()
         if name not in self._captured:
             self._captured[name] = capture(task_of(name))
+        assert self._cluster is not None, "connect, or devices, comes first"
+        cluster, waits = self._cluster, None
+        if "paced" in question:
+            cluster = ClusterSpec.from_json(question["paced"])
+            waits = {device: Waits(**each) for device, each in question["waits"].items()}
+            if name not in self._profiled:
+                self._profiled[name] = profiled(self._captured[name])
         captured = time.perf_counter()
-        self._session = self._step = None
+        self._forget(session)
+        self._sessions.pop(session, None)
         gc.collect()
-        self._session = Session(self._captured[name], self._cluster, self._placement)
+        model = self._profiled.get(name, self._captured[name])
+        self._sessions[session] = Session(model, cluster, self._placement, waits)
         gc.freeze()
         return {
-            "spec": self._session.model.to_json(),
+            "spec": self._sessions[session].model.to_json(),
             "capture_seconds": captured - begin,
             "open_seconds": time.perf_counter() - captured,
         }
@@ -82,33 +101,54 @@ class Client:
         """Core-seconds of one replica's forward and backward pass."""
         from autosync.engine.capture.profile import profile_step
 
-        profile = profile_step(self._session.captured)
+        profile = profile_step(self._sessions[""].captured)
         return profile.forward_seconds + profile.backward_seconds
 
     def realize(self, question: Question) -> dict[str, Any]:
         """Place a strategy and run its first step, which traces it; or why that cannot be done."""
-        strategy = Strategy.from_json(question["strategy"])
-        if self._step is not None:
-            self._step.close()
-        self._step = None
+        strategy, session = Strategy.from_json(question["strategy"]), question.get("session", "")
+        self._forget(session)
         gc.collect()
         times = [time.perf_counter()]
         try:
-            self._step = self._session.realize(strategy)
+            step = self._steps[session] = self._sessions[session].realize(strategy)
+            if isinstance(step, PacedRunning):
+                step.seed = question.get("seed", 0)
             times.append(time.perf_counter())
-            self._step()
+            step()
             times.append(time.perf_counter())
         except Exception as error:  # whatever the engine or TensorFlow says of a strategy is told to who asked
             return {"fault": reason_of(error)}
         place, first = (late - early for early, late in pairwise(times))
         return {"place_seconds": place, "first_seconds": first}
 
+    def _forget(self, session: str) -> None:
+        step = self._steps.pop(session, None)
+        if step is not None:
+            step.close()
+
+    def forget(self, question: Question) -> None:
+        """Let go of what was realized last in a session, and of what the workers hold of it."""
+        self._forget(question.get("session", ""))
+        gc.collect()
+
     def run(self, question: Question) -> dict[str, Any]:
-        return timed_steps(self._step, question)
+        """Step seconds; of a paced step also what passes were to take, how late releases were, and the first's number.
+
+        These are lists: (steps, replicas) and (steps, replicas, releases).
+        """
+        step = self._steps[question.get("session", "")]
+        said = timed_steps(step, question)
+        if isinstance(step, PacedRunning) and question["steps"]:
+            taken = step.taken[-question["steps"] :]
+            said["pass_seconds"] = [each.seconds.tolist() for each in taken]
+            said["late_seconds"] = [each.late.tolist() for each in taken]
+            said["first_step"] = len(step.taken) - len(taken)
+        return said
 
     def settle(self, _: Question) -> None:
         """Wait until nothing of the strategy is under way, as steps of a stale one are between calls."""
-        self._step.settle()
+        self._steps[""].settle()
 
     def trace(self, question: Question) -> dict[str, Any]:
         """Run `steps` steps while every server at `profilers` is traced.
@@ -123,7 +163,7 @@ class Client:
             steps.clear()
             for _ in range(question["steps"]):
                 begin = time.time_ns()
-                self._step()
+                self._steps[""]()
                 steps.append((begin, time.time_ns()))
 
         return {"operations": traced(run, question["profilers"], question["folder"]), "steps": steps}
@@ -144,8 +184,17 @@ def _serve() -> None:
     def start(question: Question) -> dict[str, str]:
         from autosync.engine.servers import start_server
 
-        held["server"], address = start_server(question["host"])
+        _pin(question)
+        held["server"], address = start_server(
+            question["host"], question.get("cores"), question.get("paced_replicas", 0)
+        )
         return {"address": address}
+
+    def waits(_: Question) -> dict[str, str]:
+        """The tokens of the waits that passes are paced by."""
+        from autosync.engine.step.pace import offered_waits
+
+        return asdict(offered_waits())
 
     def profile(question: Question) -> None:
         """Let TensorFlow's profiler listen at `port`."""
@@ -153,7 +202,13 @@ def _serve() -> None:
 
         tf.profiler.experimental.server.start(question["port"])
 
-    answer({"start": start, "profile": profile, "memory": _memory})
+    answer({"start": start, "waits": waits, "profile": profile, "memory": _memory})
+
+
+def _pin(question: Question) -> None:
+    """Keep this process on the processor `cpu`, if one is named, before any thread has begun."""
+    if question.get("cpu") is not None:
+        os.sched_setaffinity(0, {question["cpu"]})
 
 
 def _client() -> None:
@@ -166,6 +221,7 @@ def _client() -> None:
             "load": client.load,
             "passes": client.passes,
             "realize": client.realize,
+            "forget": client.forget,
             "run": client.run,
             "settle": client.settle,
             "trace": client.trace,

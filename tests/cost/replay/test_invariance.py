@@ -10,7 +10,7 @@ import pytest
 
 from autosync.baselines import BASELINES
 from autosync.cost.coefficients import ReplayCoefficients
-from autosync.cost.replay import Replay, laid_out
+from autosync.cost.replay import Replay, step_of
 from autosync.cost.replay.queues import folded, replayed
 from autosync.spec import (
     AllReduce,
@@ -99,7 +99,7 @@ def test_renumbering_devices_that_are_alike_does_not_matter(workers: int) -> Non
 def test_folding_changes_no_time(baseline: str) -> None:
     model = cases.bert_like_model(1)
     for cluster in (cases.star_cluster(24), cases.gpu_cluster(20, 2)):
-        tasks = laid_out(model, cluster, BASELINES[baseline](model, cluster)).tasks(ReplayCoefficients())
+        tasks = step_of(model, cluster, BASELINES[baseline](model, cluster)).tasks(ReplayCoefficients())
         fewer = folded(tasks)
         assert fewer.busy.shape[1] < tasks.busy.shape[1]
         assert np.array_equal(replayed(fewer).end, replayed(tasks).end)
@@ -109,7 +109,7 @@ def test_a_thousand_symmetric_workers_are_replayed_on_as_few_resources_as_sixtee
     model, found = cases.bert_like_model(1), []
     for nodes in (16, 128):
         cluster = cases.gpu_cluster(nodes, 8)
-        step = laid_out(model, cluster, all_by(model, cluster, AllReduce(0)))
+        step = step_of(model, cluster, all_by(model, cluster, AllReduce(0)))
         tasks = folded(step.tasks(ReplayCoefficients()))
         found.append(tasks.busy.shape)
     assert found[0] == found[1]
@@ -122,6 +122,6 @@ def test_what_a_replay_is_taken_apart_into_is_bounded() -> None:
     model = ModelSpec("many", 8, "SGD", 0, variables)
     for how in (AllReduce, lambda _: ParameterServer("node0/cpu:0")):
         decided = tuple(VariableStrategy(each.name, (how(place),)) for place, each in enumerate(variables))
-        graph = laid_out(model, cluster, Strategy(tuple(map(str, cluster.replica_devices)), decided)).graph
+        graph = step_of(model, cluster, Strategy(tuple(map(str, cluster.replica_devices)), decided)).graph
         assert graph.passes <= 50
         assert len(graph.shipments) == count  # not a piece each

@@ -12,7 +12,7 @@ import pytest
 from autosync.baselines import BASELINES
 from autosync.cost import traffic
 from autosync.cost.coefficients import ReplayCoefficients
-from autosync.cost.replay import Replay, exchange_seconds, laid_out
+from autosync.cost.replay import Replay, exchange_seconds, step_of
 from autosync.errors import SpecError
 from autosync.layout.exchange import Stage, Transfer
 from autosync.layout.together import piece_sizes
@@ -258,7 +258,7 @@ def test_links_carry_what_the_traffic_of_baselines_says(baseline: str) -> None:
 
 
 def _agrees_with_traffic(model: ModelSpec, cluster: ClusterSpec, strategy: Strategy) -> None:
-    step = laid_out(model, cluster, strategy)
+    step = step_of(model, cluster, strategy)
     busy = step.tasks(FREE).busy.sum(axis=0)[step.resources.links]
     assert busy * step.resources.bytes_per_second == pytest.approx(traffic(model, cluster, strategy).bytes, rel=1e-6)
 
@@ -284,7 +284,7 @@ def test_one_replica_alone_sends_nothing() -> None:
     model, cluster = cases.mlp_model(), cases.star_cluster(2)
     alone = Strategy(("node0/cpu:0",), all_by(model, cluster, AllReduce(0)).variables)
     found = Replay().figures(model, cluster, alone)
-    assert not found.utilization[laid_out(model, cluster, alone).resources.links].any()
+    assert not found.utilization[step_of(model, cluster, alone).resources.links].any()
     assert np.isfinite(found.variables.arrived).all()
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from autosync.baselines import BASELINES
-from autosync.cost.replay import Replay, laid_out, side_by_side
+from autosync.cost.replay import Replay, side_by_side, step_of
 from tests import cases
 
 MODEL, CLUSTER = cases.mlp_model(), cases.star_cluster()
@@ -54,7 +54,7 @@ def test_a_trace_names_its_threads_and_what_travels() -> None:
     sent = {name for event in pushed for name in event["args"]["variables"]}
     assert sent == {variable.name for variable in MODEL.variables}
     last = max(event["ts"] + event["dur"] for event in complete(document))
-    step = laid_out(MODEL, CLUSTER, BASELINES["balanced_parameter_server"](MODEL, CLUSTER))
+    step = step_of(MODEL, CLUSTER, BASELINES["balanced_parameter_server"](MODEL, CLUSTER))
     assert last <= step.seconds(Replay().coefficients) * 1e6 + 1
 
 

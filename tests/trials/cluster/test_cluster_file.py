@@ -102,7 +102,7 @@ def test_every_topology_that_comes_along_has_four_nodes_and_can_be_wired(file: P
 
 
 def test_the_topologies_that_come_along_differ() -> None:
-    assert len(TOPOLOGIES) == 7
+    assert len(TOPOLOGIES) == 8
     clusters = [read_cluster_file(file) for file in TOPOLOGIES]
     assert len({cluster.digest for cluster in clusters}) == len(clusters)
 
@@ -113,7 +113,7 @@ WRONG = {
     "nodes: [{}, {down: 0mbit}]": r"nodes\[1\]\.down: A rate is written .* not '0mbit'",
     "nodes: [{latency: 50}]": r"nodes\[0\]\.latency: a latency is written like 50us or 0\.2ms and is .* zero, not 50\.",
     "nodes: [{count: 2, upp: 1gbit}]": r"nodes\[0\]\.upp: there is no such key in nodes\[0\]; known are name, count,",
-    "nodes: [{}]\nlinks: 1gbit": r"links: there is no such key; known are link, pace, racks, nodes\.",
+    "nodes: [{}]\nlinks: 1gbit": r"links: there is no such key; known are link, pace, racks, nodes, changes\.",
     "nodes: [{rack: a}]\nracks: {a: {left: 1gbit}}": r"racks\.a\.left: .* racks\.a; known are up, down, latency, pace",
     "link: 1gbit": "nodes: this key is needed; add it",
     "nodes: []": r"nodes: must have at least 1 item .*, not \[\]",

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from autosync.errors import ClusterError
 from autosync.spec import (
     ClusterSpec,
     Figure,
@@ -26,6 +27,7 @@ from autosync.spec import (
     canonical_strategy,
     parse_json,
 )
+from autosync.spec.pace import MOST_TRACED
 from autosync.words.cluster import cluster_lines, pace_in_words, unlike_nodes
 from tests import cases
 from trials.cluster.file import read_cluster_file
@@ -94,6 +96,27 @@ def test_ray_is_told_of_it_and_tells_of_it_again(field: str) -> None:
     node = with_one(field)
     (found,) = machines_of([said_to_ray(node)]).values()
     assert found == replace(node, name=node.address)
+
+
+LONGEST_ARGUMENT = 32 * 4096 - 1
+"""The most bytes of an argument of a program on Linux."""
+
+
+def test_a_pace_of_the_longest_trace_fits_into_an_argument() -> None:
+    factor = 1.2345678901234567e-06
+    assert len(repr(factor)) == 22, "no number from 1e-6 to 1e6 is longer"
+    node = replace(PLAIN, pace=replace(PACE, spread=replace(PACE.spread, trace=(factor,) * MOST_TRACED)))
+    assert max(map(len, start_options(node, "left"))) <= LONGEST_ARGUMENT
+    assert next(iter(machines_of([said_to_ray(node)]).values())).pace == node.pace
+
+
+@pytest.mark.parametrize(("number", "text"), [("x", "00"), ("0", "0g"), ("0", "ff"), ("0", "7b7d")])
+def test_labels_that_hold_no_pace_are_refused_with_the_nodes_address(number: str, text: str) -> None:
+    """A foreign name, no hexadecimal digits, no text, and no pace."""
+    node = said_to_ray(PLAIN)
+    told = r"The labels autosync-pace-... of the Ray node at 10.0.0.1 hold no pace \(.*\); start Ray there without them"
+    with pytest.raises(ClusterError, match=told):
+        machines_of([{**node, "Labels": {**node["Labels"], f"autosync-pace-{number}": text}}])
 
 
 @pytest.mark.parametrize("field", OF_MACHINES)

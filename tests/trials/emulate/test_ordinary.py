@@ -119,6 +119,18 @@ def test_one_made_for_the_length_of_a_block_goes_with_a_process_that_is_killed_i
     assert remains(name) == []
 
 
+def test_links_change_and_nothing_is_left_of_what_changed_them(user: OrdinaryUser, name: str) -> None:
+    text = "link: 200mbit\nnodes: [{count: 2}]\nchanges: [{after: 1s, nodes: {node1: {up: 20mbit}}}]\n"
+    (user.home / "changes.yaml").write_text(text, encoding="utf-8")
+    said(user, *COMMAND, "up", "changes.yaml", "--no-ray", "--name", name)
+    deadline = time.monotonic() + SECONDS
+    while "phase 1 of 0 to 1" not in (status := said(user, *COMMAND, "status", "--name", name)):
+        assert time.monotonic() < deadline
+    assert "node1  10.77.0.2  20 Mbit/s   200 Mbit/s" in status
+    assert said(user, *COMMAND, "down", "--name", name) == f"Emulated cluster {name!r} is down.\n"
+    assert _soon_none(user) == []
+
+
 def test_a_cluster_whose_holder_was_killed_is_not_up_and_is_removed_by_the_next_up(
     user: OrdinaryUser, name: str
 ) -> None:

@@ -27,7 +27,10 @@ def test_root_on_linux_with_its_tools_lacks_nothing() -> None:
         (Machine("darwin", 0, TOOLS), "it needs Linux's network namespaces, and this is darwin"),
         (Machine("linux", ROOT, TOOLS - {"tc"}), "the command 'tc' is not on the PATH; install iproute2"),
         (Machine("linux", 0, TOOLS), "it needs root to make namespaces"),
-        (Machine("linux", 1 << 12, TOOLS), "it needs root to make namespaces"),
+        (
+            Machine("linux", 1 << 12, TOOLS),
+            "did not call trials.emulate.begin_as_root first; have it do so",
+        ),
     ],
 )
 def test_what_is_lacking_is_said(machine: Machine, sentence: str) -> None:
@@ -117,6 +120,14 @@ def test_the_setting_that_is_in_an_ordinary_users_way_is_named(
     sentence = obstacle(error, read(**settings))
     assert sentence.startswith(f"an ordinary user needs user namespaces, and {told}")
     assert sentence.endswith(", or run it as root")
+
+
+def test_root_without_capabilities_is_told_which_and_not_of_ordinary_users() -> None:
+    sentence = obstacle(REFUSED, read(unprivileged_userns_clone="0"), is_root=True)
+    assert sentence == (
+        "root lacks CAP_NET_ADMIN or CAP_SYS_ADMIN here and needs user namespaces instead, and "
+        "/proc/sys/kernel/unprivileged_userns_clone is 0; write 1 to it, or give it both, a container by --privileged"
+    )
 
 
 def test_a_kernel_without_user_namespaces_is_said_to_have_none() -> None:
