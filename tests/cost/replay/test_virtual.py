@@ -9,7 +9,7 @@ import pytest
 
 from autosync.baselines import BASELINES
 from autosync.cost import Replay, ReplayCoefficients, VirtualClock
-from autosync.cost.replay import laid_out, virtual
+from autosync.cost.replay import step_of, virtual
 from autosync.engine.step.pace import Pacing, Waits
 from autosync.errors import SpecError
 from autosync.spec import (
@@ -46,7 +46,7 @@ def test_without_a_spread_every_step_is_what_the_replay_predicts(name: str, numb
     cluster = paced(Spread(), numbers)
     seconds = VirtualClock.of(MODEL, cluster, strategy(name), COEFFICIENTS).step_seconds(7, 50)
     assert seconds.shape == (50,)
-    assert set(seconds) == {laid_out(MODEL, cluster, strategy(name)).seconds(COEFFICIENTS)}
+    assert set(seconds) == {step_of(MODEL, cluster, strategy(name)).seconds(COEFFICIENTS)}
     predicted = np.exp(Replay(COEFFICIENTS).predict(MODEL, cluster, [strategy(name)]))
     np.testing.assert_allclose(seconds, predicted[0], rtol=1e-12)
 
@@ -58,7 +58,7 @@ def test_with_a_spread_every_step_is_the_replays_with_passes_as_long_as_its_slow
     assert len(set(seconds)) == 30
     for own, slowest in zip(seconds, passes.max(axis=1), strict=True):
         steady = on_nodes(Pace(0.0, float(slowest)), gbit_per_s=2.0)
-        assert own == laid_out(MODEL, steady, strategy()).seconds(COEFFICIENTS)
+        assert own == step_of(MODEL, steady, strategy()).seconds(COEFFICIENTS)
 
 
 @pytest.mark.parametrize("name", ["all_reduce_25mb", "balanced_parameter_server", "all_reduce_per_variable"])
