@@ -198,14 +198,15 @@ def test_another_users_cluster_is_left_alone(user: OrdinaryUser, name: str) -> N
 
 
 def test_the_setting_that_is_in_the_way_is_said(user: OrdinaryUser, name: str) -> None:
-    """A limit holds in the user namespace that it is set in, so that the machine's stays as it is."""
+    """A limit holds in the user namespace that it is set in, so that the machine's stays as it is; one is root there."""
     script = 'echo 0 > /proc/sys/user/max_user_namespaces; exec setpriv --bounding-set -all --inh-caps -all -- "$@"'
     command = (sys.executable, *COMMAND[1:], "up", "--nodes", "1", "--no-ray", "--name", name)
     done = user.run(*entering(NEW), "/bin/sh", "-ec", script, "sh", *command)
     assert done.returncode == 2
     assert done.stderr == (
-        "emulate: No cluster can be emulated here: an ordinary user needs user namespaces, and "
-        "/proc/sys/user/max_user_namespaces is 0; write a thousand to it, or run it as root.\n"
+        "emulate: No cluster can be emulated here: root lacks CAP_NET_ADMIN or CAP_SYS_ADMIN here and needs user "
+        "namespaces instead, and /proc/sys/user/max_user_namespaces is 0; write a thousand to it, or give it both, a "
+        "container by --privileged.\n"
     )
 
 
