@@ -198,7 +198,7 @@ def test_another_users_cluster_is_left_alone(user: OrdinaryUser, name: str) -> N
 
 
 def test_the_setting_that_is_in_the_way_is_said(user: OrdinaryUser, name: str) -> None:
-    """A limit holds in the user namespace that it is set in, so that the machine's stays as it is; one is root there."""
+    """A limit holds in the user namespace that it is set in, and one is root there: the machine's stays as it is."""
     script = 'echo 0 > /proc/sys/user/max_user_namespaces; exec setpriv --bounding-set -all --inh-caps -all -- "$@"'
     command = (sys.executable, *COMMAND[1:], "up", "--nodes", "1", "--no-ray", "--name", name)
     done = user.run(*entering(NEW), "/bin/sh", "-ec", script, "sh", *command)
