@@ -75,10 +75,23 @@ def ordinary_user() -> Iterator[OrdinaryUser]:
 def _words_before(number: int, home: Path) -> tuple[str, ...]:
     """The words before a command that root runs as the user, who is shown what this interpreter needs."""
     needed = sorted({Path(sys.base_prefix).resolve(), Path(sys.prefix).resolve(), ROOT})
-    closed = {path: folder for path in needed for folder in path.parents if not folder.stat().st_mode & 0o001}
-    places = {path: home / "shown" / str(index) for index, path in enumerate(closed)}
-    script = [f"mkdir -p {place}; mount --bind {path} {place}" for path, place in places.items()]
+    # Of a folder that is closed itself, such as one of `mktemp -d`, the entries are shown.
+    parts = [part for path in needed for part in ([path] if _is_open(path) else sorted(path.iterdir()))]
+    closed = {part: folder for part in parts for folder in part.parents if not _is_open(folder)}
+    places = {part: home / "shown" / str(index) for index, part in enumerate(closed)}
+    script = [_bound(part, place, part.is_dir()) for part, place in places.items()]
     script += [f"mount -t tmpfs -o mode=755 none {folder}" for folder in set(closed.values())]
-    script += [f"mkdir -p {path}; mount --bind {place} {path}" for path, place in places.items()]
+    script += [_bound(place, part, part.is_dir()) for part, place in places.items()]
     script.append(f'exec setpriv --reuid={number} --regid={number} --clear-groups -- "$@"')
     return ("unshare", "--mount", "sh", "-ec", "\n".join(script), "sh")
+
+
+def _is_open(folder: Path) -> bool:
+    """Whether everyone may go through the folder."""
+    return bool(folder.stat().st_mode & 0o001)
+
+
+def _bound(source: Path, target: Path, is_folder: bool) -> str:
+    """The line that shows `source` at `target`, which is made."""
+    make = "mkdir -p" if is_folder else "touch"
+    return f"mkdir -p {target.parent}; {make} {target}; mount --bind {source} {target}"
