@@ -41,7 +41,10 @@ def ready_fractions(model: ModelSpec) -> dict[str, float]:
 
 
 RELEASE_CORE_SECONDS = 55e-6
-"""Core-seconds of one release of gradients in a paced pass, as measured."""
+"""Core-seconds of one release of gradients in a paced pass, as measured with all replicas in one process.
+
+Between worker processes `bench_pace alone` finds more, which includes what recorded gradients cost to read.
+"""
 
 DRAWN_STEPS = 64
 """Steps for which paced passes are drawn to see what they take."""

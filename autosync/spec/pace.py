@@ -26,7 +26,7 @@ TRIALS_ALONE = "Passes are paced in trials only; train on nodes without a pace."
 """Why nothing is trained on paced nodes."""
 
 MOST_RELEASES = 12
-"""The most times in a pass at which gradients are released: each costs a core some 55 microseconds."""
+"""The most times in a pass at which gradients are released: each costs a core time, most where it wakes a process."""
 
 
 def _number(value: float, least: float, most: float, what: str) -> None:

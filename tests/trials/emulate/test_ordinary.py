@@ -168,7 +168,7 @@ def _group_of(user: OrdinaryUser) -> Iterator[tuple[Path, OrdinaryUser]]:
     """A control group that is the user's, and the user in a group in it. Skips where that cannot be."""
     group = quota_group(f"autosync-test-{user.number}")
     if not user.before or not os.access(group.parent, os.W_OK):
-        pytest.skip("Root alone can give a user a control group, and not everywhere.")
+        pytest.skip(f"A user is given a control group by root, who can write to {group.parent}; here that is not so.")
     own = group / "own"
     own.mkdir(parents=True)
     try:
@@ -184,7 +184,7 @@ def _group_of(user: OrdinaryUser) -> Iterator[tuple[Path, OrdinaryUser]]:
 
 def test_another_users_cluster_is_left_alone(user: OrdinaryUser, name: str) -> None:
     if user.number == 0 or not user.before:
-        pytest.skip("Root alone can play two users.")
+        pytest.skip("Two users are played by root, who can become one; this is not root.")
     folder_of(name).mkdir(mode=0o700)
     try:
         done = user.run(*COMMAND, "down", "--name", name)
