@@ -11,16 +11,16 @@ from autosync.spec import ClusterSpec, Device
 
 @dataclass(frozen=True)
 class Placement:
-    """TensorFlow's name for each device, and each node's first CPU device (where it caches and sums)."""
+    """TensorFlow's name for each device of the cluster. A node caches and sums on its first CPU device."""
 
+    cluster: ClusterSpec
     names: Mapping[str, str]
-    gateways: Mapping[str, str]
 
     @classmethod
     def in_one_process(cls, cluster: ClusterSpec) -> Placement:
         """Place every CPU device on a logical device of this process; for tests and small machines."""
         names = {str(device): f"/CPU:{index}" for index, device in enumerate(cluster.server_devices)}
-        return cls(names, _gateways(cluster))
+        return cls(cluster, names)
 
     @classmethod
     def on_workers(cls, cluster: ClusterSpec) -> Placement:
@@ -33,7 +33,7 @@ class Placement:
             for device in node.gpu_devices:
                 task = tasks[node.cpu_devices[0]]
                 names[str(device)] = f"/job:worker/replica:0/task:{task}/device:GPU:{device.index}"
-        return cls(names, _gateways(cluster))
+        return cls(cluster, names)
 
     def name(self, device: str) -> str:
         """TensorFlow's name for `device`. Raises `ClusterError`, listing the devices there are."""
@@ -47,8 +47,4 @@ class Placement:
 
     def gateway(self, node: str) -> str:
         """TensorFlow's name for the first CPU device of `node`."""
-        return self.names[self.gateways[node]]
-
-
-def _gateways(cluster: ClusterSpec) -> dict[str, str]:
-    return {node.name: str(node.cpu_devices[0]) for node in cluster.nodes}
+        return self.names[str(self.cluster.node(node).cpu_devices[0])]

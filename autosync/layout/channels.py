@@ -14,6 +14,7 @@ from autosync.layout.server import (
     send_back_exchange,
     sparse_server_exchange,
 )
+from autosync.layout.topology import Topology
 from autosync.spec import ALGORITHMS
 
 
@@ -58,25 +59,25 @@ _OF_SERVER = {"push": push_exchange, "own_push": own_push_exchange, "send_back":
 class Exchanges:
     """The exchange behind every channel, for these replicas and an optimizer of `slots`; new ones join here."""
 
-    replicas: tuple[str, ...]
-    processes: Processes
+    topology: Topology
     slots: int
 
     def of(self, channel: Channel) -> Exchange:
         """The exchange of `channel`. Raises `KeyError` for an unknown one, or a server that the cluster lacks."""
         what, server, local_copy = channel
+        replicas, processes = self.topology.replicas, self.topology.processes
         if what in ALGORITHMS:
-            return laid_out(what).exchange(self.replicas, self.processes, self.slots)
+            return laid_out(what).exchange(self.topology, self.slots)
         if what in _GATHERED:
-            return _GATHERED[what](self.replicas, self.processes, self.slots)
+            return _GATHERED[what](replicas, processes, self.slots)
         if what == "dense_server":
-            return dense_server_exchange(server, local_copy, self.replicas, self.processes, self.slots)
+            return dense_server_exchange(server, local_copy, replicas, processes, self.slots)
         if what == "sparse_server":
-            return sparse_server_exchange(server, self.replicas, self.processes, self.slots)
+            return sparse_server_exchange(server, replicas, processes, self.slots)
         if what == "pull":
-            return pull_exchange(server, local_copy, self.replicas, self.processes, self.slots)
+            return pull_exchange(server, local_copy, replicas, processes, self.slots)
         if what == "coding":
-            return Exchange(work=tuple(Work(each, 1.0) for each in self.replicas))
+            return Exchange(work=tuple(Work(each, 1.0) for each in replicas))
         if what == "server_coding":
             return Exchange(work=(Work(server, 1.0),))
-        return _OF_SERVER[what](server, self.replicas, self.processes)
+        return _OF_SERVER[what](server, replicas, processes)

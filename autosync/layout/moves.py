@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from autosync.layout.exchange import Exchange, Processes, Stage, Transfer, Work
+from autosync.layout.exchange import Exchange, Stage, Transfer, Work
+from autosync.layout.topology import Topology
 
 Span: TypeAlias = tuple[int, int]
 """Elements of a bucket, from the first to before the second."""
@@ -46,31 +47,34 @@ class Moves:
         return cls(there, tuple(back))
 
 
-MovesOf: TypeAlias = Callable[[Sequence[str], int, int], Moves]
-"""The moves among members on these nodes, of a bucket of so many elements (1 or more) of so many bytes."""
+MovesOf: TypeAlias = Callable[[Topology, int, int], Moves]
+"""The moves among replicas that are there, of a bucket of so many elements (1 or more) of so many bytes."""
 
 ELEMENTS = 1 << 20
 """Elements of the bucket from whose moves shares are taken; they are exact where it is halved up to twenty times."""
 
 
-def exchange_of(moves_of: MovesOf, replicas: Sequence[str], processes: Processes, slots: int) -> Exchange:
+def exchange_of(moves_of: MovesOf, topology: Topology, slots: int) -> Exchange:
     """Every move listed: a replica adds what it receives on the way, and updates the whole with its `slots` slots."""
-    moves = moves_of([processes.node_of[each] for each in replicas], ELEMENTS, 0)
+    moves = moves_of(topology, ELEMENTS, 0)
     added: Counter[int] = Counter()
     for _, target, (begin, end) in (move for each in moves.adding for move in each):
         added[target] += end - begin
-    push = tuple(stage_of(each, ELEMENTS, replicas, processes) for each in (*moves.adding, *moves.copying))
-    work = tuple(Work(each, added[place] / ELEMENTS, updated_held=1.0 + slots) for place, each in enumerate(replicas))
+    push = tuple(stage_of(each, ELEMENTS, topology) for each in (*moves.adding, *moves.copying))
+    work = tuple(
+        Work(each, added[place] / ELEMENTS, updated_held=1.0 + slots) for place, each in enumerate(topology.replicas)
+    )
     return Exchange(push=push, work=work)
 
 
-def stage_of(moves: Round, elements: int, replicas: Sequence[str], processes: Processes) -> Stage:
+def stage_of(moves: Round, elements: int, topology: Topology) -> Stage:
     """The traffic of a round of moves of a bucket of `elements`."""
+    replicas = topology.replicas
     ends = ((replicas[source], replicas[target], end - begin) for source, target, (begin, end) in moves)
     return Stage(
         tuple(
             Transfer(source, target, payload=size / elements, gradients=1.0)
             for source, target, size in ends
-            if processes.apart(source, target)
+            if topology.processes.apart(source, target)
         )
     )

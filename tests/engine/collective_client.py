@@ -19,7 +19,7 @@ from autosync.engine.placement import Placement
 from autosync.engine.servers import connect
 from autosync.engine.step.realize import Session
 from autosync.engine.sync.all_reduce.collective import collective_mean
-from autosync.engine.sync.member import Member
+from autosync.engine.sync.member import Members
 from autosync.engine.sync.wire import PLAIN
 from tests.cases import local_cluster
 from tests.contracts.parity import BOUNDS, captured_task, reference, trained_alike
@@ -50,8 +50,9 @@ def _trained(addresses: Sequence[str], again: bool = True) -> list[float]:
 
 def _failing(count: int) -> Any:
     """A function of one collective in which the last worker's op fails when it is told to."""
+    cluster = local_cluster(count)
     devices = [f"/job:worker/replica:0/task:{task}/device:CPU:0" for task in range(count)]
-    members = [Member(device, "node0", device) for device in devices]
+    members = Members.of(Placement.on_workers(cluster), [f"node0/cpu:{number}" for number in range(count)])
 
     def mean(fails: Any) -> Any:
         parts = []

@@ -9,20 +9,23 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
+from autosync.engine.placement import Placement
 from autosync.engine.state import AS_IT_IS, Correction
 from autosync.engine.sync.compressed import bucket_exchange, server_exchange
 from autosync.engine.sync.exchange import BucketPlace, ServerPlace
-from autosync.engine.sync.member import Member
+from autosync.engine.sync.member import Members
 from autosync.layout.shards import Shard, Slice
 from autosync.spec import AllReduce, Compressor, ParameterServer, Variable
+from tests.cases import star_cluster
 
 __all__ = ["BucketSteps", "ServerSteps"]
 
 Array = npt.NDArray[Any]
 
 
-def _members(count: int) -> tuple[Member, ...]:
-    return tuple(Member(f"/CPU:{index}", f"node{index}", f"/CPU:{index}") for index in range(count))
+def _members(count: int) -> Members:
+    cluster = star_cluster(count)
+    return Members.of(Placement.in_one_process(cluster), list(map(str, cluster.replica_devices)))
 
 
 def _shard(shape: tuple[int, ...], number: int, synchronizer: Any, dtype: str = "float32") -> Shard:

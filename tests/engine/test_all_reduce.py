@@ -8,23 +8,24 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from autosync.engine.placement import Placement
 from autosync.engine.sync.all_reduce import ALL_REDUCE
-from autosync.engine.sync.member import Member
+from autosync.engine.sync.member import Members
 from autosync.engine.sync.wire import PLAIN, Wire
 from autosync.layout.all_reduce import laid_out
 from autosync.layout.all_reduce.ring import MOST_RING_PIECES, RING_PIECE_BYTES
 from autosync.spec import PLACED_ALGORITHMS, Cast
+from tests.cases import star_cluster
 from tests.layout.carried_out import carried_out
 
 IN_16_BITS = [(each, "bf16") for each in ALL_REDUCE] + [(each, "fp16") for each in PLACED_ALGORITHMS]
 """A collective has no place for the scales of fp16."""
 
 
-def _members(count: int, a_node: int = 2) -> list[Member]:
-    """`count` members, `a_node` on each node."""
-    return [
-        Member(f"/CPU:{index}", f"node{index // a_node}", f"/CPU:{index // a_node * a_node}") for index in range(count)
-    ]
+def _members(count: int) -> Members:
+    """`count` members, two on each node, the last one alone if need be."""
+    cluster = star_cluster(-(-count // 2), workers=2)
+    return Members.of(Placement.in_one_process(cluster), list(map(str, cluster.replica_devices))[:count])
 
 
 def _means(algorithm: str, gradients: list[np.ndarray], wire=PLAIN) -> list[np.ndarray]:
@@ -76,7 +77,7 @@ def test_only_large_chunks_are_cut_in_pieces(chunk_bytes, pieces):
 @pytest.mark.parametrize("algorithm", PLACED_ALGORITHMS)
 def test_a_message_goes_for_every_move_and_for_nothing_else(algorithm, replicas, elements):
     members, moves_of = _members(replicas), laid_out(algorithm).moves
-    moves = moves_of([member.node for member in members], elements, 4)
+    moves = moves_of(members.topology, elements, 4)
     with tf.Graph().as_default() as graph:
         flat = []
         for member in members:
@@ -100,8 +101,9 @@ def _roundings(algorithm: str, replicas: int) -> int:
     moves = laid_out(algorithm).moves
     if moves is None:
         return replicas
-    nodes = [member.node for member in _members(replicas)]
-    return max(mean.roundings for mean in carried_out(moves(nodes, 97, 4), replicas, 97)[0] if mean)
+    return max(
+        mean.roundings for mean in carried_out(moves(_members(replicas).topology, 97, 4), replicas, 97)[0] if mean
+    )
 
 
 @pytest.mark.parametrize(

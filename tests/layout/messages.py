@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from autosync.layout.all_reduce import laid_out
+from autosync.layout.topology import Topology
 from autosync.spec import (
     DTYPE_BYTES,
     AllReduce,
@@ -36,7 +37,7 @@ Message = tuple[str, str, float]
 def link_bytes_of_messages(model: ModelSpec, cluster: ClusterSpec, strategy: Strategy) -> dict[str, float]:
     """Bytes over each link that is used, by `source>target`."""
     found: Counter[str] = Counter()
-    for sender, receiver, size in _messages(model, strategy):
+    for sender, receiver, size in _messages(model, Topology(cluster, strategy.replicas), strategy):
         first, last = Device.parse(sender), Device.parse(receiver)
         if _together(first, last):
             continue
@@ -50,7 +51,7 @@ def _together(first: Device, last: Device) -> bool:
     return first == last or (first.node == last.node and first.kind != last.kind)
 
 
-def _messages(model: ModelSpec, strategy: Strategy) -> Iterator[Message]:
+def _messages(model: ModelSpec, topology: Topology, strategy: Strategy) -> Iterator[Message]:
     replicas = strategy.replicas
     buckets: dict[int, list[tuple[Variable, tuple[int, ...]]]] = {}
     synchronizers: dict[int, AllReduce] = {}
@@ -70,7 +71,7 @@ def _messages(model: ModelSpec, strategy: Strategy) -> Iterator[Message]:
                 buckets.setdefault(shard.group, []).append((variable, tuple(shape)))
                 synchronizers[shard.group] = shard
     for group, members in buckets.items():
-        yield from _bucket_messages(synchronizers[group], members, replicas)
+        yield from _bucket_messages(synchronizers[group], members, topology)
 
 
 def _encoded(elements: float, compressor: Compressor | None, item: int) -> float:
@@ -138,9 +139,9 @@ def _own_bytes(compressor: TopK | SufficientFactors, variable: Variable, element
 
 
 def _bucket_messages(
-    shard: AllReduce, members: Sequence[tuple[Variable, tuple[int, ...]]], replicas: Sequence[str]
+    shard: AllReduce, members: Sequence[tuple[Variable, tuple[int, ...]]], topology: Topology
 ) -> Iterator[Message]:
-    compressor, item = shard.compressor, DTYPE_BYTES[members[0][0].dtype]
+    compressor, item, replicas = shard.compressor, DTYPE_BYTES[members[0][0].dtype], topology.replicas
     elements = sum(_product(shape) for _, shape in members)
     flat = [elements]
     if shard.gathers:
@@ -164,17 +165,17 @@ def _bucket_messages(
             flat[0] += compressor.rank * matrix[0] if matrix else _product(shape)
             flat[1] += compressor.rank * matrix[1] if matrix else 0
     for size in filter(None, flat):
-        for sender, receiver, sent in _by_algorithm(shard.algorithm, replicas, size):
+        for sender, receiver, sent in _by_algorithm(shard.algorithm, topology, size):
             yield sender, receiver, _encoded(sent, compressor, item)
 
 
-def _by_algorithm(algorithm: str, replicas: Sequence[str], elements: int) -> Iterator[Message]:
+def _by_algorithm(algorithm: str, topology: Topology, elements: int) -> Iterator[Message]:
     """The moves of so many elements; a collective's are a ring's, and a ring's pieces add up to its chunks."""
     moves_of = laid_out(algorithm).moves or laid_out("ring").moves
     assert moves_of is not None
-    moves = moves_of([Device.parse(each).node for each in replicas], elements, 0)
+    moves = moves_of(topology, elements, 0)
     for source, target, (begin, end) in (move for each in (*moves.adding, *moves.copying) for move in each):
-        yield replicas[source], replicas[target], end - begin
+        yield topology.replicas[source], topology.replicas[target], end - begin
 
 
 def _product(shape: tuple[int, ...]) -> int:

@@ -8,11 +8,13 @@ from collections.abc import Sequence
 import pytest
 
 from autosync.layout.all_reduce import laid_out
-from autosync.layout.exchange import Exchange, Processes
+from autosync.layout.exchange import Exchange
 from autosync.layout.moves import Move, Moves, exchange_of
+from autosync.layout.topology import Topology
 from autosync.spec import ALGORITHMS, ClusterSpec
 from tests import cases
 from tests.layout.carried_out import carried_out
+from tests.layout.places import on_nodes
 
 MADE_OF_MOVES = [each for each in ALGORITHMS if laid_out(each).moves]
 NODES = [
@@ -48,7 +50,7 @@ class TestMoves:
 def _moves(algorithm: str, nodes: Sequence[str], elements: int) -> Moves:
     moves_of = laid_out(algorithm).moves
     assert moves_of is not None
-    return moves_of(nodes, elements, 4)
+    return moves_of(on_nodes(nodes), elements, 4)
 
 
 def test_a_sum_that_lacks_one_is_seen() -> None:
@@ -70,10 +72,9 @@ CLUSTERS = {
 @pytest.mark.parametrize("cluster", CLUSTERS.values(), ids=CLUSTERS)
 @pytest.mark.parametrize("algorithm", [each for each in MADE_OF_MOVES if laid_out(each).closed_form])
 def test_a_closed_form_is_what_the_moves_add_up_to(algorithm: str, cluster: ClusterSpec) -> None:
-    moves_of, replicas = laid_out(algorithm).moves, tuple(map(str, cluster.replica_devices))
-    processes = Processes.of_cluster(cluster)
+    moves_of, topology = laid_out(algorithm).moves, Topology(cluster, tuple(map(str, cluster.replica_devices)))
     assert moves_of is not None
-    closed, listed = laid_out(algorithm).exchange(replicas, processes, 2), exchange_of(moves_of, replicas, processes, 2)
+    closed, listed = laid_out(algorithm).exchange(topology, 2), exchange_of(moves_of, topology, 2)
     assert _rounds(closed) == _rounds(listed)
     for of_pair, expected in zip(_added_up(closed), _added_up(listed), strict=True):
         assert of_pair == pytest.approx(expected, rel=1e-5)

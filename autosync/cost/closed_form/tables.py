@@ -11,8 +11,8 @@ import numpy.typing as npt
 from autosync.cost.capacity import PassCosts, core_flops, fair_cores, paced_passes, replicas_on_cores
 from autosync.cost.closed_form.projection import Columns, Projected, Projection
 from autosync.layout.channels import Channel, Exchanges
-from autosync.layout.exchange import Processes
 from autosync.layout.shards import Slices
+from autosync.layout.topology import Topology
 from autosync.spec import ClusterSpec, ModelSpec
 
 PHASES = 17
@@ -128,6 +128,6 @@ def _made(model: ModelSpec, cluster: ClusterSpec, replicas: tuple[str, ...]) -> 
         gpu_flops=model.flops if any("/gpu:" in name for name in replicas) else 0.0,
         paced_seconds=0.0 if passes.paced is None else passes.paced.seconds,
         gradient_bytes=model.gradient_bytes,
-        _exchanges=Exchanges(replicas, Processes.of_cluster(cluster), model.slots),
+        _exchanges=Exchanges(Topology(cluster, replicas), model.slots),
         _projection=projection,
     )

@@ -13,7 +13,8 @@ from autosync.cost.capacity import Resources, replicas_on_cores
 from autosync.cost.coefficients import ReplayCoefficients
 from autosync.cost.replay.parts import Costed, Flow, Part, PartMaker
 from autosync.layout.channels import Channel, Exchanges
-from autosync.layout.exchange import Exchange, Processes, Work
+from autosync.layout.exchange import Exchange, Work
+from autosync.layout.topology import Topology
 
 TO_EVERYONE = ("all_gather", "gathered_rows")
 """Channels in which each replica sends the same to each other, and all add up what all have sent."""
@@ -84,12 +85,8 @@ class Catalogue:
         return PartMaker(self.resources)
 
     @cached_property
-    def _processes(self) -> Processes:
-        return Processes.of_cluster(self.resources.cluster)
-
-    @cached_property
     def _exchanges(self) -> Exchanges:
-        return Exchanges(self.replicas, self._processes, self.slots)
+        return Exchanges(Topology(self.resources.cluster, self.replicas), self.slots)
 
     def _made(self, channel: Channel) -> Recipe:
         if channel[0] in TO_EVERYONE and len(self.replicas) >= MANY:
@@ -121,7 +118,7 @@ class Catalogue:
     def _to_everyone(self, channel: Channel) -> Recipe:
         """The recipe, from what two replicas do, by pairs of nodes: a thousand replicas send a million messages."""
         maker, count = self._maker, len(self.replicas)
-        pair = Exchanges(self.replicas[:2], self._processes, self.slots).of(channel)
+        pair = Exchanges(Topology(self.resources.cluster, self.replicas[:2]), self.slots).of(channel)
         shares = pair.push[0].transfers[0]
         places = Counter((self.resources.node_of[each], "/gpu:" in each) for each in self.replicas)
         flows: Counter[Flow] = Counter()

@@ -11,7 +11,7 @@ from autosync.engine.step.splitting import Key, key_of, split_gradient, split_id
 from autosync.engine.sync.bucket import Bucket, Bundle
 from autosync.engine.sync.exchange import BucketPlace, ServerPlace
 from autosync.engine.sync.gathered_rows import GatheredRows
-from autosync.engine.sync.member import Member
+from autosync.engine.sync.member import Member, Members
 from autosync.engine.sync.memory import Memory
 from autosync.engine.sync.parameter_server import DenseServer, SparseServer
 from autosync.engine.sync.stream import stream
@@ -64,7 +64,7 @@ class Placed:
         start: Start,
     ) -> None:
         self.strategy = strategy
-        self.members = tuple(Member.of(placement, each) for each in strategy.replicas)
+        self.members = Members.of(placement, strategy.replicas)
         self.devices = [member.device for member in self.members]
         self.layout = Layout.of(strategy, model.captured.spec)
         factored = frozenset(

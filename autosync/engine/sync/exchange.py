@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from autosync.engine.sync.member import Member
+from autosync.engine.sync.member import Member, Members
 from autosync.engine.sync.memory import Memory
 from autosync.layout.shards import Shard
 
@@ -46,7 +46,7 @@ class BucketPlace:
     """The place of a bucket: its shards, in the order of the flat array, and the replicas."""
 
     shards: tuple[Shard, ...]
-    members: tuple[Member, ...]
+    members: Members
 
     @property
     def elements(self) -> int:
@@ -63,7 +63,7 @@ class ServerPlace:
 
     shards: tuple[Shard, ...]
     server: Member
-    members: tuple[Member, ...]
+    members: Sequence[Member]
 
     @property
     def shard(self) -> Shard:

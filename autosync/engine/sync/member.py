@@ -1,10 +1,13 @@
-"""A member of an exchange: the device it computes on, and the node that is on."""
+"""Members of an exchange: the device that each computes on, and where that is."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import final, overload
 
 from autosync.engine.placement import Placement
+from autosync.layout.topology import Topology
 
 
 @dataclass(frozen=True)
@@ -25,3 +28,33 @@ class Member:
         """The member on a device that the cluster calls `device`."""
         node = placement.node(device)
         return cls(placement.name(device), node, placement.gateway(node))
+
+
+@final
+@dataclass(frozen=True)
+class Members(Sequence[Member]):
+    """All who exchange, in the order of their gradients, and where they are."""
+
+    each: tuple[Member, ...]
+    topology: Topology
+
+    @classmethod
+    def of(cls, placement: Placement, devices: Sequence[str]) -> Members:
+        """The members on devices that the cluster calls so."""
+        each = tuple(Member.of(placement, device) for device in devices)
+        return cls(each, Topology(placement.cluster, tuple(devices)))
+
+    def __len__(self) -> int:
+        return len(self.each)
+
+    def __iter__(self) -> Iterator[Member]:
+        return iter(self.each)
+
+    @overload
+    def __getitem__(self, index: int) -> Member: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Member, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> Member | tuple[Member, ...]:
+        return self.each[index]

@@ -8,7 +8,7 @@ from typing import Any, final
 from autosync.engine.arrays import end_to_end, flat, scaled
 from autosync.engine.sync.all_reduce import ALL_REDUCE
 from autosync.engine.sync.exchange import BucketPlace, ServerPlace
-from autosync.engine.sync.member import Member
+from autosync.engine.sync.member import Members
 from autosync.engine.sync.memory import Memory
 from autosync.engine.sync.wire import Wire
 
@@ -21,7 +21,7 @@ def flat_bucket(place: BucketPlace, gradients: Sequence[Sequence[Any]]) -> list[
     ]
 
 
-def all_reduced(members: Sequence[Member], arrays: Sequence[Any], algorithm: str, wire: Wire) -> list[Any]:
+def all_reduced(members: Members, arrays: Sequence[Any], algorithm: str, wire: Wire) -> list[Any]:
     """The mean of one flat array a member, on every member."""
     means = ALL_REDUCE[algorithm](members, arrays, wire)
     return [end_to_end(pieces, member.device) for member, pieces in zip(members, means, strict=True)]

@@ -1,13 +1,14 @@
 """How each all-reduce algorithm goes: one file an algorithm, named as it is, which states it as `LAID_OUT`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from typing import TypeAlias
 
-from autosync.layout.exchange import Exchange, Processes
+from autosync.layout.exchange import Exchange
 from autosync.layout.moves import MovesOf, exchange_of
+from autosync.layout.topology import Topology
 from autosync.spec import ClusterSpec
 
 __all__ = ["LaidOut", "OnCluster", "laid_out"]
@@ -26,16 +27,16 @@ class LaidOut:
     """
 
     moves: MovesOf | None = None
-    closed_form: Callable[[Sequence[str], Processes, int], Exchange] | None = None
+    closed_form: Callable[[Topology, int], Exchange] | None = None
     differs: OnCluster = lambda _: True
     uneven: OnCluster = lambda _: False
 
-    def exchange(self, replicas: Sequence[str], processes: Processes, slots: int) -> Exchange:
-        """What it sends and computes among `replicas`, with an optimizer of `slots` slots."""
+    def exchange(self, topology: Topology, slots: int) -> Exchange:
+        """What it sends and computes among the replicas, with an optimizer of `slots` slots."""
         if self.closed_form is not None:
-            return self.closed_form(replicas, processes, slots)
+            return self.closed_form(topology, slots)
         assert self.moves is not None
-        return exchange_of(self.moves, replicas, processes, slots)
+        return exchange_of(self.moves, topology, slots)
 
 
 @cache

@@ -15,13 +15,14 @@ from collections.abc import Sequence
 
 from autosync.layout.all_reduce import LaidOut
 from autosync.layout.moves import Move, Moves, Round, Span
+from autosync.layout.topology import Topology
 from autosync.spec import ClusterSpec
 
 
-def _moves(nodes: Sequence[str], elements: int, _: int) -> Moves:
-    inner = 1 << (len(nodes).bit_length() - 1)
-    late = [(member, member - inner) for member in range(inner, len(nodes))]
-    return halving_moves(len(nodes), elements, late, [inner >> k for k in range(1, inner.bit_length())])
+def _moves(topology: Topology, elements: int, _: int) -> Moves:
+    inner = 1 << (len(topology).bit_length() - 1)
+    late = [(member, member - inner) for member in range(inner, len(topology))]
+    return halving_moves(len(topology), elements, late, [inner >> k for k in range(1, inner.bit_length())])
 
 
 def halving_moves(count: int, elements: int, late: Sequence[tuple[int, int]], distances: Sequence[int]) -> Moves:

@@ -13,13 +13,14 @@ from collections.abc import Sequence
 
 from autosync.layout.all_reduce import LaidOut
 from autosync.layout.all_reduce.ring import ring_moves, ring_stage
-from autosync.layout.exchange import Exchange, Processes, Work
+from autosync.layout.exchange import Exchange, Work
 from autosync.layout.moves import Move, Moves, stage_of
+from autosync.layout.topology import Topology
 from autosync.spec import ClusterSpec
 
 
-def _moves(nodes: Sequence[str], elements: int, item_bytes: int) -> Moves:
-    led = _led(nodes)
+def _moves(topology: Topology, elements: int, item_bytes: int) -> Moves:
+    led = _led(topology.nodes)
     inside, across = _inside(led, elements), ring_moves(list(led), elements, item_bytes)
     return Moves((*inside.adding, *across.adding), (*across.copying, *inside.copying))
 
@@ -38,14 +39,16 @@ def _inside(led: dict[int, list[int]], elements: int) -> Moves:
     return Moves.there_and_back([up])
 
 
-def _exchange(replicas: Sequence[str], processes: Processes, slots: int) -> Exchange:
+def _exchange(topology: Topology, slots: int) -> Exchange:
     """A leader adds its node's buckets and its chunks of the ring; all update the whole with their `slots` slots."""
-    led = _led([processes.node_of[each] for each in replicas])
+    led = _led(topology.nodes)
     inside = _inside(led, 1)
-    up, down = (stage_of(each, 1, replicas, processes) for each in (*inside.adding, *inside.copying))
-    ring = ring_stage([replicas[leader] for leader in led], processes)
+    up, down = (stage_of(each, 1, topology) for each in (*inside.adding, *inside.copying))
+    ring = ring_stage(list(led), topology)
     added = {leader: len(others) + (len(led) - 1) / len(led) for leader, others in led.items()}
-    work = tuple(Work(each, added.get(place, 0.0), updated_held=1.0 + slots) for place, each in enumerate(replicas))
+    work = tuple(
+        Work(each, added.get(place, 0.0), updated_held=1.0 + slots) for place, each in enumerate(topology.replicas)
+    )
     return Exchange(push=(up, ring, down), work=work)
 
 

@@ -13,19 +13,19 @@ is at most about ceil(log2 N) + 1 times that of one message (`wire`) of the larg
 """
 
 from collections import Counter
-from collections.abc import Sequence
 
 from autosync.layout.all_reduce import LaidOut
 from autosync.layout.all_reduce.halving_doubling import halves_unevenly, halving_moves
 from autosync.layout.all_reduce.hierarchical import nodes_share_replicas
 from autosync.layout.moves import Moves
+from autosync.layout.topology import Topology
 from autosync.spec import ClusterSpec
 
 
-def _moves(nodes: Sequence[str], elements: int, _: int) -> Moves:
-    inner = 1 << (len(nodes).bit_length() - 1)
-    late = [(member, member - 1) for member in range(1, 2 * (len(nodes) - inner), 2)]
-    return halving_moves(len(nodes), elements, late, [1 << k for k in range(inner.bit_length() - 1)])
+def _moves(topology: Topology, elements: int, _: int) -> Moves:
+    inner = 1 << (len(topology).bit_length() - 1)
+    late = [(member, member - 1) for member in range(1, 2 * (len(topology) - inner), 2)]
+    return halving_moves(len(topology), elements, late, [1 << k for k in range(inner.bit_length() - 1)])
 
 
 def _some_are_nearer(cluster: ClusterSpec) -> bool:

@@ -13,8 +13,9 @@ about N times that of one message (`wire`) of the largest partial sum.
 from collections.abc import Sequence
 
 from autosync.layout.all_reduce import LaidOut
-from autosync.layout.exchange import Exchange, Processes, Stage, Transfer, Work
+from autosync.layout.exchange import Exchange, Stage, Transfer, Work
 from autosync.layout.moves import Move, Moves, Span
+from autosync.layout.topology import Topology
 from autosync.spec import shard_sizes
 
 RING_PIECE_BYTES, MOST_RING_PIECES = 1 << 19, 8
@@ -48,24 +49,25 @@ def _pieces(count: int, elements: int, item_bytes: int) -> list[tuple[int, Span]
     return found
 
 
-def ring_stage(members: Sequence[str], processes: Processes) -> Stage:
-    """What the moves of a ring add up to, chunks being whole."""
+def ring_stage(members: Sequence[int], topology: Topology) -> Stage:
+    """What the moves of a ring of these members add up to, chunks being whole."""
     count = len(members)
     hops = 2 * (count - 1)
-    neighbours = zip(members, (*members[1:], members[0]), strict=True)
+    ring = [topology.replicas[each] for each in members]
+    neighbours = zip(ring, (*ring[1:], ring[0]), strict=True)
     transfers = tuple(
         Transfer(source, target, payload=hops / count, messages=hops, gradients=hops)
         for source, target in neighbours
-        if processes.apart(source, target)
+        if topology.processes.apart(source, target)
     )
     return Stage(transfers, hops)
 
 
-def ring_exchange(replicas: Sequence[str], processes: Processes, slots: int) -> Exchange:
+def ring_exchange(topology: Topology, slots: int) -> Exchange:
     """Every replica adds N-1 chunks to its own and updates the whole bucket with its `slots` optimizer slots."""
-    count = len(replicas)
-    work = tuple(Work(replica, (count - 1) / count, updated_held=1.0 + slots) for replica in replicas)
-    return Exchange(push=(ring_stage(replicas, processes),), work=work)
+    count = len(topology)
+    work = tuple(Work(replica, (count - 1) / count, updated_held=1.0 + slots) for replica in topology.replicas)
+    return Exchange(push=(ring_stage(range(count), topology),), work=work)
 
 
-LAID_OUT = LaidOut(lambda nodes, *bucket: ring_moves(range(len(nodes)), *bucket), ring_exchange)
+LAID_OUT = LaidOut(lambda topology, *bucket: ring_moves(range(len(topology)), *bucket), ring_exchange)

@@ -8,16 +8,15 @@ In 16 bits an element is rounded at most ceil(log2 N) times on its way to the fi
 sent: its error is at most about ceil(log2 N) + 1 times that of one message (`wire`) of the largest partial sum.
 """
 
-from collections.abc import Sequence
-
 from autosync.layout.all_reduce import LaidOut
 from autosync.layout.moves import Move, Moves
+from autosync.layout.topology import Topology
 
 
-def _moves(nodes: Sequence[str], elements: int, _: int) -> Moves:
-    distances = [1 << k for k in range((len(nodes) - 1).bit_length())]
+def _moves(topology: Topology, elements: int, _: int) -> Moves:
+    distances = [1 << k for k in range((len(topology) - 1).bit_length())]
     return Moves.there_and_back(
-        [Move(child, child - far, (0, elements)) for child in range(far, len(nodes), 2 * far)] for far in distances
+        [Move(child, child - far, (0, elements)) for child in range(far, len(topology), 2 * far)] for far in distances
     )
 
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from autosync.cost.coefficients import ReplayCoefficients
 from autosync.cost.replay import exchange_seconds
 from autosync.layout.all_reduce import laid_out
-from autosync.layout.exchange import Processes, Stage, Transfer
+from autosync.layout.exchange import Stage, Transfer
+from autosync.layout.topology import Topology
 from autosync.spec import ClusterSpec, Figure, Node
 
 COLLECTIVES = ("all-gather", "ring", "tree")
@@ -58,14 +59,15 @@ PUBLISHED = tuple(
 def predicted_milliseconds(case: Case) -> tuple[float, float, float]:
     """Milliseconds of each of `COLLECTIVES`, on an idle cluster of the published rate and latency."""
     spec = _cluster(case.gbit_per_s)
-    workers, processes = [str(device) for device in spec.replica_devices], Processes.of_cluster(spec)
+    workers = [str(device) for device in spec.replica_devices]
+    topology = Topology(spec, tuple(workers))
     sent = case.ratio * case.parameters * 4
 
     def milliseconds(stages: Sequence[Stage], size: float) -> float:
         return 1e3 * exchange_seconds(spec, stages, size, NETWORK_ALONE)
 
     broadcast = milliseconds(_binomial_broadcast(workers), sent)
-    ring, tree = (laid_out(each).exchange(workers, processes, 0).push for each in ("ring", "tree"))
+    ring, tree = (laid_out(each).exchange(topology, 0).push for each in ("ring", "tree"))
     return (
         milliseconds(_recursive_doubling(workers), 2 * sent),
         broadcast + milliseconds(ring, sent),

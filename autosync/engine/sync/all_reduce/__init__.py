@@ -13,14 +13,14 @@ from types import MappingProxyType
 from typing import Any, TypeAlias, cast
 
 from autosync.engine.sync.all_reduce.placed import mean_by_moves
-from autosync.engine.sync.member import Member
+from autosync.engine.sync.member import Members
 from autosync.engine.sync.wire import Wire
 from autosync.layout.all_reduce import laid_out
 from autosync.spec import ALGORITHMS
 
 __all__ = ["ALL_REDUCE", "Algorithm"]
 
-Algorithm: TypeAlias = Callable[[Sequence[Member], Sequence[Any], Wire], list[list[Any]]]
+Algorithm: TypeAlias = Callable[[Members, Sequence[Any], Wire], list[list[Any]]]
 
 
 def _algorithm(name: str) -> Algorithm:

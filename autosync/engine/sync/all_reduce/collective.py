@@ -22,7 +22,7 @@ import secrets
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from autosync.engine.sync.member import Member
+from autosync.engine.sync.member import Members
 from autosync.engine.sync.wire import Wire
 
 KEY_BITS = 30
@@ -33,7 +33,7 @@ _groups: dict[tuple[str, ...], int] = {}
 _keys: Iterator[int] = itertools.count(secrets.randbits(KEY_BITS))
 
 
-def collective_mean(members: Sequence[Member], gradients: Sequence[Any], wire: Wire) -> list[list[Any]]:
+def collective_mean(members: Members, gradients: Sequence[Any], wire: Wire) -> list[list[Any]]:
     """The mean of one flat gradient a member, on every member."""
     if len(members) == 1:
         return [[gradients[0]]]

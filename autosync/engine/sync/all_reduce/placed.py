@@ -5,7 +5,7 @@ from itertools import pairwise
 from typing import Any, TypeAlias
 
 from autosync.engine.arrays import cut, scaled
-from autosync.engine.sync.member import Member
+from autosync.engine.sync.member import Members
 from autosync.engine.sync.wire import Message, Wire, joined, read
 from autosync.layout.moves import MovesOf, Round, Span
 
@@ -13,15 +13,13 @@ Sums: TypeAlias = dict[Span, Any]
 Means: TypeAlias = dict[Span, Message]
 
 
-def mean_by_moves(
-    moves_of: MovesOf, members: Sequence[Member], gradients: Sequence[Any], wire: Wire
-) -> list[list[Any]]:
+def mean_by_moves(moves_of: MovesOf, members: Members, gradients: Sequence[Any], wire: Wire) -> list[list[Any]]:
     """The mean of one flat gradient a member, on every member, in flat pieces."""
     if len(members) == 1:
         return [[gradients[0]]]
     devices, first = [member.device for member in members], gradients[0]
     elements = int(first.shape[0])
-    moves = moves_of([member.node for member in members], elements, first.dtype.size)
+    moves = moves_of(members.topology, elements, first.dtype.size)
     held: list[Sums] = [{(0, elements): gradient} for gradient in gradients]
     for each in moves.adding:
         _add(each, held, devices, wire)
