@@ -1,18 +1,20 @@
 """Communication alone: all-reduce, parameter servers and sparse tables against what the links can carry.
 
-    python -m tests.by_hand.bench_collectives over 4x200mbit 4x100mbit 4x1gbit 4xunshaped --out collectives.json
+    python -m tests.by_hand.bench_collectives over 4x200mbit topologies/three_racks.yaml --out collectives.json
     python -m tests.by_hand.bench_collectives show collectives.json
 
-Needs root and torch. A step is one of training, through the engine, of a model that hardly computes: one variable
+Needs torch. A step is one of training, through the engine, of a model that hardly computes: one variable
 whose gradient is a repeated number, or one table of which rows are looked up. So it holds the step's call, its update
 and the loss's way back. A server sends values back in the step that updates them, while other gradients still come in,
 so that both directions of a link can be busy at once, as the ideal has it; of a table rows are pulled while gradients,
 which here wait for no value, are pushed. The all-reduce of gloo and of the mirrored strategy are timed by themselves,
 without any of that. In turns (A/B/C/A/B/C...), medians with the 95 % interval over turns (the range, with under six).
 
-The ideal is the busiest link's bytes over the goodput of plain TCP flows from each node to the next, all at once,
-timed before and after. TensorFlow's own transport is timed the same way beside it. `cpu` is processor seconds of all
-processes for each megabyte of gradients. Interrupted, it goes on after the last task that was done.
+The bound is what no all-reduce on these links can beat (`BOUND_IS`), the ideal what the busiest link of a way's own
+bytes takes. Both reckon with the rates that links were set to, times the share of them that plain TCP carried in flows
+from each node to the next, all at once, timed before and after. TensorFlow's own transport is timed the same way beside
+it. `cpu` is processor seconds of all processes for each megabyte of gradients, `cores` how many of them a step kept
+busy. Interrupted, it goes on after the last task that was done.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from typing import Any
 
 import click
 
+from autosync.layout.all_reduce import laid_out
 from autosync.spec import (
     ALGORITHMS,
     AllReduce,
@@ -36,10 +39,10 @@ from autosync.spec import (
     Strategy,
     VariableStrategy,
 )
-from tests.by_hand.peers.contenders import busiest_link_bytes
+from tests.by_hand.peers.contenders import busiest_link_seconds
 from tests.by_hand.peers.crew import Crew
 from tests.by_hand.peers.engine import Engine, engine_on
-from tests.by_hand.peers.links import ring_goodput, star
+from tests.by_hand.peers.links import carried_share, cluster_of
 from tests.by_hand.peers.rivals import ddp_on, mirrored_on
 from tests.by_hand.peers.tasks import dense, sparse
 from tests.by_hand.peers.turns import (
@@ -51,6 +54,7 @@ from tests.by_hand.peers.turns import (
     step_bytes,
     turns_of,
 )
+from trials.emulate import Emulated
 
 MEGABYTES = "1,4,16,64"
 LARGEST_ON_ONE_SERVER = 16_000_000
@@ -58,6 +62,9 @@ LARGEST_ON_ONE_SERVER = 16_000_000
 
 SPARSE = (sparse(40_000, 64, 4096),)
 MOST_STEPS, LEAST_STEPS = 10, 2
+LONGEST_STEP_SECONDS = 6.0
+"""What must take longer, by its links, is not timed."""
+
 FLOW_CALLS = 5
 
 Build = Callable[[ModelSpec, ClusterSpec], Strategy]
@@ -76,7 +83,7 @@ def main() -> None:
 @click.option("--seconds", default=2.0, show_default=True, help="About how long a turn's timed steps should take.")
 @click.option("--name", default="bench-collectives", show_default=True, help="The emulated cluster's name.")
 def over(clusters: tuple[str, ...], out: Path, megabytes: str, turns: int, seconds: float, name: str) -> None:
-    """Time everything on each of CLUSTERS: stars such as 4x200mbit, or 4xunshaped."""
+    """Time everything on each of CLUSTERS: stars such as 4x200mbit or 4xunshaped, or cluster files."""
     from trials.emulate import emulated
 
     done = json.loads(out.read_text()) if out.exists() else {}
@@ -85,9 +92,9 @@ def over(clusters: tuple[str, ...], out: Path, megabytes: str, turns: int, secon
         missing = [task for task in tasks if task not in done.get(text, {})]
         if not missing:
             continue
-        with emulated(name, star(text), start_ray=False) as made, _everyone(made) as (engine, rivals):
+        with emulated(name, cluster_of(text), start_ray=False) as made, _everyone(made) as (engine, rivals):
             for task in missing:
-                found = _timed(task, engine, rivals, made.hosts, (turns, seconds))
+                found = _timed(task, engine, rivals, made, (turns, seconds))
                 done.setdefault(text, {})[task] = found
                 out.write_text(json.dumps(done))
                 _print(text, task, found)
@@ -103,52 +110,62 @@ def show(out: Path) -> None:
 
 
 @contextmanager
-def _everyone(made: Any) -> Iterator[tuple[Engine, dict[str, Crew]]]:
+def _everyone(made: Emulated) -> Iterator[tuple[Engine, dict[str, Crew]]]:
     with ExitStack() as stack:
         rivals = {"gloo": stack.enter_context(ddp_on(made.hosts)), "mwms": stack.enter_context(mirrored_on(made.hosts))}
         yield stack.enter_context(engine_on(made)), rivals
 
 
 def _timed(
-    task: str, engine: Engine, rivals: dict[str, Crew], hosts: Any, how_long: tuple[int, float]
+    task: str, engine: Engine, rivals: dict[str, Crew], made: Emulated, how_long: tuple[int, float]
 ) -> dict[str, Any]:
     """All turns of one task."""
     turns, seconds = how_long
-    model, goodput = engine.load(task), ring_goodput(hosts)
-    entries = [_of_engine(engine, way, build(model, engine.cluster)) for way, build in _ways(model).items()]
-    if "dense" in task:
-        count, gradient_bytes = len(hosts), int(model.gradient_bytes)
-        ring_bytes = 2 * (count - 1) / count * gradient_bytes
-        entries += [(_of_rival(way, crew, gradient_bytes), ring_bytes) for way, crew in rivals.items()]
-    least_bytes = {contender.name: count for contender, count in entries}
+    model, hosts, cluster = engine.load(task), made.hosts, engine.cluster
+    share, only_sparse = carried_share(cluster, hosts), all(each.sparse for each in model.variables)
+    entries = [_of_engine(engine, way, build(model, cluster)) for way, build in _ways(model, cluster).items()]
+    if not only_sparse:
+        ring = busiest_link_seconds(model, cluster, _by_all_reduce("ring")(model, cluster))
+        entries += [(_of_rival(way, crew, int(model.gradient_bytes)), ring) for way, crew in rivals.items()]
+    least_seconds = {contender.name: least for contender, least in entries}
 
     def steps(contender: Contender) -> int:
-        return min(max(round(seconds * goodput / least_bytes[contender.name]), LEAST_STEPS), MOST_STEPS)
+        return min(max(round(seconds * share / least_seconds[contender.name]), LEAST_STEPS), MOST_STEPS)
 
-    found, faults = turns_of([contender for contender, _ in entries], hosts, turns, steps)
+    short = [each for each, _ in entries if least_seconds[each.name] <= LONGEST_STEP_SECONDS]
+    found, faults = turns_of(short, hosts, turns, steps)
     flow_bytes = int(min(model.gradient_bytes, 16_000_000))
     return {
         "gradient_bytes": model.gradient_bytes,
-        "goodput": [goodput, ring_goodput(hosts)],
+        "share": [share, carried_share(cluster, hosts)],
         "transport": [flow_bytes / each for each in engine.ring_flow_seconds(flow_bytes, FLOW_CALLS)],
-        "least_bytes": least_bytes,
+        "bound_seconds": None if only_sparse else _bound_seconds(model, cluster),
+        "least_seconds": least_seconds,
         "turns": found,
         "faults": faults,
     }
 
 
-def _ways(model: ModelSpec) -> dict[str, Build]:
-    """How the one variable of `model` can be synchronized, by a name for the table."""
+def _ways(model: ModelSpec, cluster: ClusterSpec) -> dict[str, Build]:
+    """How the one variable of `model` can be synchronized, by a name for the table; algorithms that differ here."""
     only_sparse = all(each.sparse for each in model.variables)
     ways: dict[str, Build] = {}
     if only_sparse:
         ways["rows gathered by all"] = _by_all_reduce("ring")
     else:
-        ways |= {f"all-reduce, {algorithm}": _by_all_reduce(algorithm) for algorithm in ALGORITHMS}
+        ways |= {
+            f"all-reduce, {algorithm}": _by_all_reduce(algorithm)
+            for algorithm in ALGORITHMS
+            if laid_out(algorithm).differs(cluster)
+        }
     if only_sparse or model.gradient_bytes <= LARGEST_ON_ONE_SERVER:
         ways["one server"] = _on_servers(1)
     ways["server on each node, cut"] = _on_servers(None)
     return ways
+
+
+def _bound_seconds(model: ModelSpec, cluster: ClusterSpec) -> float:
+    return float(model.gradient_bytes) * max(1 / link.bytes_per_second for link in cluster.links)
 
 
 def _by_all_reduce(algorithm: str) -> Build:
@@ -174,7 +191,7 @@ def _on_servers(count: int | None) -> Build:
 
 
 def _of_engine(engine: Engine, name: str, strategy: Strategy) -> tuple[Contender, float]:
-    least_bytes = busiest_link_bytes(engine.model, engine.cluster, strategy)
+    least = busiest_link_seconds(engine.model, engine.cluster, strategy)
     return (
         Contender(
             name,
@@ -182,7 +199,7 @@ def _of_engine(engine: Engine, name: str, strategy: Strategy) -> tuple[Contender
             lambda steps: engine.run(0, steps)["step_seconds"],
             engine.cpu_seconds,
         ),
-        least_bytes,
+        least,
     )
 
 
@@ -195,21 +212,26 @@ def _of_rival(name: str, crew: Crew, gradient_bytes: int) -> Contender:
 
 
 def _print(text: str, task: str, found: dict[str, Any]) -> None:
-    goodput, transport = (statistics.median(found[key]) for key in ("goodput", "transport"))
-    megabytes = found["gradient_bytes"] / 1e6
+    share, transport = (statistics.median(found[key]) for key in ("share", "transport"))
+    megabytes, bound = found["gradient_bytes"] / 1e6, found["bound_seconds"]
     print(
-        f"\n{text}, {task}: {megabytes:.2f} MB of gradients; in a ring plain TCP carries {goodput * 8e-6:.0f} Mbit/s, "
-        f"TensorFlow's transport {transport * 8e-6:.0f}"
+        f"\n{text}, {task}: {megabytes:.2f} MB of gradients; in a ring plain TCP carries {share:.1%} of the rates, "
+        f"TensorFlow's transport {transport * 8e-6:.0f} Mbit/s"
+        + (f"; the bound is {bound / share * 1e3:.1f} ms" if bound else "")
     )
-    print(f"  {'':<32}{'ms':>9}  {'interval':>17}{'ideal':>9}{'ratio':>7}{'MB counted':>12}{'cpu s/MB':>10}")
-    for name, turns in found["turns"].items():
-        ideal = found["least_bytes"][name] / goodput
+    print(
+        f"  {'':<32}{'ms':>9}  {'interval':>17}{'/ bound':>9}{'ideal':>9}{'/ ideal':>9}{'MB counted':>12}"
+        f"{'cpu s/MB':>10}{'cores':>7}"
+    )
+    for name, turns in sorted(found["turns"].items(), key=lambda item: median_step(item[1])):
+        ideal, seconds = found["least_seconds"][name] / share, median_step(turns)
         low, high = spread([statistics.median(turn["step_seconds"]) for turn in turns])
-        interval = f"{low * 1e3:.1f} - {high * 1e3:.1f}"
+        interval, cpu = f"{low * 1e3:.1f} - {high * 1e3:.1f}", cpu_seconds_a_step(turns)
         print(
-            f"  {name:<32}{median_step(turns) * 1e3:9.1f}  {interval:>17}{ideal * 1e3:9.1f}"
-            f"{median_step(turns) / ideal:7.2f}{step_bytes(turns) / 1e6:12.2f}"
-            f"{cpu_seconds_a_step(turns) / megabytes:10.4f}"
+            f"  {name:<32}{seconds * 1e3:9.1f}  {interval:>17}"
+            + (f"{seconds * share / bound:9.2f}" if bound else f"{'':>9}")
+            + f"{ideal * 1e3:9.1f}{seconds / ideal:9.2f}{step_bytes(turns) / 1e6:12.2f}"
+            f"{cpu / megabytes:10.4f}{cpu / seconds:7.2f}"
         )
     for name, fault in found["faults"].items():
         print(f"  {name:<32} not timed: {fault}")

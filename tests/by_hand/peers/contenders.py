@@ -17,7 +17,7 @@ from tests.by_hand.peers.rivals import ddp_on, mirrored_on
 from tests.by_hand.peers.turns import Contender
 from trials.emulate import Emulated
 
-__all__ = ["Entry", "Field", "busiest_link_bytes", "field_of"]
+__all__ = ["Entry", "Field", "busiest_link_bytes", "busiest_link_seconds", "field_of"]
 
 SETTLING_STEPS = 2
 """Steps that do not count: DDP rebuilds its buckets after the first, and caches fill."""
@@ -157,6 +157,16 @@ def _distinct(model: ModelSpec, cluster: ClusterSpec, added: Sequence[Strategy])
     return {name: strategy for strategy, name in found.items()} | {
         f"given {index}": strategy for index, strategy in enumerate(added)
     }
+
+
+def busiest_link_seconds(model: ModelSpec, cluster: ClusterSpec, strategy: Strategy) -> float:
+    """What the link that is busy longest takes for a step of the strategy, by arithmetic."""
+    moved = traffic(model, cluster, strategy).bytes
+    return max(
+        count / link.bytes_per_second
+        for link, count in zip(cluster.links, moved, strict=True)
+        if link.source != link.target
+    )
 
 
 def busiest_link_bytes(model: ModelSpec, cluster: ClusterSpec, strategy: Strategy) -> float:

@@ -13,8 +13,9 @@ from tests.by_hand.peers.crew import Crew
 from trials.cluster.file import read_cluster_file
 from trials.cluster.racks import parse_emulation, star_of
 from trials.emulate import Host
+from trials.probe.flows import ends_of, fair_rates
 
-__all__ = ["busiest_bytes", "carried", "cluster_of", "ring_goodput", "star"]
+__all__ = ["busiest_bytes", "carried", "carried_share", "cluster_of", "ring_goodput", "star"]
 
 UNSHAPED = "unshaped"
 FLOWS_BYTES, FLOWS_ROUNDS = 16_000_000, 3
@@ -37,12 +38,30 @@ def star(text: str) -> ClusterSpec:
 
 def ring_goodput(hosts: Sequence[Host], flow_bytes: int = FLOWS_BYTES) -> float:
     """Bytes a second of a plain TCP flow from each host to the next, all at once as in a ring; the median."""
+    return statistics.median(_ring_flows(hosts, flow_bytes))
+
+
+def carried_share(cluster: ClusterSpec, hosts: Sequence[Host], flow_bytes: int = FLOWS_BYTES) -> float:
+    """The share of the links' rates that such flows get as payload; the median, rates being shared fairly."""
+    names = [node.name for node in cluster.nodes]
+    routes = [
+        [ends_of(link) for link in cluster.route(source, target)]
+        for source, target in zip(names, [*names[1:], names[0]], strict=True)
+    ]
+    fair = fair_rates(routes, {ends_of(link): link.bytes_per_second for link in cluster.links})
+    return statistics.median(flow / rate for flow, rate in zip(_ring_flows(hosts, flow_bytes), fair, strict=True))
+
+
+def _ring_flows(hosts: Sequence[Host], flow_bytes: int) -> list[float]:
+    """Bytes a second of each flow, the median of all rounds."""
     with Crew(hosts, "tests.by_hand.peers.tcp_member") as crew:
         ports = [each["port"] for each in crew.ask("listen")]
         ends = [{"host": host.address, "port": port} for host, port in zip(hosts, ports, strict=True)]
         crew.ask_each("connect", [*ends[1:], ends[0]])
         rounds = [crew.ask("flow", bytes=flow_bytes) for _ in range(1 + FLOWS_ROUNDS)][1:]
-    return statistics.median(flow_bytes / each["seconds"] for answers in rounds for each in answers)
+    return [
+        flow_bytes / statistics.median(each["seconds"] for each in of_flow) for of_flow in zip(*rounds, strict=True)
+    ]
 
 
 def carried(hosts: Sequence[Host]) -> list[tuple[int, int]]:
