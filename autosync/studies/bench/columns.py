@@ -94,6 +94,14 @@ LIVE = (
     ResultColumn("purposes", "texts", "none", "of each trial: a baseline, a strategy searched for, or one timed again"),
     ResultColumn("measured_seconds", "numbers", "s", "median step time of each trial; null when none"),
     ResultColumn("hits", "flags", "none", "whether each trial was faster than the best baseline by 2 standard errors"),
+    ResultColumn(
+        "over_default", "number", "none", "step time of the fastest of frameworks' defaults over it", later=True
+    ),
+    ResultColumn("over_default_low", "number", "none", "low end of its 95 % interval", later=True),
+    ResultColumn("over_default_high", "number", "none", "high end of its 95 % interval", later=True),
+    ResultColumn(
+        "time", "text", "none", "whether passes were real or paced; null in rows of before any were paced", later=True
+    ),
     ResultColumn("code", "text", "none", "digest of autosync's source"),
     VERSION,
 )

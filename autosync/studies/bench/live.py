@@ -181,11 +181,24 @@ def _row(job: LiveJob, found: Findings) -> Row:
         "winner_seconds": winner["median_seconds"],
         "changes_statistics": winner["changes_statistics"],
         "bound_seconds": step_bound(trials[0].model, trials[0].cluster).seconds,
+        **_over_default(verdict),
+        "time": trials[0].time,
         "replicas": len(trials[0].strategy.replicas),
         "batch_size": trials[0].model.batch_size,
         "purposes": [each.purpose for each in trials],
         "measured_seconds": [each.median_seconds for each in trials],
         "hits": [each.hit for each in found.points],
+    }
+
+
+def _over_default(verdict: Row) -> Row:
+    """How many times as fast the winner is as the fastest of frameworks' defaults, where one was timed with it."""
+    found = verdict.get("over_default")
+    low, high = found["speedup_interval"] if found else (None, None)
+    return {
+        "over_default": found["speedup"] if found else None,
+        "over_default_low": low,
+        "over_default_high": high,
     }
 
 

@@ -1,11 +1,13 @@
 """Tables of live searches."""
 
 import math
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from autosync.cost import StepBound
 from autosync.stats.estimate import Estimate, geometric_mean, median_of, share_of
-from autosync.stats.tables import Table, in_percent
+from autosync.stats.tables import NOTHING, Table, in_percent
 from autosync.studies.bench.contenders import OURS
 from autosync.studies.bench.words import in_bound, in_times
 from trials.emulate.network import FRAME_BYTES
@@ -57,9 +59,11 @@ def live_table(rows: Rows) -> Table:
         "Live searches",
         "Each is a run of autosync.tune on an emulated cluster; *asked*: trials, and what else it was given. "
         "*speed-up*: step time of the best baseline over that of the best found, re-measured in turns at the end; "
-        "geometric mean over seeds with Student's interval, or of a single seed with that of its rounds. *guess*: what "
+        "geometric mean over seeds with Student's interval, or of a single seed with that of its rounds. *over "
+        "default*: the same over the fastest of what frameworks do by default. *guess*: what "
         "was returned over the middle one of the baselines, geometric mean over seeds. *bound*: over what "
-        "no exact strategy goes below, by links and cores alone (`autosync/cost/bound.py`), least over seeds. "
+        "no exact strategy goes below, by links and cores alone (`autosync/cost/bound.py`), least over seeds. *way*: "
+        "the share gone of the way from the best baseline's step to that bound, the median over seeds. "
         "*each*: the seeds' own, with the interval of their rounds. *beyond noise*: runs whose own interval lies above "
         "1. *hits*: share of searched trials faster than the best baseline by 2 standard errors, as that was timed in "
         "the search and in the finals, with Wilson's interval.",
@@ -68,8 +72,10 @@ def live_table(rows: Rows) -> Table:
             "searcher",
             "asked",
             "speed-up",
+            "over default",
             "guess",
             "bound",
+            "way",
             "each",
             "beyond noise",
             "hits",
@@ -83,8 +89,10 @@ def live_table(rows: Rows) -> Table:
                 kind.name,
                 kind.asked,
                 in_times(over_seeds(own)),
+                in_times(_over_default(own)),
                 _mean([row["median_baseline_seconds"] / row["winner_seconds"] for row in own]),
                 in_bound(min(row["baseline_seconds"] for row in own), max(row["bound_seconds"] for row in own)),
+                _way(own),
                 "; ".join(in_times(_own(row)) for row in own),
                 f"{sum(row['beyond_noise'] for row in own)} of {len(own)}",
                 in_percent(_hits(own)),
@@ -235,6 +243,22 @@ def _sure_gain(rows: Rows) -> float:
     """The speed-up over seeds; 1 where its interval reaches down to 1."""
     speedup = over_seeds(rows)
     return speedup.value if speedup.low > 1 else 1.0
+
+
+def _over_default(rows: Rows) -> Estimate:
+    """Over seeds as `over_seeds`; of NaN where not every search timed a default beside its winner."""
+    if any(row["over_default"] is None for row in rows):
+        return Estimate(math.nan, math.nan, math.nan)
+    if len(rows) > 1:
+        return geometric_mean([row["over_default"] for row in rows])
+    return Estimate(rows[0]["over_default"], rows[0]["over_default_low"], rows[0]["over_default_high"])
+
+
+def _way(rows: Rows) -> str:
+    """The median share of the way to the bound, such as `37 %`; `-` where there is no way."""
+    shares = [StepBound(row["bound_seconds"], "").share_gone(row["baseline_seconds"], row["speedup"]) for row in rows]
+    known = [each for each in shares if each is not None]
+    return f"{statistics.median(known):.0%}" if known else NOTHING
 
 
 def _mean(ratios: Sequence[float]) -> str:

@@ -15,7 +15,7 @@ import pytest
 from autosync.cost import step_bound
 from autosync.dataset import RecordStore, ResultStore
 from autosync.errors import BenchError
-from autosync.search.verdict.judging import judge
+from autosync.search.verdict.judging import judge, with_default
 from autosync.simulator import LearnedSimulator
 from autosync.stats.estimate import Estimate
 from autosync.studies.bench.columns import LIVE
@@ -56,7 +56,8 @@ class PlayedTune:
         for number, each in enumerate(trials):
             store.append(replace(each, run=directory.name, started_at=float(number)))
         rounds = [[replace(each, purpose="remeasure") for each in trials] for _ in range(4)]
-        verdict = judge(rounds, {baseline("all_reduce_25mb").digest}, np.random.default_rng(0))
+        judged = judge(rounds, {baseline("all_reduce_25mb").digest}, np.random.default_rng(0))
+        verdict = with_default(judged, rounds, {baseline("all_reduce_25mb").digest}, np.random.default_rng(0))
         result = result_json(Result(MODEL, trials, rounds, verdict), 600.0)
         (directory / "result.json").write_text(json.dumps(result))
         return 0
@@ -96,6 +97,7 @@ def test_a_live_search_is_kept_and_not_run_again(tmp_path: Path) -> None:
     assert (row["cell"], row["searcher"], row["seed"], row["trials"]) == ("bert-mini@two_racks", "guided", 1, 2)
     assert (row["speedup"], row["beyond_noise"], row["found_after_trials"]) == (pytest.approx(2.0), True, 2)
     assert (row["baseline_seconds"], row["median_baseline_seconds"], row["winner_seconds"]) == (0.2, 0.2, 0.1)
+    assert (row["over_default"], row["time"]) == (row["speedup"], "real")
     assert (row["batch_size"], row["replicas"]) == (MODEL.batch_size, 2)
     assert (row["budget"], row["more"], bool(row["code"])) == (40, "--simulator replay", True)
     assert row["purposes"] == ["baseline", "search"]
@@ -155,12 +157,15 @@ def test_tables_tell_gains_from_controls(tmp_path: Path) -> None:
     live([JOB, replace(JOB, seed=2)], NOWHERE, tmp_path, print, PlayedTune(0.1))
     live([control], NOWHERE, tmp_path, print, PlayedTune(0.2))
     found_rows = rows(tmp_path)
-    ((cell, _, asked, speedup, guess, bound, each, beyond, hits, *_),) = live_table(found_rows).rows
+    ((cell, _, asked, speedup, default, guess, bound, way, each, beyond, hits, *_),) = live_table(found_rows).rows
     assert (cell, asked) == ("bert-mini@two_racks", "40 --simulator replay")
-    assert (speedup, beyond) == ("2.00 [2.00, 2.00]", "2 of 2")
+    assert (speedup, default, beyond) == ("2.00 [2.00, 2.00]", "2.00 [2.00, 2.00]", "2 of 2")
     assert (guess, each.count("2.00 [")) == ("2.00 [2.00, 2.00]", 2)
     assert hits.startswith("100.0 % [34.2, ")
     assert bound == f"{0.2 / step_bound(MODEL, CLUSTER).seconds:.2f}"
+    assert way == f"{step_bound(MODEL, CLUSTER).share_gone(0.2, 2.0):.0%}"
+    ((_, _, _, _, untold, *_),) = live_table([{**row, "over_default": None} for row in found_rows]).rows
+    assert untold == "-"
     ((cell, *_, expected),) = controls_table(found_rows).rows
     assert (cell, expected) == ("resnet-mini@2x10gbit", "1 of 1")
     assert [line[1] for line in live_targets_table(found_rows).rows] == ["yes", "yes", "yes"]
