@@ -4,6 +4,7 @@ import os
 from datetime import date
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -23,7 +24,8 @@ from autosync.spec import canonical_json
 @click.option("--precision", default="float32", type=click.Choice(list(PRECISIONS)), help="What is computed in.")
 @click.option("--warmup", default=10, type=click.IntRange(0), help="Steps thrown away before timing.")
 @click.option("--steps", default=40, type=click.IntRange(1), help="Steps timed.")
-def command(model: str, out: Path, device: str, precision: str, warmup: int, steps: int) -> None:
+@click.option("--eager", is_flag=True, help="Time steps as Keras starts them, and not the same operations replayed.")
+def command(model: str, out: Path, precision: str, **how: Any) -> None:
     """Measure what a replica's forward and backward pass take on a GPU, for `trial` and `tune` to pace nodes by.
 
     It is measured with PyTorch, on which Keras then runs the same model; TensorFlow is neither used nor needed, also
@@ -31,7 +33,7 @@ def command(model: str, out: Path, device: str, precision: str, warmup: int, ste
     """
     check_model_name(model)
     _check_writable(out)
-    found = measured(model, Measuring(device, precision, date.today(), warmup, steps))
+    found = measured(model, Measuring(precision=precision, day=date.today(), **how))
     profile = found.profile
     _write(out, canonical_json(profile.to_json()) + "\n")
     for name in found.unused:

@@ -53,6 +53,22 @@ class TaskOnTorch:
     _inputs: Any
     _targets: Any
 
+    def check(self) -> None:
+        """Make one forward and backward pass, and raise `ModelError` where that shows what cannot be trained."""
+        from autosync.engine.zoo.own_task import blame
+
+        try:
+            loss = self.loss()
+            if not loss.ndim:
+                loss.backward()
+        except Exception as error:  # whatever a user's layer or loss raises
+            raise ModelError(f"The model or loss of {self.name!r} fails on PyTorch: {blame(error)}.") from error
+        if loss.ndim:
+            raise ModelError(
+                f"The loss of {self.name!r} must be a scalar, but has shape {tuple(loss.shape)}; take its mean over "
+                "the batch."
+            )
+
     def loss(self) -> Any:
         """One forward pass: the scalar that is trained by, a float32 tensor with its gradient function.
 
@@ -77,8 +93,6 @@ def built_on_torch(name: str, device: str) -> TaskOnTorch:
             task = build_task(name, backend=BACKEND)
         except ImportError as error:
             raise ModelError(f"Model {name!r} needs a package that cannot be imported: {error}; install it.") from None
-        inputs, targets = keras.tree.map_structure(
-            keras.ops.convert_to_tensor, task.batch(np.random.SeedSequence(0))
-        )
+        inputs, targets = keras.tree.map_structure(keras.ops.convert_to_tensor, task.batch(np.random.SeedSequence(0)))
     parameters = {each.path: each.value for each in task.model.trainable_variables}
     return TaskOnTorch(task.name, task.batch_size, parameters, device, task, inputs, targets)

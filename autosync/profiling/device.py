@@ -17,6 +17,7 @@ def found_device(kind: str) -> Any:
             f"A profile is measured on a GPU, but PyTorch {torch.__version__} finds none here; measure on a machine "
             "with one, or ask for --device cpu."
         )
+    torch.backends.cudnn.benchmark = True  # the fastest kernels of a convolution, as training chooses them
     return torch.device(kind, torch.cuda.current_device()) if kind == "cuda" else torch.device(kind)
 
 

@@ -1,11 +1,29 @@
-"""Timed passes: when a pass's loss was there, and each variable's gradient."""
+"""Passes in seconds, and the clocks that time them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from statistics import median
 from time import perf_counter
 from typing import Any, Protocol, final
+
+
+@dataclass(frozen=True)
+class Passes:
+    """Seconds of one replica's passes. `ready` is for each variable that has a gradient when it was there, counted
+    from the loss; the last of them ends the backward pass."""
+
+    forward: float
+    backward: float
+    ready: Mapping[str, float]
+
+    @classmethod
+    def median(cls, steps: Sequence["Passes"]) -> "Passes":
+        """What steps took in the median, each figure by itself."""
+        return cls(
+            forward=median(each.forward for each in steps),
+            backward=median(each.backward for each in steps),
+            ready={name: median(each.ready[name] for each in steps) for name in steps[0].ready},
+        )
 
 
 class Clock(Protocol):
@@ -56,61 +74,18 @@ class CudaClock:
 
 
 @dataclass(frozen=True)
-class Passes:
-    """Seconds of one replica's passes. `ready` is for each variable that has a gradient when it was there, counted
-    from the loss; the last of them ends the backward pass."""
+class Marks:
+    """When a step began, its loss was there, and each gradient was, as a clock marks it."""
 
-    forward: float
-    backward: float
-    ready: Mapping[str, float]
-
-
-@dataclass
-class _Marks:
     begin: Any
     loss: Any
-    ready: dict[str, Any]
+    ready: Mapping[str, Any]
+
+    def passes(self, clock: Clock) -> Passes:
+        ready = {name: clock.seconds(self.loss, mark) for name, mark in self.ready.items()}
+        return Passes(clock.seconds(self.begin, self.loss), max(ready.values()), ready)
 
 
-def timed_passes(
-    loss: Callable[[], Any], parameters: Mapping[str, Any], clock: Clock, warmup: int, steps: int
-) -> Passes:
-    """Medians over `steps` forward and backward passes, after `warmup` more.
-
-    `loss` makes a forward pass. `parameters` are torch's by the names of variables; their gradients are dropped
-    between steps (set to None), so that each pass makes its own. The device is not waited for between steps, as in
-    training, where the host is ahead of it.
-    """
-    ready: dict[str, Any] = {}
-
-    def note(name: str, _: Any) -> None:
-        ready[name] = clock.mark()
-
-    hooks = [each.register_post_accumulate_grad_hook(partial(note, name)) for name, each in parameters.items()]
-    marks: list[_Marks] = []
-    try:
-        for step in range(warmup + steps):
-            for each in parameters.values():
-                each.grad = None
-            ready = {}
-            begin = clock.mark()
-            value = loss()
-            made = clock.mark()
-            value.backward()
-            if step >= warmup:
-                marks.append(_Marks(begin, made, ready))
-        clock.settle()
-    finally:
-        for hook in hooks:
-            hook.remove()
-    return _medians(marks, clock)
-
-
-def _medians(marks: Sequence[_Marks], clock: Clock) -> Passes:
-    names = list(marks[0].ready)
-    ready = [{name: clock.seconds(each.loss, each.ready[name]) for name in names} for each in marks]
-    return Passes(
-        forward=median(clock.seconds(each.begin, each.loss) for each in marks),
-        backward=median(max(each.values()) for each in ready),
-        ready={name: median(each[name] for each in ready) for name in names},
-    )
+def medians(marks: Iterable[Marks], clock: Clock) -> Passes:
+    """What steps took in the median, once their marks are settled."""
+    return Passes.median([each.passes(clock) for each in marks])

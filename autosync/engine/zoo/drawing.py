@@ -25,7 +25,13 @@ class OnTensorFlow:
         import tensorflow as tf
 
         self._tf = tf
-        self.exp, self.square, self.minimum, self.where, self.reshape = tf.exp, tf.square, tf.minimum, tf.where, tf.reshape
+        self.exp, self.square, self.minimum, self.where, self.reshape = (
+            tf.exp,
+            tf.square,
+            tf.minimum,
+            tf.where,
+            tf.reshape,
+        )
 
     def split(self, seed: Seed, parts: int) -> list[Seed]:
         return list(self._tf.unstack(self._tf.random.split(seed, parts)))
@@ -67,7 +73,13 @@ class OnNumPy:
     """The same operations on NumPy arrays."""
 
     def __init__(self) -> None:
-        self.exp, self.square, self.minimum, self.where, self.reshape = np.exp, np.square, np.minimum, np.where, np.reshape
+        self.exp, self.square, self.minimum, self.where, self.reshape = (
+            np.exp,
+            np.square,
+            np.minimum,
+            np.where,
+            np.reshape,
+        )
 
     def split(self, seed: Seed, parts: int) -> list[Seed]:
         return [np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, part)) for part in range(parts)]
