@@ -5,7 +5,6 @@ from datetime import date
 from importlib.metadata import version
 
 from autosync.engine.on_torch import TaskOnTorch, built_on_torch, load_keras_on_torch
-from autosync.errors import ModelError
 from autosync.profiling.device import device_name, found_device, versions_on
 from autosync.profiling.eager import eager_passes
 from autosync.profiling.passes import CudaClock, HostClock, Passes

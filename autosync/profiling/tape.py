@@ -126,7 +126,7 @@ class _Recorder:
         recorder = self
 
         class Mode(TorchDispatchMode):
-            def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # noqa: ARG002
+            def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
                 result = function(*args, **(kwargs or {}))
                 recorder.note(function, args, kwargs or {}, result)
                 return result
