@@ -20,7 +20,8 @@ def load_keras_on_torch(policy: str) -> None:
 
     Raises `ModelError` where one of the two is not installed, or Keras was imported on another back end.
     """
-    os.environ["KERAS_BACKEND"] = BACKEND
+    if "keras" not in sys.modules:
+        os.environ["KERAS_BACKEND"] = BACKEND
     for name, called in NEEDED.items():
         try:
             importlib.import_module(name)
@@ -32,7 +33,7 @@ def load_keras_on_torch(policy: str) -> None:
     keras = sys.modules["keras"]
     if keras.backend.backend() != BACKEND:
         raise ModelError(
-            f"Keras must run on PyTorch to measure a profile, but this process has imported it on "
+            "Keras must run on PyTorch to measure a profile, but this process has imported it on "
             f"{keras.backend.backend()!r}; measure in a process of its own."
         )
     keras.config.set_dtype_policy(policy)
