@@ -32,10 +32,10 @@ def graphed_passes(tape: Tape, warmup: int, steps: int) -> Passes:
     import torch
 
     wanted = {0, tape.loss_at, *tape.ready_at.values()}
-    events = {done: torch.cuda.Event(enable_timing=True, external=True) for done in wanted}
     try:
+        events = {done: torch.cuda.Event(enable_timing=True, external=True) for done in wanted}
         graph = _captured(tape, events)
-    except RuntimeError as error:
+    except (RuntimeError, TypeError) as error:  # before PyTorch 2.8 no event of a graph could be told
         reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
         raise ModelError(f"A step must be captured as a CUDA graph, but {reason}; ask for --eager.") from error
     clock, passes = CudaClock(), []

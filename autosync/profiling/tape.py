@@ -66,9 +66,9 @@ class Tape:
         """Slots by the operation after which nothing needs them, so that memory is as much as a real step's."""
         last: dict[int, int] = {}
         for number, each in enumerate(self.operations, 1):
-            for slot in each.makes:
-                last[slot] = number
-            _mapped((each.args, each.kwargs), _Slot, lambda slot, number=number: last.update({slot.number: number}))
+            used: list[_Slot] = []
+            _mapped((each.args, each.kwargs), _Slot, used.append)
+            last |= dict.fromkeys([*each.makes, *(slot.number for slot in used)], number)
         for kept in (self.loss, *self.gradients.values()):
             last.pop(getattr(kept, "number", -1), None)
         found: dict[int, list[int]] = {}
@@ -143,9 +143,9 @@ class _Recorder:
         tensors = _tensors(result)
         if not tensors or function is torch.ops.aten.lift_fresh.default or _only_from_host(args, kwargs, tensors):
             return  # what it gave is not made again
-        known = _mapped((args, kwargs), torch.Tensor, self.slot_of)
-        slots = [self._new_slot(each) for each in tensors]
-        self._tape.operations.append(_Operation(function, *known, tuple(slots)))
+        known_args, known_kwargs = _mapped((args, kwargs), torch.Tensor, self.slot_of)
+        slots = tuple(self._new_slot(each) for each in tensors)
+        self._tape.operations.append(_Operation(function, known_args, known_kwargs, slots))
 
     def _new_slot(self, tensor: Any) -> int:
         from torch.multiprocessing.reductions import StorageWeakRef
