@@ -154,7 +154,10 @@ def _parts(group: Group, level: int, levels: frozenset[int]) -> Iterator[tuple[G
 
 
 def _seconds(gather: Gather, topology: Topology) -> float:
-    """Seconds a byte of each part, if stages follow one another and each takes as long as its busiest link."""
+    """How long a part takes, if stages follow one another and each takes as long as its busiest link.
+
+    Rates are taken as the cluster's digest has them: clusters that are one by it have one gather.
+    """
     names, node = np.unique(topology.nodes, return_inverse=True)
     count = len(names)
     total = 0.0
@@ -163,6 +166,6 @@ def _seconds(gather: Gather, topology: Topology) -> float:
         busy: dict[int, float] = {}
         for pair, parts in enumerate(np.bincount(pairs).tolist()):
             for link in topology.cluster.route(str(names[pair // count]), str(names[pair % count])) if parts else ():
-                busy[id(link)] = busy.get(id(link), 0.0) + parts / link.bytes_per_second
+                busy[id(link)] = busy.get(id(link), 0.0) + parts / 2 ** (link.rounded_rates[0] / 2)
         total += max(busy.values(), default=0.0)
     return total
