@@ -134,16 +134,11 @@ class Catalogue:
     def _flows(self, transfer: Transfer) -> Iterator[Counter[Flow]]:
         """The flows of each stage of a gather, of messages like `transfer`."""
         places = [(self.resources.node_of[each], "/gpu:" in each) for each in self.replicas]
-        known = list(dict.fromkeys(places))
-        numbers = {place: number for number, place in enumerate(known)}
-        place = np.array([numbers[each] for each in places], dtype=np.intp)
-        for _, sources, targets in gather_among(self._topology).ends:
+        for stage in gather_among(self._topology).between(places):
             flows: Counter[Flow] = Counter()
-            for pair, parts in enumerate(np.bincount(place[sources] * len(known) + place[targets]).tolist()):
-                (source, on_gpu), (target, to_gpu) = known[pair // len(known)], known[pair % len(known)]
+            for ((source, on_gpu), (target, to_gpu)), parts in stage.items():
                 within = source == target and on_gpu and to_gpu
-                if parts:
-                    flows[self._maker.flow_like(transfer, source, target, not within)] += parts
+                flows[self._maker.flow_like(transfer, source, target, not within)] += parts
             yield flows
 
     def _numbered(self, parts: Sequence[Part]) -> tuple[int, ...]:

@@ -11,16 +11,16 @@ from typing import Any
 REPLAY = 1
 """Version of recorded trials as a searcher meets them: cells, pools, their clock, drawn noise."""
 
-ENGINE = 1
-"""Version of how steps are carried out and timed: the engine and trials."""
+ENGINE = 2
+"""Version of how steps are carried out and timed: the engine and trials. From 2 on gathers may go by relays."""
 
 FACTS = "1"
 """Version of a cell's own figures."""
 
-TAUGHT = 1
+TAUGHT = 2
 """Version of the simulators that other cells teach before a search, which are kept too."""
 
-SEARCHERS: Mapping[str, int] = {}
+SEARCHERS: Mapping[str, int] = {"guided": 2, "original": 2}
 """Versions other than 1, by searcher. A searcher is what proposes and all it asks: spaces, baselines, simulators."""
 
 Row = Mapping[str, Any]
