@@ -7,10 +7,13 @@ from dataclasses import replace
 
 import pytest
 
+from autosync.cost import ReplayCoefficients, traffic
+from autosync.cost.replay import recipes, step, step_of
 from autosync.layout.gather import Gather, gather_among
 from autosync.layout.topology import Topology
-from autosync.spec import ClusterSpec, Figure, Link, Node
+from autosync.spec import AllReduce, ClusterSpec, Figure, Link, Node
 from tests import cases
+from tests.cost.cases import link_bytes, link_messages, sparse_model, strategy_of
 
 CLUSTERS = {
     "one replica": cases.star_cluster(1),
@@ -44,6 +47,18 @@ def _crossings(cluster: ClusterSpec) -> Counter[str]:
             for link in cluster.route(topology.nodes[source], topology.nodes[target]):
                 found[f"{link.source}>{link.target}"] += 1
     return found
+
+
+@pytest.mark.parametrize("cluster", CLUSTERS.values(), ids=CLUSTERS)
+def test_parts_between_places_are_counted_as_they_are_listed(cluster: ClusterSpec) -> None:
+    topology, gather = _gather(cluster)
+    listed = [
+        Counter((topology.nodes[source], topology.nodes[target]) for _, source, target in each)
+        for each in gather.rounds
+    ]
+    assert list(gather.between(topology.nodes)) == listed
+    replicas = range(len(topology))
+    assert [each.total() for each in gather.between(replicas)] == [len(each) for each in gather.rounds]
 
 
 def _straight(cluster: ClusterSpec) -> bool:
@@ -130,3 +145,23 @@ def test_the_same_topology_has_the_same_gather() -> None:
     topology = Topology(cluster, ("a/cpu:0", "a/cpu:1"))
     assert gather_among(topology) is gather_among(topology)
     assert [tuple(each) for each in gather_among(topology).rounds[0]] == [(0, 0, 1), (1, 1, 0)]
+
+
+def test_messages_over_an_uplink_are_two_for_each_part() -> None:
+    cluster = cases.racks(2, 2)
+    found = traffic(sparse_model(), cluster, strategy_of(cluster, AllReduce(0)))
+    of_rows = 50 * (10 * 4 + 4)  # 50 rows of 10 floats, and their numbers
+    for count, figures in ((2 * of_rows, link_bytes), (2 * 2, link_messages)):
+        said = figures(found, cluster)
+        assert [said[way] for way in ("rack0>core", "core>rack1", "rack1>core", "core>rack0")] == [count] * 4
+
+
+def test_many_replicas_take_as_long_listed_or_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = cases.star_cluster(3, workers=12)
+    strategy = strategy_of(cluster, AllReduce(0))
+    counted = step_of(sparse_model(), cluster, strategy).seconds(ReplayCoefficients())
+    monkeypatch.setattr(recipes, "MANY", 1000)
+    step._catalogue.cache_clear()
+    listed = step_of(sparse_model(), cluster, strategy).seconds(ReplayCoefficients())
+    step._catalogue.cache_clear()
+    assert counted == pytest.approx(listed)

@@ -27,11 +27,16 @@ Row = Mapping[str, Any]
 
 
 def of_replay(searcher: str) -> str:
-    return f"replay {REPLAY}, searcher {SEARCHERS.get(searcher, 1)}"
+    return f"replay {REPLAY}, searcher {_version(searcher)}"
 
 
 def of_live(searcher: str) -> str:
-    return f"engine {ENGINE}, searcher {SEARCHERS.get(searcher, 1)}"
+    return f"engine {ENGINE}, searcher {_version(searcher)}"
+
+
+def _version(searcher: str) -> int:
+    """The searcher's own version, or that of the one whose name its own begins with, as `guided-not-diverse` does."""
+    return SEARCHERS.get(searcher, SEARCHERS.get(searcher.partition("-")[0], 1))
 
 
 def latest(rows: Sequence[dict[str, Any]], version_of: Callable[[str], str]) -> list[dict[str, Any]]:
