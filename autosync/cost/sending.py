@@ -18,7 +18,9 @@ from typing import NamedTuple
 from autosync.layout.channels import Channel
 from autosync.layout.coding import CAST_BYTES, INDEX_BYTES, cast_bytes, coded_bytes, factor_bytes, power_sgd_bytes
 from autosync.layout.exchange import Quantities
+from autosync.layout.factor_messages import are_small, factor_messages
 from autosync.layout.shards import Shard
+from autosync.layout.together import as_ready
 from autosync.spec import AllReduce, Cast, ParameterServer, PowerSGD, TopK
 from autosync.spec.algorithms import CHUNKED
 
@@ -69,9 +71,11 @@ def _bucket_uses(synchronizer: AllReduce, shards: Sequence[Shard], replicas: int
         if right:
             uses.append(Use(algorithm, Quantities(right, touched_bytes=right, pieces=pieces)))
         return [*uses, _coding(_power_sgd_work(compressor, shards))]
-    factors = sum(map(factor_bytes, shards))
+    factors, ready = sum(map(factor_bytes, shards)), as_ready([shards])[0]
+    parts = (ready[each.start : each.stop] for each in factor_messages(ready))
+    messages = sum(1.0 if are_small(each) else 2.0 for each in parts)
     return [
-        Use(ALL_GATHER, held._replace(payload_bytes=factors, pieces=2.0 * len(shards))),
+        Use(ALL_GATHER, held._replace(payload_bytes=factors, pieces=messages)),
         _coding(replicas * _product_work(shards)),
     ]
 

@@ -9,6 +9,8 @@ from typing import final
 
 from autosync.errors import SpaceError
 from autosync.layout.all_reduce import laid_out
+from autosync.layout.gather import gather_among
+from autosync.layout.topology import Topology
 from autosync.space.adoption import adopted
 from autosync.space.buckets import within_limits
 from autosync.space.crossover import crossed
@@ -21,7 +23,17 @@ from autosync.space.relief_moves import relieved
 from autosync.space.sampling import sampled
 from autosync.space.size import count_strategies, log_choices
 from autosync.space.staleness import can_be_stale, settled
-from autosync.spec import ALGORITHMS, AllReduce, ClusterSpec, ModelSpec, ParameterServer, Strategy, canonical_strategy
+from autosync.spec import (
+    ALGORITHMS,
+    AllReduce,
+    ClusterSpec,
+    ModelSpec,
+    ParameterServer,
+    Strategy,
+    SufficientFactors,
+    TopK,
+    canonical_strategy,
+)
 
 SMALL = 4096
 """The most strategies, before symmetry, of a space that is enumerated."""
@@ -164,8 +176,18 @@ class SearchSpace:
 
     def _loads_nodes_unlike(self, strategy: Strategy) -> bool:
         return any(
-            isinstance(shard, AllReduce) and shard.algorithm in self._uneven for _, _, shard in strategy.shards()
+            isinstance(shard, AllReduce)
+            and (shard.algorithm in self._uneven or (self._gathers_unevenly and self._gathers(each.variable, shard)))
+            for each, _, shard in strategy.shards()
         )
+
+    def _gathers(self, variable: str, shard: AllReduce) -> bool:
+        """Whether replicas tell each other rows, factors or places of theirs."""
+        return self.model.by_name[variable].sparse or isinstance(shard.compressor, TopK | SufficientFactors)
+
+    @cached_property
+    def _gathers_unevenly(self) -> bool:
+        return gather_among(Topology(self.cluster, self.replicas)).is_uneven
 
     @cached_property
     def _uneven(self) -> frozenset[str]:

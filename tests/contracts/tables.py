@@ -25,7 +25,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         terminalreporter.write_line(f"{kind:18} {len(found):3} cases, worst relative error {error:.1e} ({case})")
     traffic = list(_noted(terminalreporter, TRAFFIC))
     if traffic:
-        terminalreporter.section("kB a step, measured/predicted, down and up of node0, node1, node2")
+        terminalreporter.section("kB a step, measured/predicted: down and up of node0, node1, node2, or between racks")
     for way, line in traffic:
         terminalreporter.write_line(f"{way:30} {line}")
 

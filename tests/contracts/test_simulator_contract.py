@@ -68,7 +68,7 @@ def drafted_again(simulator: Drafted, directory: Path) -> Simulator:
 
 
 MODEL, CLUSTER = factored_model(cases.bert_like_model(layers=2)), cases.star_cluster()
-LAW = Coefficients(0.02, 3e-10, 2e-13, 4e-4, 4e-9, 1e-9, overlap=0.1)
+LAW = Coefficients(0.02, 3e-10, 2e-13, 1e-3, 4e-9, 1e-9, overlap=0.1)
 CLOSED_FORM = AnalyticSimulator(LAW)
 REPLAY = Replay(SLOW_MESSAGES)
 """A replay that has not learned puts few of its strategies in order (Kendall's tau 0.3)."""

@@ -101,10 +101,12 @@ def counted() -> Iterator[Counted]:
 SPARSE = ParameterServer("node1/cpu:0")
 
 
-def _strategy(counted: Counted, dense: Synchronizer, sparse: Synchronizer = SPARSE, shards: int = 1) -> Strategy:
+def strategy_by(
+    model: ModelSpec, cluster: ClusterSpec, dense: Synchronizer, sparse: Synchronizer = SPARSE, shards: int = 1
+) -> Strategy:
     """A strategy with all dense variables synchronized alike, cut if they have enough rows; the table apart."""
     variables = []
-    for each in counted.model.variables:
+    for each in model.variables:
         synchronizer = sparse if each.sparse else dense
         if isinstance(synchronizer.compressor, SufficientFactors) and each.factor_rows is None:
             synchronizer = replace(synchronizer, compressor=None)
@@ -112,7 +114,7 @@ def _strategy(counted: Counted, dense: Synchronizer, sparse: Synchronizer = SPAR
                 synchronizer = replace(synchronizer, group=7)
         cut = Partition(0, shards) if shards > 1 and each.shape[0] >= shards else None
         variables.append(VariableStrategy(each.name, (synchronizer,) * (shards if cut else 1), cut))
-    return Strategy(tuple(map(str, counted.cluster.replica_devices)), tuple(variables))
+    return Strategy(tuple(map(str, cluster.replica_devices)), tuple(variables))
 
 
 WAYS: dict[str, tuple[Synchronizer, ...]] = {
@@ -139,7 +141,7 @@ WAYS: dict[str, tuple[Synchronizer, ...]] = {
 
 @pytest.mark.parametrize("way", WAYS)
 def test_every_link_carries_what_is_predicted(way, counted, count_traffic):
-    strategy = _strategy(counted, *WAYS[way])
+    strategy = strategy_by(counted.model, counted.cluster, *WAYS[way])
     measured, predicted = counted.bytes_a_step(strategy), counted.predicted(strategy)
     assert measured.keys() == predicted.keys()
     count_traffic(way, measured, predicted)

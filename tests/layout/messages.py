@@ -1,8 +1,8 @@
 """Every message of a step, written down one by one as the synchronizers describe them: what `traffic` must add up to.
 
 Nothing here is shared with `autosync.cost`. What an all-reduce sends are the algorithm's moves of a bucket of that very
-size, which the engine carries out. A message is (sender, receiver, bytes); those between a device and itself, or within
-one process, are left out where links are counted.
+size, and what is gathered goes as it is laid out: the engine carries both out. A message is (sender, receiver, bytes);
+those between a device and itself, or within one process, are left out where links are counted.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from autosync.layout.all_reduce import laid_out
+from autosync.layout.gather import gather_among
 from autosync.layout.topology import Topology
 from autosync.spec import (
     DTYPE_BYTES,
@@ -55,6 +56,7 @@ def _messages(model: ModelSpec, topology: Topology, strategy: Strategy) -> Itera
     replicas = strategy.replicas
     buckets: dict[int, list[tuple[Variable, tuple[int, ...]]]] = {}
     synchronizers: dict[int, AllReduce] = {}
+    pairs = _gather_pairs(topology)
     for each in strategy.variables:
         variable = model.by_name[each.variable]
         sizes = shard_sizes(variable.shape[each.partition.axis], each.partition.shards) if each.partition else (0,)
@@ -64,7 +66,7 @@ def _messages(model: ModelSpec, topology: Topology, strategy: Strategy) -> Itera
                 shape[each.partition.axis] = size
             if variable.sparse:
                 share = size / variable.shape[0] if each.partition else 1.0
-                yield from _row_messages(shard, variable, share, replicas)
+                yield from _row_messages(shard, variable, share, replicas, pairs)
             elif isinstance(shard, ParameterServer):
                 yield from _server_messages(shard, variable, tuple(shape), replicas)
             else:
@@ -81,19 +83,27 @@ def _encoded(elements: float, compressor: Compressor | None, item: int) -> float
     return elements * item
 
 
-def _row_messages(shard, variable: Variable, share: float, replicas: Sequence[str]) -> Iterator[Message]:
+def _gather_pairs(topology: Topology) -> list[tuple[str, str]]:
+    """The ends of every message of a gather, each of one replica's part."""
+    hands = (each for stage in gather_among(topology).rounds for each in stage)
+    return [(topology.replicas[each.source], topology.replicas[each.target]) for each in hands]
+
+
+def _row_messages(
+    shard, variable: Variable, share: float, replicas: Sequence[str], pairs: Sequence[tuple[str, str]]
+) -> Iterator[Message]:
     assert variable.rows_per_step is not None
     rows, item = share * variable.rows_per_step, DTYPE_BYTES[variable.dtype]
     width = variable.row_elements
     pushed = _encoded(rows * width, shard.compressor, item)
+    if isinstance(shard, AllReduce):
+        for sender, receiver in pairs:
+            yield sender, receiver, rows * 4 + pushed
+        return
     for replica in replicas:
-        if isinstance(shard, ParameterServer):
-            yield replica, shard.device, rows * 4
-            yield shard.device, replica, rows * width * item
-            yield replica, shard.device, pushed
-        else:
-            for other in replicas:
-                yield replica, other, rows * 4 + pushed
+        yield replica, shard.device, rows * 4
+        yield shard.device, replica, rows * width * item
+        yield replica, shard.device, pushed
 
 
 def _server_messages(
@@ -141,7 +151,7 @@ def _own_bytes(compressor: TopK | SufficientFactors, variable: Variable, element
 def _bucket_messages(
     shard: AllReduce, members: Sequence[tuple[Variable, tuple[int, ...]]], topology: Topology
 ) -> Iterator[Message]:
-    compressor, item, replicas = shard.compressor, DTYPE_BYTES[members[0][0].dtype], topology.replicas
+    compressor, item = shard.compressor, DTYPE_BYTES[members[0][0].dtype]
     elements = sum(_product(shape) for _, shape in members)
     flat = [elements]
     if shard.gathers:
@@ -149,15 +159,13 @@ def _bucket_messages(
         if isinstance(compressor, TopK):
             parts = [(members[0][0], elements)]
         for variable, size in parts:
-            for replica in replicas:
-                for other in replicas:
-                    yield replica, other, _own_bytes(compressor, variable, size, item)
+            for sender, receiver in _gather_pairs(topology):
+                yield sender, receiver, _own_bytes(compressor, variable, size, item)
         return
     if isinstance(compressor, TopK):
         flat = [compressor.kept(elements)]
-        for replica in replicas:
-            for other in replicas:
-                yield replica, other, flat[0] * 4 / len(replicas) + (4 if compressor.indices == "var" else 0)
+        for sender, receiver in _gather_pairs(topology):
+            yield sender, receiver, flat[0] * 4 / len(topology.replicas) + (4 if compressor.indices == "var" else 0)
     if isinstance(compressor, PowerSGD):
         flat = [0, 0]
         for _, shape in members:

@@ -281,3 +281,18 @@ def test_nodes_are_alike_where_halving_groups_them_alike(cluster: ClusterSpec, f
     decided += [VariableStrategy(each, (AllReduce(0, algorithm),)) for each in reduced]
     found = bound.canonical(Strategy(bound.replicas, tuple(decided)))
     assert found.variables[0].shards == (ParameterServer(f"node{first}/cpu:0"),)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "first"),
+    [(cases.racks(2, 2), 0), (cases.racks(3, 2), 1), (cases.star_cluster(5), 0)],
+    ids=["racks of two", "racks of three and two", "a star"],
+)
+def test_nodes_are_alike_where_relays_have_as_much_to_send(cluster: ClusterSpec, first: int):
+    bound = Space("s", (Rule(servers=Servers(), all_reduce=True),), 8).bind(cases.ncf_like_model(), cluster)
+    decided = [VariableStrategy(each.name, (AllReduce(int(each.sparse)),)) for each in bound.model.variables]
+    served = next(place for place, each in enumerate(bound.model.variables) if not each.sparse)
+    name = bound.model.variables[served].name
+    decided[served] = VariableStrategy(name, (ParameterServer("node1/cpu:0"),))
+    found = bound.canonical(Strategy(bound.replicas, tuple(decided)))
+    assert found.variables[served].shards == (ParameterServer(f"node{first}/cpu:0"),)

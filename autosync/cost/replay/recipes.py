@@ -1,7 +1,7 @@
 """How each channel is gone through on one cluster with its replicas: parts before the passes, and after a gradient."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import final
@@ -12,15 +12,13 @@ import numpy.typing as npt
 from autosync.cost.capacity import Resources, replicas_on_cores
 from autosync.cost.coefficients import ReplayCoefficients
 from autosync.cost.replay.parts import Costed, Flow, Part, PartMaker
-from autosync.layout.channels import Channel, Exchanges
-from autosync.layout.exchange import Exchange, Work
+from autosync.layout.channels import GATHERED, Channel, Exchanges
+from autosync.layout.exchange import Exchange, Transfer, Work
+from autosync.layout.gather import gather_among
 from autosync.layout.topology import Topology
 
-TO_EVERYONE = ("all_gather", "gathered_rows")
-"""Channels in which each replica sends the same to each other, and all add up what all have sent."""
-
 MANY = 32
-"""The fewest replicas for which these are not listed message by message."""
+"""The fewest replicas for which gathers are not listed message by message."""
 
 MOST_COSTED = 8
 """The most coefficients for which parts are kept at a time."""
@@ -85,11 +83,15 @@ class Catalogue:
         return PartMaker(self.resources)
 
     @cached_property
+    def _topology(self) -> Topology:
+        return Topology(self.resources.cluster, self.replicas)
+
+    @cached_property
     def _exchanges(self) -> Exchanges:
-        return Exchanges(Topology(self.resources.cluster, self.replicas), self.slots)
+        return Exchanges(self._topology, self.slots)
 
     def _made(self, channel: Channel) -> Recipe:
-        if channel[0] in TO_EVERYONE and len(self.replicas) >= MANY:
+        if channel[0] in GATHERED and len(self.replicas) >= MANY:
             return self._to_everyone(channel)
         exchange = self._exchanges.of(channel)
         # Sums are made while messages come in, but on a server that needs all of them first.
@@ -104,7 +106,7 @@ class Catalogue:
 
     @staticmethod
     def _is_on_the_way(channel: Channel, exchange: Exchange, work: Work) -> bool:
-        return bool(exchange.push) and work.device != exchange.server and channel[0] not in TO_EVERYONE
+        return bool(exchange.push) and work.device != exchange.server and channel[0] not in GATHERED
 
     def _work(self, channel: Channel, exchange: Exchange) -> list[Part]:
         """What is left of the work when sums made on the way are taken out of it."""
@@ -116,24 +118,28 @@ class Catalogue:
         return [self._maker.of_work(left, exchange.server)] if left else []
 
     def _to_everyone(self, channel: Channel) -> Recipe:
-        """The recipe, from what two replicas do, by pairs of nodes: a thousand replicas send a million messages."""
+        """The recipe of a gather by pairs of nodes: a thousand replicas send a million messages.
+
+        What each replica adds and updates, two replicas do in small.
+        """
         maker, count = self._maker, len(self.replicas)
-        pair = Exchanges(Topology(self.resources.cluster, self.replicas[:2]), self.slots).of(channel)
-        shares = pair.push[0].transfers[0]
-        places = Counter((self.resources.node_of[each], "/gpu:" in each) for each in self.replicas)
-        flows: Counter[Flow] = Counter()
-        for (source, on_gpu), senders in places.items():
-            for (target, _), receivers in places.items():
-                pairs = senders * receivers - (senders if source == target else 0)
-                if pairs:
-                    flows[maker.flow_like(shares, source, target, not (on_gpu and source == target))] += pairs
-        of_two = pair.work[0]
+        of_two = Exchanges(Topology(self.resources.cluster, self.replicas[:2]), self.slots).of(channel).work[0]
         work = [
             Work(each, of_two.added * count / 2, of_two.updated_touched * count / 2, of_two.updated_held)
             for each in self.replicas
         ]
-        push = self._numbered([maker.of_flows(flows)])
+        push = self._numbered([maker.of_flows(each) for each in self._flows(GATHERED[channel[0]])])
         return Recipe(push=push, work=self._numbered([maker.of_work(work, None)]))
+
+    def _flows(self, transfer: Transfer) -> Iterator[Counter[Flow]]:
+        """The flows of each stage of a gather, of messages like `transfer`."""
+        places = [(self.resources.node_of[each], "/gpu:" in each) for each in self.replicas]
+        for stage in gather_among(self._topology).between(places):
+            flows: Counter[Flow] = Counter()
+            for ((source, on_gpu), (target, to_gpu)), parts in stage.items():
+                within = source == target and on_gpu and to_gpu
+                flows[self._maker.flow_like(transfer, source, target, not within)] += parts
+            yield flows
 
     def _numbered(self, parts: Sequence[Part]) -> tuple[int, ...]:
         self.parts += parts

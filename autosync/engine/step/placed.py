@@ -206,7 +206,7 @@ class Placed:
             scalars = self._scalars_on(self._server_of(shard).device, shard.variable.dtype)
             return SparseServer(shard, scalars, self._initial(shard, scalars.device), self.devices)
         on_replicas = [self._scalars_on(device, shard.variable.dtype) for device in self.devices]
-        return GatheredRows(shard, on_replicas, [self._initial(shard, device) for device in self.devices])
+        return GatheredRows(shard, self.members, on_replicas, [self._initial(shard, each) for each in self.devices])
 
     def wait(self) -> None:
         """Wait for assignments: a worker only queues them, and a function that runs next may come before them."""

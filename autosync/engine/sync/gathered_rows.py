@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from typing import Any, final
 
 from autosync.engine.state import Rows, Scalars
-from autosync.engine.sync.row_wire import rows_at
+from autosync.engine.sync.gathered import gathered
+from autosync.engine.sync.member import Members
+from autosync.engine.sync.row_wire import row_wire
 from autosync.engine.sync.update import Update
 from autosync.layout.shards import Shard
 
@@ -13,8 +15,9 @@ from autosync.layout.shards import Shard
 class GatheredRows:
     """One shard of a sparse variable, a copy on every replica. All add up the same rows in the same order."""
 
-    def __init__(self, shard: Shard, scalars: Sequence[Scalars], initial: Sequence[Any]) -> None:
+    def __init__(self, shard: Shard, members: Members, scalars: Sequence[Scalars], initial: Sequence[Any]) -> None:
         self.shard = shard
+        self._members = members
         self.tables = [Rows(each, value) for each, value in zip(scalars, initial, strict=True)]
 
     def pull(self, replica: int, ids: Any) -> Any:
@@ -25,12 +28,12 @@ class GatheredRows:
         """The mean over replicas of their row gradients, an update for every replica's table."""
         import tensorflow as tf
 
-        devices = [table.device for table in self.tables]
+        numbers = gathered(self._members, ids)
+        rows = gathered(self._members, gradients, row_wire(self.shard.synchronizer.compressor))
         updates = []
-        for replica, table in enumerate(self.tables):
-            arrived = rows_at(table.device, devices, gradients, self.shard.synchronizer.compressor)
+        for replica, (table, *arrived) in enumerate(zip(self.tables, numbers, rows, strict=True)):
             with tf.device(table.device):
-                all_ids, all_gradients = tf.concat(list(ids), 0), tf.concat(arrived, 0)
+                all_ids, all_gradients = (tf.concat(each, 0) for each in arrived)
                 mean = table.summed(all_ids, all_gradients * (1.0 / len(ids)))
             updates.append(Update(table, mean, counts=replica == 0))
         return updates

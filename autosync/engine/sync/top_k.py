@@ -12,7 +12,8 @@ from typing import Any, final
 import numpy as np
 
 from autosync.engine.sync.exchange import BucketPlace, ServerPlace
-from autosync.engine.sync.member import Member
+from autosync.engine.sync.gathered import gathered
+from autosync.engine.sync.member import Member, Members
 from autosync.engine.sync.memory import ErrorFeedback, Memory
 from autosync.engine.sync.one_speaks import from_one
 from autosync.engine.sync.whole import all_reduced, flat_bucket
@@ -39,9 +40,13 @@ class OwnTopKBucket:
         self.memories: Sequence[Memory] = [self._feedback.memory]
 
     def means(self, gradients: Sequence[Sequence[Any]]) -> list[list[Any]]:
-        members = self._place.members
+        members, elements = self._place.members, self._place.elements
         chosen = _own_chosen(members, self._feedback, flat_bucket(self._place, gradients), self._kept)
-        return [[_mean(member.device, chosen, self._place.elements)] for member in members]
+        places, values = (gathered(members, [getattr(each, part) for each in chosen]) for part in ("places", "values"))
+        return [
+            [_mean(member.device, list(map(_Chosen, *arrived)), elements)]
+            for member, *arrived in zip(members, places, values, strict=True)
+        ]
 
 
 @final
@@ -158,7 +163,7 @@ def _next_turn(members: Sequence[Member], turn: Memory) -> list[Any]:
     return turns
 
 
-def _loudest(members: Sequence[Member], own: Sequence[_Chosen]) -> list[Any]:
+def _loudest(members: Members, own: Sequence[_Chosen]) -> list[Any]:
     """The replica whose values have the largest square sum, as each finds by itself from the same numbers."""
     import tensorflow as tf
 
@@ -168,9 +173,9 @@ def _loudest(members: Sequence[Member], own: Sequence[_Chosen]) -> list[Any]:
             square_sum = tf.cast(tf.reduce_sum(tf.square(each.values)), tf.float32)
             square_sums.append(tf.where(tf.math.is_nan(square_sum), np.float32(np.inf), square_sum))
     loudest = []
-    for member in members:
+    for member, told in zip(members, gathered(members, square_sums), strict=True):
         with tf.device(member.device):
-            known = tf.stack(square_sums)
+            known = tf.stack(told)
             is_largest = tf.equal(known, tf.reduce_max(known))
             loudest.append(tf.reduce_min(tf.where(is_largest, tf.range(len(members)), len(members))))
     return loudest

@@ -11,27 +11,32 @@ from typing import Any
 REPLAY = 1
 """Version of recorded trials as a searcher meets them: cells, pools, their clock, drawn noise."""
 
-ENGINE = 1
-"""Version of how steps are carried out and timed: the engine and trials."""
+ENGINE = 2
+"""Version of how steps are carried out and timed: the engine and trials. From 2 on gathers may go by relays."""
 
 FACTS = "1"
 """Version of a cell's own figures."""
 
-TAUGHT = 1
+TAUGHT = 2
 """Version of the simulators that other cells teach before a search, which are kept too."""
 
-SEARCHERS: Mapping[str, int] = {}
+SEARCHERS: Mapping[str, int] = {"guided": 2, "original": 2}
 """Versions other than 1, by searcher. A searcher is what proposes and all it asks: spaces, baselines, simulators."""
 
 Row = Mapping[str, Any]
 
 
 def of_replay(searcher: str) -> str:
-    return f"replay {REPLAY}, searcher {SEARCHERS.get(searcher, 1)}"
+    return f"replay {REPLAY}, searcher {_version(searcher)}"
 
 
 def of_live(searcher: str) -> str:
-    return f"engine {ENGINE}, searcher {SEARCHERS.get(searcher, 1)}"
+    return f"engine {ENGINE}, searcher {_version(searcher)}"
+
+
+def _version(searcher: str) -> int:
+    """The searcher's own version, or that of the one whose name its own begins with, as `guided-not-diverse` does."""
+    return SEARCHERS.get(searcher, SEARCHERS.get(searcher.partition("-")[0], 1))
 
 
 def latest(rows: Sequence[dict[str, Any]], version_of: Callable[[str], str]) -> list[dict[str, Any]]:
