@@ -37,6 +37,8 @@ ALGORITHM_ROWS: Mapping[str, AlgorithmRow] = MappingProxyType(
             AlgorithmRow("hierarchical", "hierarchical"),  # inside each node, then across nodes
             # NCCL among GPUs, a ring among CPUs.
             AlgorithmRow("collective", "TensorFlow's collective", placed=False, chunked=True),
+            AlgorithmRow("direct", "direct-exchange", chunked=True, seen_as="ring"),  # each node to each other
+            AlgorithmRow("fitted", "fitted", chunked=True, seen_as="ring"),  # along trees packed for the cluster
         )
     }
 )

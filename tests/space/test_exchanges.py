@@ -29,7 +29,7 @@ from tests.space.wide import WIDE, factored_model
 
 MATRIX = Variable("v", (300, 200), "float32", 0)
 CAST, FACTORS = Cast("bf16"), SufficientFactors()
-KNOWN = ["ring", "tree", "halving_doubling", "rabenseifner", "hierarchical", "collective"]
+KNOWN = ["ring", "tree", "halving_doubling", "rabenseifner", "hierarchical", "collective", "direct"]
 
 
 def offered(variable: Variable, cluster: ClusterSpec, **rule: Any) -> tuple[list[str], list[Compressor | None]]:
@@ -44,17 +44,18 @@ def offered(variable: Variable, cluster: ClusterSpec, **rule: Any) -> tuple[list
     ("cluster", "algorithms"),
     [
         (cases.local_cluster(2), ["ring", "collective"]),
-        (cases.local_cluster(4), ["ring", "tree", "halving_doubling", "collective"]),
-        (cases.star_cluster(4), ["ring", "tree", "halving_doubling", "collective"]),
-        (cases.rack_cluster(), ["ring", "tree", "halving_doubling", "rabenseifner", "collective"]),
-        (cases.racks(1, 1, 1, 1), ["ring", "tree", "halving_doubling", "collective"]),
+        (cases.local_cluster(4), ["ring", "tree", "halving_doubling", "collective", "direct"]),
+        (cases.star_cluster(4), ["ring", "tree", "halving_doubling", "collective", "direct"]),
+        (cases.rack_cluster(), ["ring", "tree", "halving_doubling", "rabenseifner", "collective", "direct"]),
+        (cases.racks(1, 1, 1, 1), ["ring", "tree", "halving_doubling", "collective", "direct"]),
+        (cases.racks(2, 2, 2), ["ring", "tree", "halving_doubling", "rabenseifner", "collective", "direct", "fitted"]),
         (cases.star_cluster(2, workers=2), KNOWN),
         (cases.gpu_cluster(), KNOWN),
     ],
-    ids=["two workers", "one machine", "a worker a node", "two racks", "a rack a node", "two by two", "GPUs"],
+    ids=["two workers", "one machine", "a worker a node", "two racks", "a rack a node", "three racks", "two by two", "GPUs"],
 )
 def test_algorithms_are_offered_where_they_make_a_difference(cluster: ClusterSpec, algorithms: list[str]):
-    assert offered(MATRIX, cluster, algorithms=tuple(KNOWN))[0] == algorithms
+    assert offered(MATRIX, cluster, algorithms=ALGORITHMS)[0] == algorithms
 
 
 def test_an_algorithm_that_makes_no_difference_gives_way_to_the_ring():
@@ -135,7 +136,7 @@ def test_the_declared_spaces_lose_nothing_but_the_one_that_says_so():
     [
         (
             {"algorithms": ("butterfly",)},
-            "Rule(algorithms) is some of ring, tree, halving_doubling, rabenseifner, hierarchical, collective",
+            "Rule(algorithms) is some of ring, tree, halving_doubling, rabenseifner, hierarchical, collective, direct, fitted",
         ),
         ({"compressors": ()}, "Rule(compressors) needs one or more that fit any matrix, or None"),
         ({"compressors": (FACTORS,)}, "sufficient factors alone do not."),
@@ -157,7 +158,7 @@ def test_samples_of_a_wide_space_use_all_of_it():
     reduced = [shard for shard in shards if isinstance(shard, AllReduce)]
     served = [shard for shard in shards if isinstance(shard, ParameterServer)]
     compressors = {None, FACTORS, CAST, TopK(0.05), PowerSGD(2)}
-    assert {shard.algorithm for shard in reduced} == set(ALGORITHMS)
+    assert {shard.algorithm for shard in reduced} == set(KNOWN)
     assert {shard.compressor for shard in reduced} == compressors | {TopK(0.01, "star"), TopK(0.01, "var")}
     assert {shard.compressor for shard in served} == compressors
     assert {shard.staleness for shard in served} == {0, 1, 4}
