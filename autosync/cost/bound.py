@@ -29,6 +29,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from autosync.cost.capacity import nodes_by_machine, paced_passes, replicas_on_cores
+from autosync.layout.fitting.bound import trees_bound
+from autosync.layout.topology import Topology
 from autosync.spec import DTYPE_BYTES, ClusterSpec, Link, ModelSpec, Variable
 
 
@@ -52,6 +54,17 @@ def step_bound(model: ModelSpec, cluster: ClusterSpec) -> StepBound:
     """The greatest of the bounds; 0 seconds where nothing crosses and nothing is known of computing."""
     bounds = [StepBound(0.0, "nothing"), *_by_links(model, cluster), *_by_cores(model, cluster)]
     return max(bounds, key=lambda bound: bound.seconds)
+
+
+def all_reduce_bound_seconds(cluster: ClusterSpec, replicas: Sequence[str], size: float) -> float | None:
+    """Seconds that the sum of `size` bytes of each replica takes at least to be with all, by the links between nodes.
+
+    That is what the best packing of trees takes whose links never wait (`autosync.layout.fitting.packing`), to whatever
+    nodes: to a parameter server as well. It is the greatest of the bounds by links above wherever that was tried, a
+    hundred trees of switches. None for more than 16 nodes.
+    """
+    found = trees_bound(Topology(cluster, tuple(replicas)))
+    return None if found is None else found * size
 
 
 def _by_links(model: ModelSpec, cluster: ClusterSpec) -> Iterator[StepBound]:

@@ -1,6 +1,6 @@
 """Direct exchange: reduce-scatter and all-gather in which each node sends to each other one itself.
 
-Each node has a share of a bucket. The others send it theirs of that share, which it adds up, and gets the mean of
+Each node, or on one machine each replica, has a share of a bucket. The others send it theirs of that share, which it adds up, and gets the mean of
 theirs from them: two rounds, however many nodes there are. Where links are alike so are shares, and all send
 2(N-1)/N of a bucket, as in a ring. Where they are not, shares are those of a linear program, down to none. A node
 without a share sends the bucket once and gets the mean once: of five nodes with one at a quarter of the others' rate,

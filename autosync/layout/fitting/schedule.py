@@ -99,7 +99,9 @@ def _direct(cluster: ClusterSpec, replicas: tuple[str, ...]) -> Schedule:
     maker = _Maker.of(Topology(cluster, replicas))
     nodes = len(maker.network)
     trees = list(direct_trees(nodes))
-    even = tuple(Way(into, out, 1 / nodes) for into, out in zip(trees[::2], trees[1::2], strict=True))
+    # On one machine each replica has a share, on several each node; its replicas take turns at those of others.
+    pairs = list(zip(trees[::2], trees[1::2], strict=True)) * (len(replicas) if nodes == 1 else 1)
+    even = tuple(Way(into, out, 1 / len(pairs)) for into, out in pairs)
     (whole,) = maker.along(even, (1,))
     packer = packer_of(maker.network, trees)
     if not maker.packs or whole.seconds <= (1 + MARGIN) * packer.packing().seconds * NOMINAL_BYTES:
