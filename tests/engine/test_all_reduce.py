@@ -63,7 +63,12 @@ def test_chunks_large_enough_to_go_round_in_pieces_give_the_same_bits_to_all(alg
     np.testing.assert_allclose(means[0], np.mean(gradients, axis=0), rtol=0, atol=bound)
 
 
-UNLIKE = {"racks": racks(2, 2, 2), "unlike racks": racks(3, 2), "a slow link": uneven_cluster(), "up slower": up_slower()}
+UNLIKE = {
+    "racks": racks(2, 2, 2),
+    "unlike racks": racks(3, 2),
+    "a slow link": uneven_cluster(),
+    "up slower": up_slower(),
+}
 
 
 @pytest.mark.parametrize("wire", [PLAIN, Wire(Cast("bf16")), Wire(Cast("fp16"))], ids=["whole", "bf16", "fp16"])
@@ -91,7 +96,10 @@ def test_a_member_holds_back_what_it_sends_of_its_own_until_what_it_awaits_has_c
     held = [op for op in graph.get_operations() if op.type == "Identity" and op.device == slow and op.control_inputs]
     assert len(held) == len(moves.cuts)
     # The second piece waits until the first has arrived, later ones for means that have come to the member itself.
-    assert [{each.device == slow for each in op.control_inputs} for op in held] == [{False}, *[{True}] * (len(held) - 1)]
+    assert [{each.device == slow for each in op.control_inputs} for op in held] == [
+        {False},
+        *[{True}] * (len(held) - 1),
+    ]
 
 
 @pytest.mark.parametrize(

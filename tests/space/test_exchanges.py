@@ -46,13 +46,22 @@ def offered(variable: Variable, cluster: ClusterSpec, **rule: Any) -> tuple[list
         (cases.local_cluster(2), ["ring", "collective"]),
         (cases.local_cluster(4), ["ring", "tree", "halving_doubling", "collective", "direct"]),
         (cases.star_cluster(4), ["ring", "tree", "halving_doubling", "collective", "direct"]),
-        (cases.rack_cluster(), ["ring", "tree", "halving_doubling", "rabenseifner", "collective", "direct"]),
+        (cases.rack_cluster(), ["ring", "tree", "halving_doubling", "rabenseifner", "collective", "direct", "fitted"]),
         (cases.racks(1, 1, 1, 1), ["ring", "tree", "halving_doubling", "collective", "direct"]),
         (cases.racks(2, 2, 2), ["ring", "tree", "halving_doubling", "rabenseifner", "collective", "direct", "fitted"]),
         (cases.star_cluster(2, workers=2), KNOWN),
-        (cases.gpu_cluster(), KNOWN),
+        (cases.gpu_cluster(), [*KNOWN, "fitted"]),
     ],
-    ids=["two workers", "one machine", "a worker a node", "two racks", "a rack a node", "three racks", "two by two", "GPUs"],
+    ids=[
+        "two workers",
+        "one machine",
+        "a worker a node",
+        "two racks",
+        "a rack a node",
+        "three racks",
+        "two by two",
+        "GPUs",
+    ],
 )
 def test_algorithms_are_offered_where_they_make_a_difference(cluster: ClusterSpec, algorithms: list[str]):
     assert offered(MATRIX, cluster, algorithms=ALGORITHMS)[0] == algorithms
@@ -136,7 +145,8 @@ def test_the_declared_spaces_lose_nothing_but_the_one_that_says_so():
     [
         (
             {"algorithms": ("butterfly",)},
-            "Rule(algorithms) is some of ring, tree, halving_doubling, rabenseifner, hierarchical, collective, direct, fitted",
+            "Rule(algorithms) is some of ring, tree, halving_doubling, rabenseifner, hierarchical, collective, direct, "
+            "fitted",
         ),
         ({"compressors": ()}, "Rule(compressors) needs one or more that fit any matrix, or None"),
         ({"compressors": (FACTORS,)}, "sufficient factors alone do not."),

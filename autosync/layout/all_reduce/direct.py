@@ -1,11 +1,11 @@
 """Direct exchange: reduce-scatter and all-gather in which each node sends to each other one itself.
 
-Each node, or on one machine each replica, has a share of a bucket. The others send it theirs of that share, which it adds up, and gets the mean of
-theirs from them: two rounds, however many nodes there are. Where links are alike so are shares, and all send
-2(N-1)/N of a bucket, as in a ring. Where they are not, shares are those of a linear program, down to none. A node
-without a share sends the bucket once and gets the mean once: of five nodes with one at a quarter of the others' rate,
-a ring has 1.6 buckets each way on the slow link, this one. A bucket then goes in pieces, so that means of some come
-while others are sent (`fitting/pieces.py`); into how many follows from the links (`fitting/schedule.py`).
+Each node, or on one machine each replica, has a share of a bucket. The others send it theirs of that share, which it
+adds up, and gets the mean of theirs from them: two rounds, however many nodes there are. Where links are alike so are
+shares, and all send 2(N-1)/N of a bucket, as in a ring. Where they are not, shares are those of a linear program, down
+to none. A node without a share sends the bucket once and gets the mean once: of five nodes with one at a quarter of the
+others' rate, a ring has 1.6 buckets each way on the slow link, this one. A bucket then goes in pieces, so that means of
+some come while others are sent (`fitting/pieces.py`); into how many follows from the links (`fitting/schedule.py`).
 
 A node's other replicas send their bucket to one of them, a share each in turn, and get the mean from it. This is the
 direct algorithm of Thakur, Rabenseifner and Gropp (2005), and the "all pairs" of MSCCL, with shares.

@@ -19,24 +19,35 @@ MESSAGE_SECONDS = 2.5e-4
 """Core-seconds of a message at either end, as the replay has it before it is fitted (`core_seconds_per_message`)."""
 
 
+POWER = 16
+"""Of two links that are as busy the later one is taken to be later by a twentieth, of a dozen by a sixth."""
+
+
 @dataclass(frozen=True)
 class Judged:
     """Seconds a byte that links take: `waiting`, summed over rounds of the busiest one, and `busy`, of one that never
     waits; and what each bucket takes beside, however small it is: empty messages in turn, and handling all of them.
+
+    Of several links that are about as busy some take longer than they should: `likely` is `waiting` with that.
     """
 
     waiting: float
     busy: float
+    likely: float
     bucket_seconds: float
     messages: int
 
-    def seconds(self, size: float) -> float:
-        """Seconds of a bucket of so many bytes."""
+    def least_seconds(self, size: float) -> float:
+        """Seconds of a bucket of so many bytes, if links take what they should."""
         return self.waiting * size + self.bucket_seconds
+
+    def seconds(self, size: float) -> float:
+        """Seconds that a bucket of so many bytes is likely to take."""
+        return self.likely * size + self.bucket_seconds
 
 
 class _Round(NamedTuple):
-    """What a round of moves takes: seconds a byte by link, seconds by node, those of an empty message; and its moves."""
+    """What a round of moves takes: seconds a byte by link, seconds by node, those of an empty message; its moves."""
 
     busy: Mapping[Ends, float]
     handled: Mapping[str, float]
@@ -65,14 +76,17 @@ class Judge:
         return [self._in_pieces(rounds, pieces) for pieces in choices]
 
     def _in_pieces(self, rounds: Sequence[_Round], pieces: int) -> Judged:
-        waiting = bucket_seconds = 0.0
+        waiting = likely = bucket_seconds = 0.0
         for begin, end, times, share in windows_of(len(rounds), pieces):
             at_once = rounds[begin:end]
-            waiting += share * _most(each.busy for each in at_once)
+            busy = _sums(each.busy for each in at_once)
+            waiting += share * max(busy, default=0.0)
+            likely += share * _soft_most(busy)
             latency = max((each.latency for each in at_once), default=0.0)
-            bucket_seconds += times * (latency + _most(each.handled for each in at_once))
+            bucket_seconds += times * (latency + max(_sums(each.handled for each in at_once), default=0.0))
         messages = pieces * sum(each.messages for each in rounds)
-        return Judged(waiting, _most(each.busy for each in rounds), bucket_seconds, messages)
+        in_all = max(_sums(each.busy for each in rounds), default=0.0)
+        return Judged(waiting, in_all, likely, bucket_seconds, messages)
 
     def _round(self, moves: Round) -> _Round:
         nodes, sent, messages = self.topology.nodes, Counter[Ends](), Counter[Ends]()
@@ -99,10 +113,16 @@ class Judge:
         return self.byte_seconds.get((link.source, link.target), 1 / link.bytes_per_second)
 
 
-def _most(of_rounds: Iterable[Mapping[Any, float]]) -> float:
-    """The most that anything has of the rounds together."""
+def _sums(of_rounds: Iterable[Mapping[Any, float]]) -> list[float]:
+    """What each link or node has of the rounds together."""
     found = defaultdict[Any, float](float)
     for each in of_rounds:
         for what, seconds in each.items():
             found[what] += seconds
-    return max(found.values(), default=0.0)
+    return list(found.values())
+
+
+def _soft_most(seconds: Sequence[float]) -> float:
+    """The most of these, and more where others come near it: their p-norm."""
+    most = max(seconds, default=0.0)
+    return most and float(most * sum((each / most) ** POWER for each in seconds) ** (1 / POWER))

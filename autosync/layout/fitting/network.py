@@ -18,7 +18,8 @@ ALIKE = 1.1
 @final
 @dataclass(frozen=True)
 class Network:
-    """`nodes` by name, `links` by their ends; `seconds[l]` are what a byte takes on link l, `routes[u, v]` the links from u to v.
+    """`nodes` by name, `links` by their ends; a byte takes `seconds[l]` on link l; `routes[u, v]` are the links from u
+    to v.
 
     Loopbacks are left out: what goes on inside of a node is no matter of trees.
     """
@@ -52,7 +53,9 @@ class Network:
                         numbers[link.source, link.target] = len(rates)
                         rates.append(link.bytes_per_second)
                 routes[u, v] = tuple(numbers[link.source, link.target] for link in route)
-        return cls(tuple(nodes), tuple(numbers), tuple(1 / rate for rate in (_evened(rates) if evened else rates)), routes)
+        return cls(
+            tuple(nodes), tuple(numbers), tuple(1 / rate for rate in (_evened(rates) if evened else rates)), routes
+        )
 
 
 def _evened(rates: Sequence[float]) -> list[float]:

@@ -11,12 +11,13 @@ it, at any prices. So each round of column generation (Dantzig and Wolfe 1960) f
 prices, and a bound on T. Blink makes its schedules of packings of trees (Wang et al. 2020).
 
 T is what links take that never wait. Where a bucket goes in K pieces, a round apart (`pieces.py`), rounds wait for one
-another, and what is least is the sum, over rounds, of what the busiest link of each takes: as linear.
+another, and what is least is the sum, over rounds, of what the busiest link of each takes: as linear. Of packings that
+take as much, the one is best in which nodes send and receive as much as others: `EVEN` of what the busiest does counts.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias, final
@@ -28,6 +29,9 @@ from autosync.layout.fitting.windows import windows_of
 
 CLOSE = 2e-3
 """Trees are made until the packing is so near its bound, as a share of it."""
+
+EVEN = 0.02
+"""The weight of the bytes of the busiest node, as if all went over the fastest link, beside what links take."""
 
 MOST_ROUNDS = 60
 """The most rounds of column generation; it takes a few."""
@@ -98,15 +102,20 @@ class Packer:
         trees, roots, links, up = list(self.trees), len(self.network), len(self.network.seconds), self.up
         windows = windows_of(up + max(len(tree.rounds) for tree in trees if tree.direction == "out"), pieces)
         unit = min(self.network.seconds)
-        # Columns are what each window's busiest link takes, in seconds a byte on the fastest link, roots and trees.
-        of_roots, of_trees = len(windows), len(windows) + roots
-        loads = Counter({(row, row // links): -1.0 for row in range(len(windows) * links)})
+        # Columns are what each window's busiest link takes, in seconds a byte on the fastest link; the bytes of the
+        # busiest node; roots; trees.
+        of_roots, of_nodes = len(windows) + 1, len(windows) * links
+        of_trees = of_roots + roots
+        loads = defaultdict[Pair, float](float, {(row, row // links): -1.0 for row in range(of_nodes)})
+        loads |= {(of_nodes + node, len(windows)): -1.0 for node in range(roots)}
         equal = {(2 * roots, of_roots + root): 1.0 for root in range(roots)}
         equal |= {(row, of_roots + row % roots): -1.0 for row in range(2 * roots)}
         for column, tree in enumerate(trees, of_trees):
             equal[tree.root + (roots if tree.direction == "out" else 0), column] = 1.0
             for number, arcs in enumerate(tree.rounds, up if tree.direction == "out" else up - len(tree.rounds)):
                 at = [place for place, window in enumerate(windows) if window.begin <= number < window.end]
+                for node in (node for arc in arcs for node in arc):
+                    loads[of_nodes + node, column] += 1.0
                 for link in (link for arc in arcs for link in self.network.routes[arc]):
                     for place in at:
                         loads[place * links + link, column] += self.network.seconds[link] / unit
@@ -117,9 +126,9 @@ class Packer:
             return coo_array((list(entries.values()), places), shape=(rows, columns)).tocsc()
 
         found = linprog(
-            [*(window.share for window in windows), *[0.0] * (columns - len(windows))],
-            A_ub=matrix(loads, len(windows) * links),
-            b_ub=[0.0] * (len(windows) * links),
+            [*(window.share for window in windows), 0.0 if pieces is None else EVEN, *[0.0] * (columns - of_roots)],
+            A_ub=matrix(loads, of_nodes + roots),
+            b_ub=[0.0] * (of_nodes + roots),
             A_eq=matrix(equal, 2 * roots + 1),
             b_eq=[0.0] * (2 * roots) + [1.0],
             method="highs-ds",
@@ -127,7 +136,8 @@ class Packer:
         assert found.status == 0, found.message
         shares = zip(trees, map(float, found.x[of_trees:]), strict=True)
         kept = tuple((tree, share) for tree, share in shares if share > LEAST_SHARE)
-        return Packing(kept, float(found.fun) * unit), [-float(price) for price in found.ineqlin.marginals]
+        seconds = sum(window.share * float(busiest) for window, busiest in zip(windows, found.x, strict=False)) * unit
+        return Packing(kept, seconds), [-float(price) for price in found.ineqlin.marginals[:of_nodes]]
 
 
 def packer_of(network: Network, trees: Iterable[Tree]) -> Packer:

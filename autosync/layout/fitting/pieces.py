@@ -9,12 +9,12 @@ message cost on the links at hand (`schedule.py`), for a bucket of `NOMINAL_BYTE
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 from autosync.layout.fitting.packing import Packing
-from autosync.layout.fitting.tree import Tree
+from autosync.layout.fitting.tree import Direction, Tree
 from autosync.layout.moves import Move, Moves, MovesOf
 from autosync.layout.topology import Topology
 from autosync.spec import shard_sizes
@@ -36,23 +36,22 @@ def ways_of(packing: Packing) -> tuple[Way, ...]:
     """Trees into and out of each root in pairs, the larger shares first."""
     found: list[Way] = []
     for root in sorted({tree.root for tree, _ in packing.shares}):
-        into, out = (
-            sorted(
-                ([tree, share] for tree, share in packing.shares if (tree.root, tree.direction) == (root, direction)),
-                key=lambda each: -each[1],
-            )
-            for direction in ("in", "out")
-        )
+        into, out = _heaviest(packing, root, "in"), _heaviest(packing, root, "out")
         while into and out:
-            share = min(into[0][1], out[0][1])
-            found.append(Way(into[0][0], out[0][0], share))
-            for trees in (into, out):
-                trees[0][1] -= share
-                if trees[0][1] < LEAST_WAY:
-                    trees.pop(0)
+            (there, first), (back, second) = into.pop(), out.pop()
+            share = min(first, second)
+            found.append(Way(there, back, share))
+            into += [(there, first - share)] if first - share >= LEAST_WAY else []
+            out += [(back, second - share)] if second - share >= LEAST_WAY else []
     kept = [way for way in found if way.share >= LEAST_WAY]
     whole = sum(way.share for way in kept)
     return tuple(Way(way.into, way.out, way.share / whole) for way in kept)
+
+
+def _heaviest(packing: Packing, root: int, direction: Direction) -> list[tuple[Tree, float]]:
+    """The trees of a root with their shares, the largest last."""
+    own = [(tree, share) for tree, share in packing.shares if (tree.root, tree.direction) == (root, direction)]
+    return sorted(own, key=lambda each: each[1])
 
 
 def moves_along(ways: Sequence[Way], topology: Topology, elements: int, _: int = 0) -> Moves:

@@ -60,6 +60,11 @@ class Schedule:
         """Seconds of a bucket of the size that schedules are made for; endless where nobody has judged it."""
         return inf if self.judged is None else self.judged.seconds(NOMINAL_BYTES)
 
+    def is_near(self, byte_seconds: float) -> bool:
+        """Whether it takes no more than what nothing goes below, seconds a byte, and a margin."""
+        judged = self.judged
+        return judged is not None and judged.least_seconds(NOMINAL_BYTES) <= (1 + MARGIN) * byte_seconds * NOMINAL_BYTES
+
     def moves(self, topology: Topology, elements: int, item_bytes: int) -> Moves:
         """The moves of a bucket; a known algorithm's are its own."""
         if self.known is not None:
@@ -88,7 +93,7 @@ def _fitted(cluster: ClusterSpec, replicas: tuple[str, ...]) -> Schedule:
     # What pieces and trees can be better by is what rounds wait for one another, and what links are unlike.
     if maker.packs:
         packer = maker.all_trees()
-        if known.seconds > (1 + MARGIN) * packer.packing().seconds * NOMINAL_BYTES:
+        if not known.is_near(packer.packing().seconds):
             found.append(maker.best_of_trees(packer))
     best = best_of(found)
     return known if known.seconds <= (1 + MARGIN) * best.seconds else best
@@ -104,7 +109,7 @@ def _direct(cluster: ClusterSpec, replicas: tuple[str, ...]) -> Schedule:
     even = tuple(Way(into, out, 1 / len(pairs)) for into, out in pairs)
     (whole,) = maker.along(even, (1,))
     packer = packer_of(maker.network, trees)
-    if not maker.packs or whole.seconds <= (1 + MARGIN) * packer.packing().seconds * NOMINAL_BYTES:
+    if not maker.packs or whole.is_near(packer.packing().seconds):
         return whole
     best = maker.best_of_trees(packer)
     return whole if whole.seconds <= (1 + MARGIN) * best.seconds else best
@@ -156,15 +161,16 @@ class _Maker:
         return packer
 
     def best_of_trees(self, packer: Packer) -> Schedule:
-        """The best of packings in pieces, of all trees and of the heaviest ways, as many as there are nodes."""
+        """The best of packings in pieces, of all trees and of the heaviest, as many as nodes or half of that."""
         found: list[Schedule] = []
         for pieces in PIECES:
             ways = ways_of(packer.packing(pieces))
             found += self.along(ways, (pieces,))
-            few = sorted(ways, key=lambda way: -way.share)[: len(self.network)]
-            if len(few) < len(ways):
-                trees = [tree for way in few for tree in (way.into, way.out)]
-                found += self.along(ways_of(packer_of(self.network, trees).packing(pieces)), (pieces,))
+            heaviest = sorted(ways, key=lambda way: -way.share)
+            for count in (len(self.network), len(self.network) // 2):
+                if 0 < count < len(ways):
+                    trees = [tree for way in heaviest[:count] for tree in (way.into, way.out)]
+                    found += self.along(ways_of(packer_of(self.network, trees).packing(pieces)), (pieces,))
         return best_of(found)
 
     def _judged(self, moves_of: MovesOf, choices: tuple[int, ...]) -> Iterator[tuple[int, Judged]]:
