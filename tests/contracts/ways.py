@@ -115,6 +115,8 @@ ALONE: dict[str, Callable[[ModelSpec, ClusterSpec], Strategy]] = {
     "one tree": _each(lambda _: AllReduce(0, "tree")),
     "halving and doubling": _each(lambda n: AllReduce(n % 2, "halving_doubling")),
     "Rabenseifner": _each(lambda n: AllReduce(n % 2, "rabenseifner")),
+    "direct exchange": _each(lambda n: AllReduce(n % 2, "direct")),
+    "fitted": _each(lambda n: AllReduce(n % 2, "fitted")),
     "hierarchies, first axis cut": _each(lambda n: AllReduce(n % 3, "hierarchical"), 0, 3),
     "one collective": _each(lambda _: AllReduce(0, "collective")),
     "a collective a variable": _each(lambda n: AllReduce(n, "collective")),

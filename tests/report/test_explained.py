@@ -63,6 +63,23 @@ def test_every_link_that_carries_something_is_in_the_table_the_busiest_first() -
     )
 
 
+def test_how_an_all_reduce_goes_is_said_beside_what_links_allow() -> None:
+    cluster = cases.racks(2, 2, 2)
+    lines = section(list(explained(subject(AllReduce(0, "fitted"), cluster))), "How all-reduces go")
+    assert lines[0] == "All-reduces: no links between nodes take less than 35.6 ms a MB, in any way of adding up."
+    assert lines[1].startswith("Fitted: ")
+    assert " x that, in " in lines[1]
+    assert any(line.startswith("16.7 %  node0 <- node1, node2 (node3)") for line in lines)
+    known = section(list(explained(subject(AllReduce(0, "fitted"), cases.star_cluster(5)))), "How all-reduces go")
+    assert known[1].startswith("Fitted, which here is direct-exchange: 64 ms a MB, 1.00 x that, in 40 messages")
+    assert "20.0 %  node4 <- node0, node1, node2, node3; -> the same" in known
+
+
+def test_servers_all_reduce_nothing() -> None:
+    lines = list(explained(subject(ParameterServer("node0/cpu:0"), cases.star_cluster(4))))
+    assert "How all-reduces go" not in lines
+
+
 def test_one_replica_crosses_nothing() -> None:
     lines = list(explained(subject(AllReduce(0), cases.local_cluster(1), cases.mlp_model())))
     assert section(lines, "What crosses in one step") == ["Nothing: one process holds it all."]

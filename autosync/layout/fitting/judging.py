@@ -14,10 +14,13 @@ from autosync.layout.topology import Topology
 from autosync.spec import Link
 
 Ends: TypeAlias = tuple[str, str]
+"""The ends of a link; or "cores" and a node."""
 
 MESSAGE_SECONDS = 2.5e-4
 """Core-seconds of a message at either end, as the replay has it before it is fitted (`core_seconds_per_message`)."""
 
+BYTE_SECONDS = 1.2e-9
+"""Core-seconds of a byte at either end (`core_seconds_per_byte`)."""
 
 POWER = 16
 """Of two links that are as busy the later one is taken to be later by a twentieth, of a dozen by a sixth."""
@@ -25,8 +28,9 @@ POWER = 16
 
 @dataclass(frozen=True)
 class Judged:
-    """Seconds a byte that links take: `waiting`, summed over rounds of the busiest one, and `busy`, of one that never
-    waits; and what each bucket takes beside, however small it is: empty messages in turn, and handling all of them.
+    """What a bucket in `messages` takes. A byte of it takes `waiting` seconds, summed over rounds, of the busiest link
+    or node's cores, and `busy` where none ever waits; and any bucket `bucket_seconds` beside, for empty messages in turn
+    and for handling all of them.
 
     Of several links that are about as busy some take longer than they should: `likely` is `waiting` with that.
     """
@@ -101,6 +105,7 @@ class Judge:
             for link in route:
                 busy[link.source, link.target] += elements / ELEMENTS * self._byte_seconds(link)
             for node in ends:
+                busy["cores", node] += elements / ELEMENTS * BYTE_SECONDS / self._cores[node]
                 handled[node] += messages[ends] * MESSAGE_SECONDS / self._cores[node]
             latency = max(latency, sum(link.latency_seconds for link in route))
         return _Round(busy, handled, latency, len(moves))
