@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from autosync.engine.capture_apart import CAPTURE_SECONDS, captured_apart
 from autosync.engine.loading import load_tensorflow
-from autosync.engine.zoo import ALIASES, MODELS, build_task, parts_of_own, resolve_name
+from autosync.engine.zoo import ALIASES, MODELS, build_task, resolve_name
 from autosync.errors import SpecError
 from autosync.spec import ClusterSpec, DeviceProfile
 from trials.cluster.discovery import WORKERS_OF_A_SINGLE_NODE, cluster_from_ray_nodes, local_cluster, matched
@@ -46,17 +46,6 @@ class Opened:
 
     backend: Backend
     notes: tuple[str, ...]
-
-
-def check_model_name(name: str) -> None:
-    """Raise `ModelError`, listing the names there are, for one that is neither known nor written as a user's function.
-
-    Loads nothing: a user's module is only imported, and its function called, when its model is captured.
-    """
-    if ":" in name:
-        parts_of_own(name)
-    elif name not in MODELS and name not in ALIASES:
-        build_task(name)
 
 
 @contextmanager

@@ -18,6 +18,7 @@ COMMANDS = {
     "report": "Write the report of a run again, or a page that compares several.",
     "runs": "Look at runs: list, show, best, export.",
     "trial": "Time one strategy by hand.",
+    "profile": "Measure what a model's passes take on a GPU, for paced nodes to play.",
     "cluster": "Check, show and convert cluster files.",
     "emulate": "Make, use, break and remove a cluster emulated on this machine.",
     "collect": "Collect real runtimes on emulated clusters.",

@@ -40,8 +40,7 @@ def _captured(name: str, strategy: Strategy, seconds: float) -> ModelSpec:
     """
     from autosync.engine.capture.captured import CapturedModel
     from autosync.engine.loading import load_tensorflow, quiet_log
-    from autosync.engine.zoo import build_task, resolve_name
-    from trials.opening import check_model_name
+    from autosync.engine.zoo import build_task, check_model_name, resolve_name
 
     check_model_name(name)
     on_gpus = any("/gpu:" in replica for replica in strategy.replicas)

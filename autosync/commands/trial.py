@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from autosync.commands.shell import NOT_DONE, SETTINGS, print_lines, run_command, without_rays_own_news
+from autosync.engine.zoo import check_model_name
 from autosync.errors import SpecError
 from autosync.spec import (
     RuntimeRecord,
@@ -24,7 +25,7 @@ from autosync.words.cluster import cluster_lines, kept_in_words
 from autosync.words.quantities import model_in_words
 from trials.capture_limit import capture_time_limit
 from trials.cluster.file import read_cluster_file
-from trials.opening import KINDS, Choice, check_model_name, opened
+from trials.opening import KINDS, Choice, opened
 from trials.trial import TrialRequest
 
 

@@ -32,10 +32,10 @@ Round: TypeAlias = tuple[Move, ...]
 class Moves:
     """An all-reduce. In rounds of `adding`, a target adds what arrives to its own, in the order of the moves.
 
-    Where a round sends a part of what a member has, that is cut, at all bounds of the round's spans; it is not put
-    together again. What a member has then, and is not handed later, is the whole sum, of which it makes the mean. In
-    rounds of `copying` means go on as they are, put together where a span is larger than what came. So the mean of each
-    element is made once, and all members get the same bits.
+    Where a round sends a part of what a member has, that is cut, at all bounds of the round's spans that are not inside
+    of one that the member sends or gets; it is not put together again. What a member has then, and is not handed later,
+    is the whole sum, of which it makes the mean. In rounds of `copying` means go on as they are, put together where a
+    span is larger than what came. So the mean of each element is made once, and all members get the same bits.
 
     Of a bucket in pieces, some are copied while others are added: the first round of copying goes on beside the one of
     adding of number `beside`, and so on; None if copying comes after adding. The bucket is cut in these pieces, at
@@ -69,9 +69,9 @@ class Moves:
 MovesOf: TypeAlias = Callable[[Topology, int, int], Moves]
 """The moves among replicas that are there, of a bucket of so many elements (1 or more) of so many bytes."""
 
-ELEMENTS = (1 << 20) * 9 * 5 * 7 * 11 * 13
-"""Elements of the bucket from whose moves shares are taken: exact where it is halved up to twenty times, or cut in up
-to sixteen parts."""
+ELEMENTS = 2**20 * 3**6 * 5**3 * 7**2 * 11 * 13
+"""Elements of the bucket from whose moves shares are taken; they are exact where it is halved up to twenty times, and
+cut in three, five or seven a few times, or in eleven or thirteen."""
 
 
 def exchange_of(moves_of: MovesOf, topology: Topology, slots: int) -> Exchange:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import final
@@ -18,6 +18,13 @@ class Group:
     members: tuple[int, ...]
     parts: tuple[Group, ...] = ()
 
+    @classmethod
+    def of(cls, parts: Sequence[Group]) -> Group:
+        """The parts as one group, which a single part is already."""
+        if len(parts) == 1:
+            return parts[0]
+        return cls(tuple(sorted(member for part in parts for member in part.members)), tuple(parts))
+
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -26,6 +33,11 @@ class Topology:
 
     cluster: ClusterSpec
     replicas: tuple[str, ...]
+
+    @classmethod
+    def of(cls, cluster: ClusterSpec) -> Topology:
+        """All replicas that the cluster has room for, in its order."""
+        return cls(cluster, tuple(map(str, cluster.replica_devices)))
 
     def __len__(self) -> int:
         return len(self.replicas)
@@ -49,14 +61,14 @@ class Topology:
         on_nodes: dict[str, list[int]] = {}
         for number, node in enumerate(self.nodes):
             on_nodes.setdefault(node, []).append(number)
-        groups = {node: _group([Group((each,)) for each in numbers]) for node, numbers in on_nodes.items()}
+        groups = {node: Group.of([Group((each,)) for each in numbers]) for node, numbers in on_nodes.items()}
         near = _near(self.cluster)
         if near is None:
-            return _group(list(groups.values()))
+            return Group.of(list(groups.values()))
         switches = {each: near[each] & set(self.cluster.switches) for each in self.cluster.switches}
         tops = _middle(switches)
         found = [_nested(top, set(tops) - {top}, near, groups) for top in tops]
-        return _group([each for each in found if each is not None])
+        return Group.of(sorted((each for each in found if each is not None), key=lambda part: part.members))
 
 
 def _near(cluster: ClusterSpec) -> Mapping[str, set[str]] | None:
@@ -87,11 +99,4 @@ def _nested(here: str, above: set[str], near: Mapping[str, set[str]], groups: Ma
         return groups[here]
     below = [_nested(each, {here}, near, groups) for each in near[here] - above]
     parts = [each for each in below if each is not None]
-    return _group(sorted(parts, key=lambda part: part.members)) if parts else None
-
-
-def _group(parts: list[Group]) -> Group:
-    """The parts as one group, which a single part is already."""
-    if len(parts) == 1:
-        return parts[0]
-    return Group(tuple(sorted(member for part in parts for member in part.members)), tuple(parts))
+    return Group.of(sorted(parts, key=lambda part: part.members)) if parts else None

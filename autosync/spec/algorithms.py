@@ -32,11 +32,13 @@ ALGORITHM_ROWS: Mapping[str, AlgorithmRow] = MappingProxyType(
             AlgorithmRow("tree", "binomial-tree"),  # binomial reduce, then broadcast
             # Recursive halving, then doubling, the largest halves between replicas far apart in order.
             AlgorithmRow("halving_doubling", "halving-and-doubling", chunked=True),
-            # The same between neighbours in order.
+            # The same between those near each other: of a node, then of a rack.
             AlgorithmRow("rabenseifner", "Rabenseifner", chunked=True, seen_as="halving_doubling"),
             AlgorithmRow("hierarchical", "hierarchical"),  # inside each node, then across nodes
             # NCCL among GPUs, a ring among CPUs.
             AlgorithmRow("collective", "TensorFlow's collective", placed=False, chunked=True),
+            # Inside each node, then across nodes, then across racks, all replicas with their shares.
+            AlgorithmRow("blueconnect", "BlueConnect", chunked=True, seen_as="halving_doubling"),
             AlgorithmRow("direct", "direct-exchange", chunked=True, seen_as="ring"),  # each node to each other
             AlgorithmRow("fitted", "fitted", chunked=True, seen_as="ring"),  # along trees packed for the cluster
         )

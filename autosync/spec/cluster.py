@@ -54,11 +54,14 @@ class Link(Noun, what="A link"):
             raise SpecError(f"A link changes at most {MOST_LATER} times, not {len(times)}; state fewer changes.")
 
     @property
+    def rounded_rate(self) -> int:
+        """Its rate in half powers of two."""
+        return _rounded(self.gbit_per_s)
+
+    @property
     def rounded_rates(self) -> tuple[int | tuple[float, int], ...]:
         """Its rate, and then those it has later with their times, each rounded to half powers of two."""
-        return _rounded(self.gbit_per_s), *(
-            (each.after_seconds, _rounded(each.gbit_per_s)) for each in self.later or ()
-        )
+        return self.rounded_rate, *((each.after_seconds, _rounded(each.gbit_per_s)) for each in self.later or ())
 
     @property
     def bytes_per_second(self) -> float:

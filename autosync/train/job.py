@@ -16,7 +16,7 @@ from rich.console import Console
 
 from autosync.engine.capture_apart import captured_apart
 from autosync.engine.loading import load_tensorflow
-from autosync.engine.zoo import build_task
+from autosync.engine.zoo import build_task, check_model_name
 from autosync.errors import TrainingError
 from autosync.spec import ClusterSpec, Strategy, cut, read_json
 from autosync.train.checkpoint_folder import Checkpoints
@@ -27,7 +27,7 @@ from autosync.train.place import Where
 from autosync.train.trainer import Trainer
 from autosync.words.quantities import model_in_words
 from trials.cluster.file import read_cluster_file
-from trials.opening import check_model_name, model_line, model_on
+from trials.opening import model_line, model_on
 
 
 @final

@@ -1,13 +1,12 @@
 """What can be refused before anything is started: an unknown model, space or file, or more workers than fit."""
 
-from autosync.engine.zoo import default_space, resolve_name
+from autosync.engine.zoo import check_model_name, default_space, resolve_name
 from autosync.search.registry import check_installed
 from autosync.spec import read_device_profile
 from autosync.tune.options import OptionsError, TuneOptions
 from autosync.tune.simulators import check_warm_start
 from search_spaces import load_space
 from trials.cluster.file import read_cluster_file
-from trials.opening import check_model_name
 from trials.workers.local_ray import check_workers
 
 

@@ -21,6 +21,7 @@ LIGHT = (
     "autosync",
     "autosync.commands.bench",
     "autosync.commands.explain",
+    "autosync.commands.profile",
     "autosync.commands.report",
     "autosync.commands.runs",
     "autosync.train",

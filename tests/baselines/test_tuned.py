@@ -29,4 +29,4 @@ def test_it_holds_a_bucket_of_all_and_a_bucket_a_variable_by_every_algorithm_tha
     groups = {name: {each.group for variable in s.variables for each in variable.shards} for name, s in grid.items()}
     assert {len(each) for each in groups.values()} >= {1, len(model.variables)}
     assert grid["each variable by ring"].digest == BASELINES["all_reduce_per_variable"](model, cluster).digest
-    assert {name.rpartition(" ")[2] for name in grid} == {"ring", "tree", "halving_doubling", "direct"}
+    assert {name.rpartition(" ")[2] for name in grid} == {"ring", "tree", "halving_doubling", "blueconnect"}

@@ -18,7 +18,7 @@ from autosync.engine.step import placed, replica
 from autosync.engine.sync import whole
 from autosync.engine.sync.parameter_server import DenseServer, SparseServer
 from autosync.spec import ClusterSpec, ParameterServer, Strategy, VariableStrategy
-from tests.cases import local_cluster, star_cluster
+from tests.cases import local_cluster, racks, star_cluster
 from tests.contracts.over_servers import CASES
 from tests.contracts.parity import BOUNDS, ROUNDED_BOUNDS, reference, session_on, trained_alike
 from tests.contracts.tasks import MORE_OPTIMIZERS, OPTIMIZERS, OVER_ALL_GRADIENTS, TASKS
@@ -32,8 +32,9 @@ CLUSTERS = {
     "one worker": local_cluster(1),
     "three workers": local_cluster(3),
     "two nodes of two": TWO_BY_TWO,
+    "racks of two and three": racks(2, 3),
 }
-EIGHT_WAYS = (
+TEN_WAYS = (
     "one server, local copies",
     "servers, last axis cut",
     "two rings",
@@ -41,6 +42,8 @@ EIGHT_WAYS = (
     "shards of both kinds",
     "one tree",
     "halving and doubling",
+    "Rabenseifner",
+    "BlueConnect",
     "hierarchies, first axis cut",
 )
 ROUNDED_CASES = [
@@ -64,6 +67,7 @@ class TestAStrategyTrainsLikeOneProcess:
         "one tree-*",
         "halving*",
         "Rabenseifner*",
+        "BlueConnect*",
         "hierarchies*",
         "one collective-*",
     )
@@ -84,7 +88,7 @@ class TestAStrategyTrainsLikeOneProcess:
     @pytest.mark.quick(
         "one worker-one server, local copies", "three workers-hierarchies, first axis cut", "two nodes of two-one tree"
     )
-    @pytest.mark.parametrize(("cluster", "way"), crossed(CLUSTERS, EIGHT_WAYS))
+    @pytest.mark.parametrize(("cluster", "way"), crossed(CLUSTERS, TEN_WAYS))
     def test_on_every_kind_of_cluster(self, cluster, way, tally):
         session = session_on("pooled", "momentum", CLUSTERS[cluster])
         step = session.realize(ALONE[way](session.model, CLUSTERS[cluster]))

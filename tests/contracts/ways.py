@@ -115,6 +115,7 @@ ALONE: dict[str, Callable[[ModelSpec, ClusterSpec], Strategy]] = {
     "one tree": _each(lambda _: AllReduce(0, "tree")),
     "halving and doubling": _each(lambda n: AllReduce(n % 2, "halving_doubling")),
     "Rabenseifner": _each(lambda n: AllReduce(n % 2, "rabenseifner")),
+    "BlueConnect": _each(lambda n: AllReduce(n % 2, "blueconnect")),
     "direct exchange": _each(lambda n: AllReduce(n % 2, "direct")),
     "fitted": _each(lambda n: AllReduce(n % 2, "fitted")),
     "hierarchies, first axis cut": _each(lambda n: AllReduce(n % 3, "hierarchical"), 0, 3),

@@ -21,7 +21,7 @@ from autosync.spec import (
     VariableStrategy,
     canonical_strategy,
 )
-from tests.cases import racks
+from tests.cases import racks, star_cluster
 from tests.cost.cases import dense_model, link_bytes, strategy_of
 
 FREE = Coefficients(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, overlap=1.0)
@@ -75,13 +75,31 @@ def test_rabenseifner_sends_the_large_halves_inside_racks() -> None:
     assert [far[way] for way in uplinks] == [2 * MODEL_BYTES] * 4
 
 
-def test_in_rabenseifner_replicas_beyond_a_power_of_two_send_inside_their_rack() -> None:
+def test_in_rabenseifner_each_of_three_racks_sends_a_third_of_its_sums_to_each_other() -> None:
     cluster = racks(2, 2, 2)
     found = link_bytes(traffic(MODEL, cluster, halved(cluster, "rabenseifner")), cluster)
-    # node1 and node3 send to node0 and node2, which exchange halves; these exchange quarters with node4 and node5.
-    assert found["node1>rack0"] == found["rack0>node1"] == MODEL_BYTES
-    assert found["rack0>core"] == found["rack1>core"] == 1.5 * MODEL_BYTES
-    assert found["rack2>core"] == MODEL_BYTES
+    # Nodes of a rack exchange halves, and each sends two thirds of its half to other racks; and as much back.
+    assert [found[f"node{index}>rack{index // 2}"] for index in range(6)] == pytest.approx([5 / 3 * MODEL_BYTES] * 6)
+    assert [found[f"rack{rack}>core"] for rack in range(3)] == pytest.approx([4 / 3 * MODEL_BYTES] * 3)
+
+
+def test_unlike_racks_send_each_other_the_model_once() -> None:
+    cluster = racks(2, 3)
+    found = link_bytes(traffic(MODEL, cluster, halved(cluster, "rabenseifner")), cluster)
+    assert [found[way] for way in ("rack0>core", "rack1>core")] == pytest.approx([MODEL_BYTES] * 2)
+    assert max(found[f"node{index}>rack{index // 2}"] for index in (0, 1)) == pytest.approx(1.5 * MODEL_BYTES)
+
+
+def test_a_slow_node_sends_the_model_once() -> None:
+    star = star_cluster(5)
+    links = (
+        replace(each, gbit_per_s=Figure(0.05, "stated")) if "node1" in (each.source, each.target) else each
+        for each in star.links
+    )
+    cluster = replace(star, links=tuple(links))
+    for algorithm, buckets in (("rabenseifner", 1.0), ("blueconnect", 1.0), ("ring", 1.6), ("halving_doubling", 1.6)):
+        found = link_bytes(traffic(MODEL, cluster, halved(cluster, algorithm)), cluster)
+        assert found["node1>switch"] == found["switch>node1"] == pytest.approx(buckets * MODEL_BYTES)
 
 
 def test_the_order_of_a_ring_does_not_matter_where_no_uplink_is_shared() -> None:

@@ -31,6 +31,10 @@ def _members_on(cluster: ClusterSpec, count: int) -> Members:
     return Members.of(Placement.in_one_process(cluster), list(map(str, cluster.replica_devices))[:count])
 
 
+def _in_racks(*sizes: int) -> Members:
+    return _members_on(racks(*sizes), sum(sizes))
+
+
 def _means(algorithm: str, gradients: list[np.ndarray], wire=PLAIN, members: Members | None = None) -> list[np.ndarray]:
     members = members or _members(len(gradients))
 
@@ -60,6 +64,18 @@ def test_chunks_large_enough_to_go_round_in_pieces_give_the_same_bits_to_all(alg
     means = _means(algorithm, gradients, wire)
     assert len({each.tobytes() for each in means}) == 1
     bound = 1e-6 if wire.cast is None else 3 * 2.0**-11 * np.abs(gradients).sum(0).max()
+    np.testing.assert_allclose(means[0], np.mean(gradients, axis=0), rtol=0, atol=bound)
+
+
+@pytest.mark.parametrize("algorithm", PLACED_ALGORITHMS)
+@pytest.mark.parametrize("wire", [PLAIN, Wire(Cast("bf16")), Wire(Cast("fp16"))], ids=["whole", "bf16", "fp16"])
+@pytest.mark.parametrize("sizes", [(3, 2), (4, 1), (3, 3, 2, 1)], ids=str)
+def test_replicas_of_unlike_racks_get_the_same_bits(algorithm, wire, sizes):
+    members, replicas = _in_racks(*sizes), sum(sizes)
+    gradients = list(np.random.default_rng(0).normal(size=(replicas, 101)).astype(np.float32))
+    means = _means(algorithm, gradients, wire, members)
+    assert len({each.tobytes() for each in means}) == 1
+    bound = 1e-6 if wire.cast is None else 10 * 2.0**-8 * np.abs(gradients).sum(0).max() / replicas
     np.testing.assert_allclose(means[0], np.mean(gradients, axis=0), rtol=0, atol=bound)
 
 
@@ -115,10 +131,11 @@ def test_only_large_chunks_are_cut_in_pieces(chunk_bytes, pieces):
 
 
 @pytest.mark.parametrize("elements", [1, 3, 97])
-@pytest.mark.parametrize("replicas", [2, 3, 5, 8])
+@pytest.mark.parametrize("replicas", [2, 3, 5, 8, (3, 2), (4, 1, 2)], ids=str)
 @pytest.mark.parametrize("algorithm", PLACED_ALGORITHMS)
 def test_a_message_goes_for_every_move_and_for_nothing_else(algorithm, replicas, elements):
-    members, moves_of = _members(replicas), laid_out(algorithm).moves
+    members = _members(replicas) if isinstance(replicas, int) else _in_racks(*replicas)
+    moves_of = laid_out(algorithm).moves
     moves = moves_of(members.topology, elements, 4)
     with tf.Graph().as_default() as graph:
         flat = []
@@ -150,7 +167,15 @@ def _roundings(algorithm: str, replicas: int) -> int:
 
 @pytest.mark.parametrize(
     ("algorithm", "roundings"),
-    [("ring", 8), ("tree", 4), ("halving_doubling", 4), ("rabenseifner", 4), ("hierarchical", 5), ("direct", 3)],
+    [
+        ("ring", 8),
+        ("tree", 4),
+        ("halving_doubling", 4),
+        ("rabenseifner", 4),
+        ("hierarchical", 5),
+        ("blueconnect", 3),
+        ("direct", 3),
+    ],
 )
 def test_an_element_of_eight_replicas_on_four_nodes_is_rounded_as_often_as_is_said(algorithm, roundings):
     assert _roundings(algorithm, 8) == roundings

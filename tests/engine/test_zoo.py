@@ -27,6 +27,11 @@ SPARSE = {
     "transformer-lm-mini": {"token_embedding/embeddings"},
 }
 
+SEEDS = pytest.mark.parametrize(
+    "seed", [lambda: tf.constant([1, 1]), lambda: np.random.SeedSequence(1)], ids=["graph", "numpy"]
+)
+"""What numbers are drawn from inside a graph, and where there is no TensorFlow."""
+
 
 def test_the_index_of_models_is_read_without_tensorflow_or_keras():
     program = (
@@ -95,20 +100,35 @@ def test_a_batch_follows_its_seed_and_has_static_shapes(name):
         assert each.shape[0] == task.batch_size
 
 
-def test_masked_positions_are_distinct_hidden_in_the_input_and_asked_for():
+@pytest.mark.parametrize("name", SMALL)
+def test_a_batch_drawn_by_numpy_is_of_the_same_make_as_one_in_the_graph_and_follows_its_seed(name):
+    task = build_task(name)
+    inside = tf.nest.flatten(task.batch(tf.constant([1, 2])))
+    first, same, other = (keras.tree.flatten(task.batch(np.random.SeedSequence(seed))) for seed in (5, 5, 6))
+    for array, again, tensor in zip(first, same, inside, strict=True):
+        assert isinstance(array, np.ndarray)
+        assert (array.shape, array.dtype) == (tuple(tensor.shape), tensor.dtype.as_numpy_dtype)
+        assert np.array_equal(array, again)
+        assert array.max() <= 1.5 * max(tensor.numpy().max(), 3)
+    assert not all(np.array_equal(a, b) for a, b in zip(first, other, strict=True))
+
+
+@SEEDS
+def test_masked_positions_are_distinct_hidden_in_the_input_and_asked_for(seed):
     from autosync.engine.zoo.synthetic import masked_tokens
 
-    ids, positions, targets = (each.numpy() for each in masked_tokens(tf.constant([5, 6]), (7, 24), 6, 50))
+    ids, positions, targets = (np.asarray(each) for each in masked_tokens(seed(), (7, 24), 6, 50))
     assert all(len(set(row)) == 6 for row in positions)
     assert (np.take_along_axis(ids, positions, axis=1) == 0).all()
     assert targets.shape == (7, 6)
     assert targets.max() < 50
 
 
-def test_zipf_ids_follow_zipfs_law():
+@SEEDS
+def test_zipf_ids_follow_zipfs_law(seed):
     from autosync.engine.zoo.synthetic import zipf_ids
 
-    ids = zipf_ids(tf.constant([1, 1]), (200_000,), 1000).numpy()
+    ids = np.asarray(zipf_ids(seed(), (200_000,), 1000))
     share = np.bincount(ids, minlength=1000)[:5] / ids.size
     assert ids.min() == 0
     assert ids.max() == 999
@@ -116,11 +136,24 @@ def test_zipf_ids_follow_zipfs_law():
     np.testing.assert_allclose(share, np.log(np.arange(2, 7) / np.arange(1, 6)) / np.log(1001), atol=0.005)
 
 
+@SEEDS
+def test_skewed_ids_fall_as_the_root_of_their_rank(seed):
+    from autosync.engine.zoo.synthetic import skewed_ids
+
+    ids = np.asarray(skewed_ids(seed(), (200_000,), 1000))
+    # P(id < k) = sqrt(k / 1000); a share's standard deviation is below 0.0012, four of them.
+    shares = [(ids < k).mean() for k in (10, 250, 500)]
+    np.testing.assert_allclose(shares, np.sqrt([0.01, 0.25, 0.5]), atol=0.005)
+    assert ids.max() == 999
+
+
 @pytest.mark.parametrize("size", [1, 2, 97, 100, 1000, 26744])
 def test_scattering_ids_loses_none(size):
     from autosync.engine.zoo.synthetic import scattered
 
-    assert sorted(scattered(tf.range(size), size).numpy()) == list(range(size))
+    ids = scattered(np.arange(size), size)
+    assert sorted(ids) == list(range(size))
+    assert np.array_equal(scattered(tf.range(size), size), ids)
 
 
 def test_bert_means_a_mini_on_cpus_and_the_large_one_on_gpus():

@@ -37,6 +37,7 @@ CLUSTERS = {
     "six workers on a machine": cases.local_cluster(6),
     "three by two": cases.star_cluster(3, workers=2),
     "two racks": cases.rack_cluster(),
+    "racks of three and one": cases.racks(3, 1),
     "uneven": cases.uneven_cluster(),
     "GPUs": cases.gpu_cluster(),
 }
@@ -168,11 +169,20 @@ def test_messages_of_a_tree_are_two_a_replica_but_for_the_first() -> None:
 
 def test_halving_and_doubling_takes_two_messages_a_power_of_two() -> None:
     assert set(vector_on(cases.star_cluster(4), AllReduce(0, "halving_doubling")).values()) == {4}
-    beyond = vector_on(cases.star_cluster(3), AllReduce(0, "halving_doubling"))
-    assert (beyond["node0>switch"], beyond["node1>switch"], beyond["node2>switch"]) == (3, 2, 1)
     assert set(vector_on(cases.star_cluster(4), AllReduce(0, "rabenseifner")).values()) == {4}
-    beyond = vector_on(cases.star_cluster(3), AllReduce(0, "rabenseifner"))
-    assert (beyond["node0>switch"], beyond["node1>switch"], beyond["node2>switch"]) == (3, 1, 2)
+
+
+@pytest.mark.parametrize("algorithm", ["halving_doubling", "rabenseifner"])
+@pytest.mark.parametrize(("nodes", "messages"), [(3, 4), (5, 8), (6, 6), (9, 8), (10, 10), (12, 8)])
+def test_numbers_of_replicas_that_are_no_power_of_two_are_parted_by_what_divides_them(
+    algorithm: str, nodes: int, messages: int
+) -> None:
+    assert set(vector_on(cases.star_cluster(nodes), AllReduce(0, algorithm)).values()) == {messages}
+
+
+def test_blueconnect_meets_at_once_and_in_few_levels() -> None:
+    for nodes, messages in ((4, 6), (7, 12), (8, 8), (16, 12)):
+        assert set(vector_on(cases.star_cluster(nodes), AllReduce(0, "blueconnect")).values()) == {messages}
 
 
 def test_a_scale_is_a_message_beside_every_gradient_in_fp16() -> None:

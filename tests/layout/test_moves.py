@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
 
 import pytest
 
@@ -25,32 +24,39 @@ NODES = [
 ]
 
 
-@pytest.mark.parametrize("nodes", NODES, ids=lambda nodes: " ".join(each[-1] for each in nodes))
+PLACES = {
+    **{" ".join(each[-1] for each in nodes): on_nodes(nodes) for nodes in NODES},
+    **{f"racks of {sizes}": Topology.of(cases.racks(*sizes)) for sizes in ((2, 2, 2), (3, 2), (5, 1, 1), (3, 3, 2, 1))},
+    "one is slow": Topology.of(cases.uneven_cluster()),
+}
+
+
+@pytest.mark.parametrize("topology", PLACES.values(), ids=PLACES)
 @pytest.mark.parametrize("algorithm", MADE_OF_MOVES)
 class TestMoves:
     @pytest.mark.parametrize("elements", [1, 2, 3, 5, 8, 23])
     def test_each_element_is_the_sum_of_all_once_made_by_one_for_all(
-        self, algorithm: str, nodes: Sequence[str], elements: int
+        self, algorithm: str, topology: Topology, elements: int
     ) -> None:
-        of_members = carried_out(_moves(algorithm, nodes, elements), len(nodes), elements)
+        of_members = carried_out(_moves(algorithm, topology, elements), len(topology), elements)
         for means in zip(*of_members, strict=True):
             assert means[0] is not None
-            assert means[0].summed == Counter(range(len(nodes)))
+            assert means[0].summed == Counter(range(len(topology)))
             assert all(each == means[0] for each in means)
 
-    def test_none_is_empty_or_to_the_sender_or_twice_the_same(self, algorithm: str, nodes: Sequence[str]) -> None:
+    def test_none_is_empty_or_to_the_sender_or_twice_the_same(self, algorithm: str, topology: Topology) -> None:
         for elements in (1, 2, 3, 5, 8, 23):
-            moves = _moves(algorithm, nodes, elements)
+            moves = _moves(algorithm, topology, elements)
             for phase in (moves.adding, moves.copying):
                 listed = [move for each in phase for move in each]
                 assert len(set(listed)) == len(listed)
                 assert all(source != target and begin < end for source, target, (begin, end) in listed)
 
 
-def _moves(algorithm: str, nodes: Sequence[str], elements: int) -> Moves:
+def _moves(algorithm: str, topology: Topology, elements: int) -> Moves:
     moves_of = laid_out(algorithm).moves
     assert moves_of is not None
-    return moves_of(on_nodes(nodes), elements, 4)
+    return moves_of(topology, elements, 4)
 
 
 def test_a_sum_that_lacks_one_is_seen() -> None:

@@ -67,6 +67,11 @@ def test_groups_are_inside_of_groups(pairs: tuple[str, ...], nodes: int, groups:
     assert _said(_wired(*pairs, nodes=nodes).root) == groups
 
 
+def test_groups_are_in_the_order_of_their_members_whatever_their_switches_are_called() -> None:
+    assert _said(_wired("0b", "1b", "2a", "3a", "ab", nodes=4).root) == "((0 1) (2 3))"
+    assert _said(_wired("0d", "1d", "2b", "3b", "4a", "5a", "dc", "bc", "ac", nodes=6).root) == "((0 1) (2 3) (4 5))"
+
+
 @pytest.mark.parametrize(
     "pairs", [("01", "12", "20"), ("0a", "1a", "2b", "0b", "1b", "2a"), ("0a", "1b", "2c", "ab", "bc", "ca")]
 )

@@ -21,6 +21,7 @@ from autosync.spec import (
     VariableStrategy,
 )
 from tests import cases
+from tests.layout.fitting.shapes import shaped
 
 MODEL = cases.bert_like_model()
 
@@ -64,15 +65,17 @@ def test_every_link_that_carries_something_is_in_the_table_the_busiest_first() -
 
 
 def test_how_an_all_reduce_goes_is_said_beside_what_links_allow() -> None:
-    cluster = cases.racks(2, 2, 2)
-    lines = section(list(explained(subject(AllReduce(0, "fitted"), cluster))), "How all-reduces go")
-    assert lines[0] == "All-reduces: no links between nodes take less than 35.6 ms a MB, in any way of adding up."
-    assert lines[1].startswith("Fitted: ")
-    assert " x that, in " in lines[1]
-    assert any(line.startswith("16.7 %  node0 <- node1, node2 (node3)") for line in lines)
-    known = section(list(explained(subject(AllReduce(0, "fitted"), cases.star_cluster(5)))), "How all-reduces go")
-    assert known[1].startswith("Fitted, which here is direct-exchange: 64 ms a MB, 1.00 x that, in 40 messages")
-    assert "20.0 %  node4 <- node0, node1, node2, node3; -> the same" in known
+    def lines_of(cluster: ClusterSpec, algorithm: str) -> list[str]:
+        return section(list(explained(subject(AllReduce(0, algorithm), cluster))), "How all-reduces go")
+
+    bound, how, pieces, *trees = lines_of(shaped(2, 2, 2), "fitted")
+    assert bound == "All-reduces: no links between nodes take less than 107 ms a MB, in any way of adding up."
+    assert how.startswith("Fitted: 111 ms a MB, 1.04 x that, in 360 messages a bucket")
+    assert pieces == "in 6 pieces, one a round behind another, of each:"
+    assert "16.7 %  node0 <- node1, node2 (node3), node4 (node5); -> the same" in trees
+    assert lines_of(shaped(6), "fitted")[1].startswith("Fitted, which here is halving-and-doubling: 66.7 ms a MB, 1.00")
+    assert "20.0 %  node4 <- node0, node1, node2, node3; -> the same" in lines_of(shaped(5), "direct")
+    assert lines_of(cases.racks(2, 2, 2), "fitted")[2].endswith("each by Rabenseifner, one a round behind another")
 
 
 def test_servers_all_reduce_nothing() -> None:

@@ -92,7 +92,7 @@ def test_a_batch_holds_different_candidates_and_no_more_than_there_are():
 
 
 def test_a_batch_that_is_not_diverse_takes_the_largest_expected_improvements_and_a_diverse_one_avoids_twins():
-    (twin,), others, measured = sampled(1, 3), sampled(6, 4), sampled(20)
+    (twin,), others, measured = sampled(1, 3), sampled(6, 4), sampled(20, 2)
     pool = pool_of([twin, twin, *others])
     residuals, best = residuals_of(measured), float(truth_of([twin])[0])
     alike = best_batch(residuals, pool, best, 8, diverse=False)

@@ -14,7 +14,7 @@ from autosync.errors import ModelError
 if TYPE_CHECKING:
     from autosync.engine.capture.task import TrainingTask
 
-__all__ = ["ALIASES", "MODELS", "build_task", "default_space", "parts_of_own", "resolve_name"]
+__all__ = ["ALIASES", "MODELS", "build_task", "check_model_name", "default_space", "parts_of_own", "resolve_name"]
 
 MODELS = {
     "bert-base": "BERT-base, masked-language pretraining with tied embeddings; 109 M parameters",
@@ -66,22 +66,34 @@ def default_space(name: str) -> str:
     return _family(name)[1] if ":" not in name else "default"
 
 
-def build_task(name: str, gpus: int = 0) -> TrainingTask:
+def check_model_name(name: str) -> None:
+    """Raise `ModelError`, listing the names there are, for one that is neither known nor written as a user's function.
+
+    Loads nothing: a user's module is only imported, and its function called, when its model is built.
+    """
+    if ":" in name:
+        parts_of_own(name)
+    elif name not in MODELS and name not in ALIASES:
+        raise ModelError(_unknown(name))
+
+
+def build_task(name: str, gpus: int = 0, backend: str = "tensorflow") -> TrainingTask:
     """Build the model called `name`, or the user's own when it has the form `package.module:function`.
 
-    Imports TensorFlow. Building twice gives bit-identical weights under the same variable paths. Raises `ModelError`.
+    Imports Keras, which must run on `backend`. Building twice gives bit-identical weights under the same variable
+    paths, which are the same on every back end. Raises `ModelError`.
     """
     if ":" in name:
         from autosync.engine.zoo.user_model import task_from_function
 
-        return task_from_function(name)
+        return task_from_function(name, backend)
     full_name = resolve_name(name, gpus)
     module, _ = _family(full_name)
     if full_name not in MODELS:
         raise ModelError(_unknown(name))
     from autosync.engine.zoo.user_model import repeatable_build
 
-    with repeatable_build():
+    with repeatable_build(backend=backend):
         task: TrainingTask = import_module(f"autosync.engine.zoo.{module}").build(full_name)
     return task
 

@@ -19,9 +19,9 @@ from typing import Any
 
 import keras
 import keras_hub
-import tensorflow as tf
 
 from autosync.engine.capture.task import TrainingTask
+from autosync.engine.zoo.drawing import arrays_of
 from autosync.engine.zoo.losses import cross_entropy
 from autosync.engine.zoo.synthetic import masked_tokens, zipf_ids
 
@@ -141,20 +141,21 @@ def _classifier(name: str, size: BertSize) -> Any:
     return keras.Model([token_ids, segment_ids], logits, name=name)
 
 
-def _segments(size: BertSize) -> Any:
+def _segments(on: Any, size: BertSize) -> Any:
     """Sentence A is the first half of every sequence, B the second; (batch, sequence) of 0 and 1."""
     half = size.sequence // 2
-    return tf.constant([[0] * half + [1] * (size.sequence - half)] * size.batch_size, tf.int32)
+    return on.constant([[0] * half + [1] * (size.sequence - half)] * size.batch_size)
 
 
 def _masked_batch(seed: Any, size: BertSize) -> tuple[Any, Any]:
     shape = (size.batch_size, size.sequence)
     token_ids, positions, targets = masked_tokens(seed, shape, size.predictions, size.vocabulary)
-    return (token_ids, _segments(size), positions), targets
+    return (token_ids, _segments(arrays_of(seed), size), positions), targets
 
 
 def _classifier_batch(seed: Any, size: BertSize) -> tuple[Any, Any]:
     """The class says whether the first word after [CLS] is among the commonest, which about half are."""
+    on = arrays_of(seed)
     token_ids = zipf_ids(seed, (size.batch_size, size.sequence), size.vocabulary)
     common = int(size.vocabulary**0.5)
-    return (token_ids, _segments(size)), tf.cast(token_ids[:, 1] < common, tf.int32)
+    return (token_ids, _segments(on, size)), on.int32(token_ids[:, 1] < common)

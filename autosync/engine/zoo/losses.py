@@ -1,19 +1,33 @@
-"""Losses of the zoo's models: means over one replica's batch, float32 scalars."""
+"""Losses of the zoo's models: means over one replica's batch, float32 scalars.
+
+On TensorFlow they are its own fused operations. On another of Keras's back ends the same formulas stand in `keras.ops`.
+"""
 
 from typing import Any
 
-import tensorflow as tf
+import keras
 
 from autosync.engine.capture.task import TrainingTask
 
 
 def cross_entropy(targets: Any, logits: Any) -> Any:
     """Mean of -log softmax(logits)[target]; int32 targets of shape (...), float32 logits of shape (..., classes)."""
+    if keras.backend.backend() != "tensorflow":
+        # What fused cross-entropies do: no one-hot targets, which for 30 000 words would cost as much as a layer.
+        log_shares = keras.ops.log_softmax(keras.ops.cast(logits, "float32"))
+        return -keras.ops.mean(keras.ops.take_along_axis(log_shares, targets[..., None], axis=-1))
+    import tensorflow as tf
+
     return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=targets, logits=logits))
 
 
 def binary_cross_entropy(targets: Any, logits: Any) -> Any:
     """Mean logistic loss; float32 targets in [0, 1] and float32 logits of the same shape."""
+    if keras.backend.backend() != "tensorflow":
+        logits = keras.ops.cast(logits, "float32")
+        return keras.ops.mean(keras.ops.softplus(logits) - targets * logits)
+    import tensorflow as tf
+
     return tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels=targets, logits=logits))
 
 
@@ -22,6 +36,8 @@ def gradients(task: TrainingTask, seed: Any) -> tuple[Any, list[Any]]:
 
     Works on plain tensors, so that a looked-up table's gradient stays sparse: eagerly, or inside a `tf.function`.
     """
+    import tensorflow as tf
+
     inputs, targets = task.batch(seed)
     values = [tf.convert_to_tensor(each) for each in task.model.trainable_variables]
     others = [tf.convert_to_tensor(each) for each in task.model.non_trainable_variables]

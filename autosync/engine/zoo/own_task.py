@@ -10,17 +10,19 @@ from dataclasses import dataclass, replace
 from types import FrameType
 from typing import Any
 
+import keras
 import numpy as np
-import tensorflow as tf
 
 from autosync.engine.capture.metrics import TaskMetrics
 from autosync.engine.capture.task import TrainingTask
+from autosync.engine.zoo.drawing import Seed
 from autosync.errors import ModelError
 
 
 @dataclass(frozen=True, eq=False)
 class ExampleBatch:
     """Calling it with an int32 seed of shape (2,) gives (inputs, targets), rolled along the first axis by the seed.
+    A `numpy.random.SeedSequence` gives `arrays` as they are.
 
     `arrays` is a structure of NumPy arrays, not of tensors: a traced function then holds them as constants of its own
     instead of capturing them. Rolling keeps each example whole, so embedding ids stay the real ones; seeds that differ
@@ -39,10 +41,10 @@ class ExampleBatch:
         float64 becomes float32, as `keras.Model.fit` does it.
         """
         try:
-            arrays = tf.nest.map_structure(_array, pair)
+            arrays = keras.tree.map_structure(_array, pair)
         except (TypeError, ValueError) as error:
             raise ModelError(f"The batch of {spec!r} must hold arrays or tensors only, but: {error}.") from error
-        leaves = tf.nest.flatten(arrays)
+        leaves = keras.tree.flatten(arrays)
         lengths = sorted({each.shape[0] if each.ndim else 0 for each in leaves})
         if len(lengths) != 1 or lengths[0] < 1:
             shapes = ", ".join(str(each.shape) for each in leaves)
@@ -54,9 +56,15 @@ class ExampleBatch:
 
     def inputs(self) -> Any:
         """The inputs as tensors, in the order the user gave them."""
+        import tensorflow as tf
+
         return tf.nest.map_structure(tf.constant, self.arrays[0])
 
-    def __call__(self, seed: Any) -> tuple[Any, Any]:
+    def __call__(self, seed: Seed) -> tuple[Any, Any]:
+        if isinstance(seed, np.random.SeedSequence):
+            return self.arrays
+        import tensorflow as tf
+
         if not self.rolled:
             inputs, targets = tf.nest.map_structure(tf.constant, self.arrays)
             return inputs, targets
@@ -96,15 +104,15 @@ def own_task(name: str, parts: OwnParts) -> TrainingTask:
     Each replica's batch is the example rolled along its first axis. Where an example has an output for each other one
     of its batch, the batch is the example as it is: such a model's targets are likely to be positions in the batch.
     """
-    import keras
-
     model_is, _, optimizer_is = parts.called
     if not isinstance(parts.model, keras.Model):
         raise ModelError(f"{model_is} must be a keras.Model, not {type(parts.model).__name__}.")
     if not isinstance(parts.optimizer, keras.optimizers.Optimizer):
         raise ModelError(f"{optimizer_is} must be a keras.optimizers.Optimizer, not {type(parts.optimizer).__name__}.")
     batch = ExampleBatch.from_pair(name, parts.example)
-    _build(name, parts.model, batch)
+    if keras.backend.backend() != "tensorflow":
+        return _elsewhere(name, parts, batch)
+    _build(name, parts.model, batch.inputs())
     batch = replace(batch, rolled=not _coupled_shapes(parts.model, batch.inputs(), batch.batch_size))
     loss = _loss(name, parts.loss, parts.called[1])
     task = TrainingTask(
@@ -120,11 +128,19 @@ def own_task(name: str, parts: OwnParts) -> TrainingTask:
     return replace(task, metrics=_metrics(task, parts.metrics)) if parts.metrics else task
 
 
-def _build(name: str, model: Any, batch: ExampleBatch) -> None:
+def _elsewhere(name: str, parts: OwnParts, batch: ExampleBatch) -> TrainingTask:
+    """The task where Keras runs on another back end: built, but neither checked by training nor measured by metrics."""
+    inputs, _ = keras.tree.map_structure(keras.ops.convert_to_tensor, batch.arrays)
+    _build(name, parts.model, inputs)
+    loss = _loss(name, parts.loss, parts.called[1])
+    return TrainingTask(name, parts.model, loss, parts.optimizer, batch.batch_size, batch)
+
+
+def _build(name: str, model: Any, inputs: Any) -> None:
     if model.built:
         return
     try:
-        model(batch.inputs())
+        model(inputs)
     except Exception as error:
         raise ModelError(
             f"The model of {name!r} is not built, and calling it on the example inputs failed: {blame(error)}."
@@ -133,21 +149,24 @@ def _build(name: str, model: Any, batch: ExampleBatch) -> None:
 
 def _loss(name: str, loss: Any, loss_is: str) -> Callable[[Any, Any], Any]:
     """`loss` as a function to a float32 tensor; a named loss is averaged, all others are left at the rank they have."""
-    import keras
-    import tensorflow as tf
-
-    if isinstance(loss, str):
-        try:
-            named = keras.losses.get(loss)
-        except ValueError as error:
-            raise ModelError(f"{name!r} names the loss {loss!r}, which Keras does not know.") from error
-        return lambda targets, outputs: tf.cast(tf.reduce_mean(named(targets, outputs)), tf.float32)
-    if not callable(loss):
+    named = isinstance(loss, str)
+    try:
+        found = keras.losses.get(loss) if named else loss
+    except ValueError as error:
+        raise ModelError(f"{name!r} names the loss {loss!r}, which Keras does not know.") from error
+    if not callable(found):
         raise ModelError(
             f"{loss_is} must be a loss, that is a callable (targets, outputs) -> scalar or a Keras loss's name, "
             f"not {type(loss).__name__}."
         )
-    return lambda targets, outputs: tf.cast(loss(targets, outputs), tf.float32)
+    if keras.backend.backend() != "tensorflow":
+        mean = keras.ops.mean if named else keras.ops.convert_to_tensor
+        return lambda targets, outputs: keras.ops.cast(mean(found(targets, outputs)), "float32")
+    import tensorflow as tf
+
+    if named:
+        return lambda targets, outputs: tf.cast(tf.reduce_mean(found(targets, outputs)), tf.float32)
+    return lambda targets, outputs: tf.cast(found(targets, outputs), tf.float32)
 
 
 def _metrics(task: TrainingTask, metrics: Any) -> TaskMetrics:
@@ -159,7 +178,6 @@ def _metrics(task: TrainingTask, metrics: Any) -> TaskMetrics:
 
 def _check_trainable(task: TrainingTask) -> None:
     """Train on the example batch once, and raise `ModelError` where that shows what could not be captured."""
-    import numpy as np
     import tensorflow as tf
 
     from autosync.engine.zoo.losses import gradients

@@ -3,9 +3,9 @@
 from typing import Any
 
 import keras
-import tensorflow as tf
 
 from autosync.engine.capture.task import TrainingTask
+from autosync.engine.zoo.drawing import arrays_of
 from autosync.engine.zoo.losses import cross_entropy
 
 INPUTS = 64
@@ -29,5 +29,6 @@ def build(name: str) -> TrainingTask:
 
 
 def _batch(seed: Any) -> tuple[Any, Any]:
-    features = tf.random.stateless_normal((BATCH_SIZE, INPUTS), seed)
-    return features, tf.argmax(features[:, :CLASSES], axis=1, output_type=tf.int32)
+    on = arrays_of(seed)
+    features = on.normal(seed, (BATCH_SIZE, INPUTS))
+    return features, on.argmax(features[:, :CLASSES])

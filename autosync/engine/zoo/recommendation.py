@@ -11,11 +11,11 @@ from functools import partial
 from typing import Any
 
 import keras
-import tensorflow as tf
 
 from autosync.engine.capture.task import TrainingTask
+from autosync.engine.zoo.drawing import arrays_of
 from autosync.engine.zoo.losses import binary_cross_entropy
-from autosync.engine.zoo.synthetic import scattered, skewed_ids, split_seed, zipf_ids
+from autosync.engine.zoo.synthetic import scattered, skewed_ids, zipf_ids
 
 NEGATIVES = 4
 """Films a user did not see, drawn uniformly, for each film seen."""
@@ -81,10 +81,11 @@ def _neumf(name: str, size: NeuMFSize) -> Any:
 
 def _ratings_batch(seed: Any, size: NeuMFSize) -> tuple[Any, Any]:
     """One rating in five was really made: of a popular film (Zipf), by a user who rates much (mildly skewed)."""
-    who, seen, unseen, made = split_seed(seed, 4)
+    on = arrays_of(seed)
+    who, seen, unseen, made = on.split(seed, 4)
     shape = (size.batch_size,)
     users = scattered(skewed_ids(who, shape, size.users), size.users)
     popular = scattered(zipf_ids(seen, shape, size.items), size.items)
-    any_item = tf.random.stateless_uniform(shape, unseen, maxval=size.items, dtype=tf.int32)
-    positive = tf.random.stateless_uniform(shape, made) < 1 / (1 + NEGATIVES)
-    return (users, tf.where(positive, popular, any_item)), tf.cast(positive, tf.float32)
+    any_item = on.below(unseen, shape, size.items)
+    positive = on.uniform(made, shape) < 1 / (1 + NEGATIVES)
+    return (users, on.where(positive, popular, any_item)), on.float32(positive)

@@ -1,17 +1,12 @@
-"""Synthetic training data, drawn inside the graph from an int32 seed of shape (2,)."""
+"""Synthetic training data, drawn from a seed as `zoo.drawing` has it: inside the graph, or in NumPy."""
 
 import math
 from collections.abc import Sequence
 from typing import Any
 
-import tensorflow as tf
+from autosync.engine.zoo.drawing import arrays_of
 
 MASK_ID = 0
-
-
-def split_seed(seed: Any, parts: int) -> list[Any]:
-    """`parts` independent seeds of shape (2,) made from one."""
-    return list(tf.unstack(tf.random.split(seed, parts)))
 
 
 def zipf_ids(seed: Any, shape: Sequence[int], size: int) -> Any:
@@ -21,14 +16,16 @@ def zipf_ids(seed: Any, shape: Sequence[int], size: int) -> Any:
     k = floor((size+1)^u) - 1 for uniform u. Common ids repeat, so n draws touch far fewer than n rows of an embedding;
     that number decides how much its sparse gradient weighs.
     """
-    uniform = tf.random.stateless_uniform(shape, seed)
-    return tf.minimum(tf.cast(tf.exp(uniform * math.log(size + 1)), tf.int32) - 1, size - 1)
+    on = arrays_of(seed)
+    uniform = on.uniform(seed, shape)
+    return on.minimum(on.int32(on.exp(uniform * math.log(size + 1))) - 1, size - 1)
 
 
 def skewed_ids(seed: Any, shape: Sequence[int], size: int) -> Any:
     """int32 ids below `size`, of `shape`, mildly skewed: floor(size u^2) for uniform u, P(id = k) falls as k^-1/2."""
-    uniform = tf.random.stateless_uniform(shape, seed)
-    return tf.minimum(tf.cast(tf.square(uniform) * size, tf.int32), size - 1)
+    on = arrays_of(seed)
+    uniform = on.uniform(seed, shape)
+    return on.minimum(on.int32(on.square(uniform) * size), size - 1)
 
 
 def scattered(ranks: Any, size: int) -> Any:
@@ -40,7 +37,8 @@ def scattered(ranks: Any, size: int) -> Any:
     stride = int(size * 0.618)
     while math.gcd(stride, size) != 1:
         stride += 1
-    return tf.cast(tf.cast(ranks, tf.int64) * stride % size, tf.int32)
+    on = arrays_of(ranks)
+    return on.int32(on.int64(ranks) * stride % size)
 
 
 def masked_tokens(seed: Any, shape: tuple[int, int], predictions: int, vocabulary: int) -> tuple[Any, Any, Any]:
@@ -49,11 +47,12 @@ def masked_tokens(seed: Any, shape: tuple[int, int], predictions: int, vocabular
     Returns the ids with `predictions` distinct positions in each row overwritten by `MASK_ID`, those positions, and
     the ids that stood there, both of shape (batch, predictions).
     """
-    words, places = split_seed(seed, 2)
+    on = arrays_of(seed)
+    words, places = on.split(seed, 2)
     ids = zipf_ids(words, shape, vocabulary)
-    chosen = tf.math.top_k(tf.random.stateless_uniform(shape, places), predictions)
-    hidden = tf.random.stateless_uniform(shape, places) >= chosen.values[:, -1:]
-    return tf.where(hidden, MASK_ID, ids), chosen.indices, tf.gather(ids, chosen.indices, batch_dims=1)
+    values, positions = on.largest(on.uniform(places, shape), predictions)
+    hidden = on.uniform(places, shape) >= values[:, -1:]
+    return on.where(hidden, MASK_ID, ids), positions, on.at(ids, positions)
 
 
 def bright_images(seed: Any, shape: tuple[int, int, int, int], classes: int) -> tuple[Any, Any]:
@@ -62,7 +61,8 @@ def bright_images(seed: Any, shape: tuple[int, int, int, int], classes: int) -> 
     An image is uniform noise of unit variance, made brighter the higher its label is, so that there is something
     to learn.
     """
-    noise, labels = split_seed(seed, 2)
-    label = tf.random.stateless_uniform(shape[:1], labels, maxval=classes, dtype=tf.int32)
-    image = tf.random.stateless_uniform(shape, noise, minval=-math.sqrt(3), maxval=math.sqrt(3))
-    return image + tf.reshape(tf.cast(label, tf.float32) / classes - 0.5, (-1, 1, 1, 1)), label
+    on = arrays_of(seed)
+    noise, labels = on.split(seed, 2)
+    label = on.below(labels, shape[:1], classes)
+    image = on.uniform(noise, shape, -math.sqrt(3), math.sqrt(3))
+    return image + on.reshape(on.float32(label) / classes - 0.5, (-1, 1, 1, 1)), label

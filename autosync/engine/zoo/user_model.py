@@ -14,23 +14,26 @@ from autosync.engine.zoo import parts_of_own
 from autosync.engine.zoo.own_task import OwnParts, blame, own_task
 from autosync.errors import ModelError
 
+BACKENDS = {"tensorflow": "TensorFlow", "torch": "PyTorch"}
+"""What Keras runs on, by Keras's name of it."""
+
 
 @contextmanager
-def repeatable_build(seed: int = 0) -> Iterator[None]:
+def repeatable_build(seed: int = 0, backend: str = "tensorflow") -> Iterator[None]:
     """Make every Keras model built inside the block bit-identical each time, variable paths included.
 
     Keras draws the seed of each unseeded initializer and dropout layer from Python's global generator, and numbers
     unnamed layers through a counter that lives as long as the process. The block seeds the one and puts it back
     afterwards, and restarts the other (a layer's name has to be unique within its model only). It is not for
-    several threads at once. Raises `ModelError` when Keras does not run on TensorFlow.
+    several threads at once. Raises `ModelError` when Keras does not run on `backend`.
     """
     import keras
     from keras.src.utils.naming import reset_uids  # the public clear_session() would drop a user's dtype policy as well
 
-    if keras.backend.backend() != "tensorflow":
+    if keras.backend.backend() != backend:
         raise ModelError(
-            f"Keras must run on TensorFlow here, but its backend is {keras.backend.backend()!r}; "
-            "set KERAS_BACKEND=tensorflow."
+            f"Keras must run on {BACKENDS.get(backend, backend)} here, but its backend is {keras.backend.backend()!r}; "
+            f"set KERAS_BACKEND={backend}."
         )
     state = random.getstate()
     reset_uids()
@@ -45,7 +48,7 @@ LEARNING_RATE = 1e-3
 """The learning rate of the Adam that trains a model whose function names no optimizer."""
 
 
-def task_from_function(spec: str) -> TrainingTask:
+def task_from_function(spec: str, backend: str = "tensorflow") -> TrainingTask:
     """The task made from what `package.module:function` returns when called without arguments.
 
     That is (keras_model, loss, (inputs, targets)), and as a fourth item a Keras optimizer if Adam at 1e-3 will not do.
@@ -55,11 +58,11 @@ def task_from_function(spec: str) -> TrainingTask:
     loss can count these itself, with `tf.range`.
 
     The current directory can be imported from, now and when the model is traced later. The function is called where
-    unseeded Keras weights come out the same each time; seed whatever else it draws. One forward and backward pass is
-    made to see that the task can be trained. Raises `ModelError`.
+    unseeded Keras weights come out the same each time; seed whatever else it draws. On TensorFlow one forward and
+    backward pass is made to see that the task can be trained. Raises `ModelError`.
     """
     function = _function(spec)
-    with repeatable_build():
+    with repeatable_build(backend=backend):
         return own_task(spec, _parts(spec, _called(spec, function)))
 
 

@@ -16,8 +16,8 @@ mean is sent: its error is at most about 3 times that of one message (`wire`) of
 
 from __future__ import annotations
 
-from autosync.layout.all_reduce import LaidOut
-from autosync.layout.moves import Moves
+from autosync.layout.all_reduce import LaidOut, laid_out
+from autosync.layout.moves import ELEMENTS, Moves
 from autosync.layout.topology import Topology
 from autosync.spec import ClusterSpec
 
@@ -31,8 +31,22 @@ def _moves(topology: Topology, elements: int, item_bytes: int) -> Moves:
 def _shares_differ(cluster: ClusterSpec) -> bool:
     from autosync.layout.fitting.schedule import direct_on
 
-    ways = direct_on(Topology(cluster, tuple(map(str, cluster.replica_devices)))).ways
-    return max(way.share for way in ways) > min(way.share for way in ways) or len(ways) < len(cluster.nodes)
+    shares = {way.share for way in direct_on(Topology.of(cluster)).ways}
+    return len(shares) > 1 or 1 / min(shares) < len(cluster.nodes) - 0.5
 
 
-LAID_OUT = LaidOut(_moves, differs=lambda cluster: len(cluster.replica_devices) > 2, uneven=_shares_differ)
+def _is_its_own(cluster: ClusterSpec) -> bool:
+    """Whether it is about as good as any, and goes in shares or pieces; or on one switch all at once."""
+    from autosync.layout.fitting.schedule import direct_is_worth_it, direct_on
+
+    topology = Topology.of(cluster)
+    if len(topology) < 3 or not direct_is_worth_it(topology):
+        return False
+    if _shares_differ(cluster) or direct_on(topology).pieces > 1:
+        return True
+    others = laid_out("blueconnect").moves
+    assert others is not None
+    return not any(part.parts for part in topology.root.parts) and len(others(topology, ELEMENTS, 0).stages) > 2
+
+
+LAID_OUT = LaidOut(_moves, differs=_is_its_own, uneven=_shares_differ)

@@ -37,16 +37,12 @@ def fitted_as(topology: Topology) -> str | None:
     return fitted_to(topology).known
 
 
-def _of_all(cluster: ClusterSpec) -> Topology:
-    return Topology(cluster, tuple(map(str, cluster.replica_devices)))
-
-
 def _is_its_own(cluster: ClusterSpec) -> bool:
-    return len(cluster.replica_devices) > 2 and fitted_as(_of_all(cluster)) is None
+    return len(cluster.replica_devices) > 2 and fitted_as(Topology.of(cluster)) is None
 
 
 def _is_uneven(cluster: ClusterSpec) -> bool:
-    known = fitted_as(_of_all(cluster))
+    known = fitted_as(Topology.of(cluster))
     return known is None or laid_out(known).uneven(cluster)
 
 

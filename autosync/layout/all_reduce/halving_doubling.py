@@ -1,68 +1,42 @@
-"""All-reduce by recursive halving and doubling (Thakur, Rabenseifner and Gropp 2005).
+"""All-reduce by recursive halving and doubling (Thakur, Rabenseifner and Gropp 2005), for any number of replicas.
 
-P is the largest power of two of at most N replicas. Those beyond the first P send their bucket to the replica P before
-them, and get the result from it at the end. Among the P, in rounds of distance d = P/2, P/4, ..., 1, replica r and
-r xor d exchange halves of what they still hold, the lower one keeping the first, and add; then the distances are gone
-through the other way, and what a replica holds of the mean doubles. Each of the P sends 2(P-1)/P of the bucket in
-2 log2 P messages, and whoever takes one for a replica beyond them a bucket more.
+Replicas are parted in two, every other one in each part, and each part again, until two are left. These two, P/2 apart
+if there are P = 2^k, exchange halves of their buckets and add; then those of the two parts that hold the same elements
+exchange halves of what they hold, P/4 apart, and so on to neighbours in order. Then the same way back, and what a
+replica holds of the mean doubles. Each of the P sends 2(P-1)/P of the bucket in 2 log2 P messages.
+
+Three or five replicas exchange thirds or fifths all at once. An odd number goes in three or five parts if it can, and
+else in two unlike ones: those who hold some of the same elements exchange halves of these (`layout.grouped`). So each
+sends 2(N-1)/N of the bucket in at most 2 ceil(log2 N) rounds, and no replica sends for another. With unlike parts, as
+for 7, 11 or 13, some send more, by a thirtieth up to twelve replicas, and by a fifth up to two hundred.
 
 In 16 bits an element is rounded at most ceil(log2 N) times while it is summed and once when the mean is sent: its error
 is at most about ceil(log2 N) + 1 times that of one message (`wire`) of the largest partial sum.
 """
 
-from collections import Counter
-from collections.abc import Sequence
-
 from autosync.layout.all_reduce import LaidOut
-from autosync.layout.moves import Move, Moves, Round, Span
-from autosync.layout.topology import Topology
+from autosync.layout.grouped import grouped_moves
+from autosync.layout.moves import Moves
+from autosync.layout.nesting import FAR_HALVES, is_regular
+from autosync.layout.topology import Group, Topology
 from autosync.spec import ClusterSpec
 
 
 def _moves(topology: Topology, elements: int, _: int) -> Moves:
-    inner = 1 << (len(topology).bit_length() - 1)
-    late = [(member, member - inner) for member in range(inner, len(topology))]
-    return halving_moves(len(topology), elements, late, [inner >> k for k in range(1, inner.bit_length())])
+    return grouped_moves(_far_apart(topology), elements)
 
 
-def halving_moves(count: int, elements: int, late: Sequence[tuple[int, int]], distances: Sequence[int]) -> Moves:
-    """Halving at `distances`, the powers of two below P in some order, and the same way back.
-
-    P of the `count` members do so: those that are not the first of a pair of `late`. Those send their bucket to the
-    second one of their pair before, and get the result from it at the end.
-    """
-    sent = {source for source, _ in late}
-    inner = [member for member in range(count) if member not in sent]
-    held: list[Span] = [(0, elements)] * len(inner)
-    rounds = [tuple(Move(source, target, (0, elements)) for source, target in late)] if late else []
-    for far in distances:
-        halves = [_halves(span, bool(place & far)) for place, span in enumerate(held)]
-        rounds.append(_exchanged(inner, far, [given for _, given in halves]))
-        held = [kept for kept, _ in halves]
-    return Moves.there_and_back(rounds)
+def _far_apart(topology: Topology) -> Group:
+    return FAR_HALVES.of(Group.of([Group((member,)) for member in range(len(topology))]))
 
 
-def _halves(span: Span, upper: bool) -> tuple[Span, Span]:
-    """The half that is kept, the `upper` one or not, and the other; the lower one is the longer one."""
-    begin, end = span
-    middle = (begin + end + 1) // 2
-    halves = (begin, middle), (middle, end)
-    return halves[upper], halves[not upper]
+def _uneven(cluster: ClusterSpec) -> bool:
+    """Unless parts are alike, and so are nodes and racks. A node's replicas are, if all are a power of two."""
+    topology = Topology.of(cluster)
+    replicas = len(topology)
+    alone = len(set(topology.nodes)) == replicas
+    even = is_regular(_far_apart(topology)) and is_regular(topology.root)
+    return not (even and (alone or replicas & (replicas - 1) == 0))
 
 
-def _exchanged(inner: Sequence[int], far: int, given: Sequence[Span]) -> Round:
-    """What each gives to the one `far` from it; who has one element left has no second half."""
-    moves = (Move(member, inner[place ^ far], given[place]) for place, member in enumerate(inner))
-    return tuple(move for move in moves if move.span[0] < move.span[1])
-
-
-def halves_unevenly(cluster: ClusterSpec) -> bool:
-    """Unless replicas are a power of two, as many on each node, and nodes as many on each switch that has some."""
-    nodes = Counter(device.node for device in cluster.replica_devices)
-    links = cluster.links
-    switches = Counter(link.target for link in links if link.source in nodes and link.target not in nodes)
-    replicas = nodes.total()
-    return replicas & (replicas - 1) != 0 or any(len(set(each.values())) > 1 for each in (nodes, switches))
-
-
-LAID_OUT = LaidOut(_moves, differs=lambda cluster: len(cluster.replica_devices) > 2, uneven=halves_unevenly)
+LAID_OUT = LaidOut(_moves, differs=lambda cluster: len(cluster.replica_devices) > 2, uneven=_uneven)

@@ -1,39 +1,41 @@
-"""Rabenseifner's all-reduce: buckets are halved at doubling distances (Thakur, Rabenseifner and Gropp 2005).
+"""Rabenseifner's all-reduce, near before far: `halving_doubling` in which neighbours exchange the largest halves.
 
-P is the largest power of two of at most N replicas. Of the first 2(N-P), those at odd places send their bucket to the
-one before them, and get the result from it at the end. The P that are left halve their sums at distances 1, 2, ...,
-P/2, and double the mean the other way. Each of them sends 2(P-1)/P of the bucket in 2 log2 P messages, and the first of
-a pair a bucket more.
+Neighbours are those of the topology: replicas of a node exchange first, then those of a rack, then racks; inside each
+of these, neighbours in order (`layout.nesting`). Nodes and racks whose links are half as fast as others', or less, come
+last. On a power of two in order, these are Rabenseifner's distances 1, 2, ..., P/2 (Thakur, Rabenseifner and Gropp
+2005).
 
-Neighbours in order exchange the largest halves. Where they share a node or a rack, little leaves it: with two racks of
-two, each rack sends the bucket once to the other, where a ring sends 3/2 of it and `halving_doubling` twice the bucket.
+So little leaves a rack: with two racks, each sends the bucket once to the other, however many nodes it has, where a
+ring sends up to twice the bucket; G racks send 2(G-1)/G of it. All replicas of a rack take part, each with its share.
+Where racks are unlike, shares are cut so that each has its counterpart (`layout.grouped`). A slow node sends the bucket
+once, if it is the only one.
 
-In 16 bits an element is rounded at most ceil(log2 N) times while it is summed and once when the mean is sent: its error
-is at most about ceil(log2 N) + 1 times that of one message (`wire`) of the largest partial sum.
+In 16 bits an element is rounded once in each round while it is summed and once when the mean is sent: where racks are
+alike its error is at most about ceil(log2 N) + 1 times that of one message (`wire`) of the largest partial sum.
 """
 
-from collections import Counter
-
 from autosync.layout.all_reduce import LaidOut
-from autosync.layout.all_reduce.halving_doubling import halves_unevenly, halving_moves
-from autosync.layout.all_reduce.hierarchical import nodes_share_replicas
+from autosync.layout.grouped import grouped_moves
 from autosync.layout.moves import Moves
-from autosync.layout.topology import Topology
+from autosync.layout.nesting import HALVES, is_regular, near_and_fast
+from autosync.layout.topology import Group, Topology
 from autosync.spec import ClusterSpec
 
 
+def halved(topology: Topology) -> Group:
+    """The topology's groups, in halves: who exchanges with whom."""
+    return HALVES.of(near_and_fast(topology))
+
+
 def _moves(topology: Topology, elements: int, _: int) -> Moves:
-    inner = 1 << (len(topology).bit_length() - 1)
-    late = [(member, member - 1) for member in range(1, 2 * (len(topology) - inner), 2)]
-    return halving_moves(len(topology), elements, late, [1 << k for k in range(inner.bit_length() - 1)])
+    return grouped_moves(halved(topology), elements)
 
 
 def _some_are_nearer(cluster: ClusterSpec) -> bool:
-    """Whether some of three or more replicas share a node, or a switch that not all have: they are nearer together."""
-    nodes = {node.name for node in cluster.nodes}
-    on_switch = Counter(link.target for link in cluster.links if link.source in nodes and link.target not in nodes)
-    shares_one = len(on_switch) > 1 and max(on_switch.values()) > 1
-    return len(cluster.replica_devices) > 2 and (shares_one or nodes_share_replicas(cluster))
+    """Whether some of three or more replicas share a node or a rack, or have faster links: they are nearer together."""
+    return any(part.parts for part in near_and_fast(Topology.of(cluster)).parts)
 
 
-LAID_OUT = LaidOut(_moves, differs=_some_are_nearer, uneven=halves_unevenly)
+LAID_OUT = LaidOut(
+    _moves, differs=_some_are_nearer, uneven=lambda cluster: not is_regular(halved(Topology.of(cluster)))
+)

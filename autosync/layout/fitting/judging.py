@@ -28,9 +28,9 @@ POWER = 16
 
 @dataclass(frozen=True)
 class Judged:
-    """What a bucket in `messages` takes. A byte of it takes `waiting` seconds, summed over rounds, of the busiest link
-    or node's cores, and `busy` where none ever waits; and any bucket `bucket_seconds` beside, for empty messages in turn
-    and for handling all of them.
+    """What a bucket takes that goes in so many `messages`. A byte of it takes `waiting` seconds, summed over rounds, of
+    the busiest link or node's cores, and `busy` where none ever waits; any bucket takes `bucket_seconds` beside, for
+    empty messages in turn and for handling all of them.
 
     Of several links that are about as busy some take longer than they should: `likely` is `waiting` with that.
     """
@@ -69,7 +69,15 @@ class Judge:
 
     @cached_property
     def _cores(self) -> dict[str, float]:
-        return {node.name: node.cores for node in self.topology.cluster.nodes}
+        """Cores of each node; of a machine that nodes share, no more than an even part."""
+        nodes = self.topology.cluster.nodes
+        sharing = Counter(node.shared_cores for node in nodes)
+        return {
+            node.name: min(node.cores, node.shared_cores.count / sharing[node.shared_cores])
+            if node.shared_cores
+            else node.cores
+            for node in nodes
+        }
 
     def judged(self, moves: Moves, choices: Sequence[int] = (1,)) -> list[Judged]:
         """What a bucket takes of which each piece goes by these moves, for each number of pieces to choose from.

@@ -83,6 +83,22 @@ def direct_on(topology: Topology) -> Schedule:
     return _direct(topology.cluster, topology.replicas)
 
 
+WORTH = 1.1
+"""What direct exchange may take more than the best known algorithm, whole, to be offered beside it."""
+
+
+def direct_is_worth_it(topology: Topology) -> bool:
+    """Whether there are shares or pieces with which direct exchange is about as good as any known algorithm."""
+    return len(topology) <= MOST_LISTED and _worth(topology.cluster, topology.replicas)
+
+
+@lru_cache(maxsize=64)
+def _worth(cluster: ClusterSpec, replicas: tuple[str, ...]) -> bool:
+    topology = Topology(cluster, replicas)
+    best = best_of(each for each in _Maker.of(topology).known() if each.known not in {None, DIRECT})
+    return direct_on(topology).seconds <= WORTH * best.seconds
+
+
 @lru_cache(maxsize=64)
 def _fitted(cluster: ClusterSpec, replicas: tuple[str, ...]) -> Schedule:
     if len(replicas) > MOST_LISTED:

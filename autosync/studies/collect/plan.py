@@ -122,7 +122,7 @@ def chosen(plan: Plan, models: Sequence[str], clusters: Sequence[str]) -> list[C
 
 def check_models(plan: Plan) -> None:
     """Raise `ModelError` for a model that is not in the zoo. Loads nothing."""
-    from trials.opening import check_model_name
+    from autosync.engine.zoo import check_model_name
 
     for model in plan.models:
         check_model_name(model)

@@ -36,7 +36,7 @@ def _link(source: str, target: str, mbit: float) -> Link:
 
 
 def everyone(cluster: ClusterSpec) -> Topology:
-    return Topology(cluster, tuple(map(str, cluster.replica_devices)))
+    return Topology.of(cluster)
 
 
 def jittered(cluster: ClusterSpec, share: float, rng: random.Random) -> ClusterSpec:

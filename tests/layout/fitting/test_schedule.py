@@ -51,8 +51,9 @@ def test_no_known_algorithm_is_better_by_more_than_the_margin(cluster: ClusterSp
 @pytest.mark.parametrize(
     ("name", "known"),
     [
-        ("4 on a switch", "direct"),
-        ("one slow node of five", "direct"),
+        ("4 on a switch", "blueconnect"),
+        ("6 on a switch", "halving_doubling"),
+        ("one slow node of five", None),
         ("two racks of two, wide uplinks", "ring"),
         ("two racks of two", None),
         ("three racks of two", None),
@@ -75,6 +76,11 @@ def test_a_slow_node_has_no_share_and_sends_its_bucket_once() -> None:
     listed = [move for each in moves_of(topology, 4800, 4).stages for move in each]
     for end in ("source", "target"):
         assert sum(move.span[1] - move.span[0] for move in listed if getattr(move, end) == 4) == 4800
+
+
+def test_direct_exchange_is_offered_where_it_is_about_as_good_as_any() -> None:
+    offered = [name for name, cluster in SHAPES.items() if laid_out("direct").differs(cluster)]
+    assert offered == ["6 on a switch", "8 on a switch", "one slow node of five", UNLIKE]
 
 
 def test_links_that_are_alike_have_shares_that_are() -> None:
@@ -109,7 +115,7 @@ def test_the_same_cluster_has_the_same_moves() -> None:
 
 
 def test_many_nodes_have_the_best_known_algorithm() -> None:
-    assert fitted_as(everyone(shaped(20))) in {"halving_doubling", "ring", "direct"}
+    assert fitted_as(everyone(shaped(20))) in {"halving_doubling", "blueconnect", "direct"}
     assert fitted_as(everyone(shaped(70))) == "ring"
     assert not laid_out("fitted").differs(shaped(70))
 

@@ -51,10 +51,19 @@ class _Reduction:
     def add(self, moves: Round, turns: Turns | None) -> None:
         """A round in which every target adds what it gets to what it has."""
         bounds = sorted({bound for move in moves for bound in move.span})
+        own: dict[int, set[Span]] = {}
         for source, target, span in moves:
-            for member in (source, target):
+            own.setdefault(source, set()).add(span)
+            own.setdefault(target, set()).add(span)
+        for member, spans in own.items():
+            if spans <= self._sums[member].keys():
+                continue
+            # Who sends or gets a span whole does not cut it where others cut theirs.
+            inside = {bound for begin, end in spans for bound in bounds if begin < bound < end}
+            at = [bound for bound in bounds if bound not in inside]
+            for span in sorted(spans):
                 if span not in self._sums[member]:
-                    _cut(self._sums[member], span, bounds, self.devices[member])
+                    _cut(self._sums[member], span, at, self.devices[member])
         sent = [self._sums[source][span] for source, _, span in moves]
         for (source, target, span), tensor in zip(moves, sent, strict=True):
             going = tensor if turns is None else turns.held_back(source, span, tensor)
@@ -102,7 +111,7 @@ class _Reduction:
 
 
 def _cut(sums: Sums, span: Span, bounds: Sequence[int], device: str) -> None:
-    """Cut that of the sums which `span` is a part of, at all `bounds` in it."""
+    """Cut that of the sums which `span` is a part of, at all `bounds` in it, which are in order."""
     whole = next(each for each in sums if each[0] <= span[0] and span[1] <= each[1])
     at = [whole[0], *(each for each in bounds if whole[0] < each < whole[1]), whole[1]]
     spans = list(pairwise(at))

@@ -1,0 +1,99 @@
+"""A training task on PyTorch: the same Keras model, where there is no TensorFlow."""
+
+import importlib
+import os
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from autosync.engine.zoo import build_task
+from autosync.errors import ModelError
+
+BACKEND = "torch"
+NEEDED = {"torch": "PyTorch", "keras": "Keras 3"}
+
+
+def load_keras_on_torch(policy: str) -> None:
+    """Import Keras, which then runs on PyTorch and makes layers of the dtype policy `policy`.
+
+    Raises `ModelError` where one of the two is not installed, or Keras was imported on another back end.
+    """
+    if "keras" not in sys.modules:
+        os.environ["KERAS_BACKEND"] = BACKEND
+    for name, called in NEEDED.items():
+        try:
+            importlib.import_module(name)
+        except ImportError as error:
+            raise ModelError(
+                f"A profile is measured with PyTorch and Keras 3, but importing {called} failed ({error}); install "
+                f"the packages {' and '.join(NEEDED)}."
+            ) from None
+    keras = sys.modules["keras"]
+    if keras.backend.backend() != BACKEND:
+        raise ModelError(
+            "Keras must run on PyTorch to measure a profile, but this process has imported it on "
+            f"{keras.backend.backend()!r}; measure in a process of its own."
+        )
+    keras.config.set_dtype_policy(policy)
+
+
+@dataclass(frozen=True)
+class TaskOnTorch:
+    """A task built on PyTorch, with one batch of it on the device that Keras uses; torch's objects.
+
+    `parameters` has the trainable ones by their variables' paths, in the model's order.
+    """
+
+    name: str
+    batch_size: int
+    parameters: dict[str, Any]
+    _device: str
+    _task: Any
+    _inputs: Any
+    _targets: Any
+
+    def check(self) -> None:
+        """Make one forward and backward pass, and raise `ModelError` where that shows what cannot be trained."""
+        from autosync.engine.zoo.own_task import blame
+
+        try:
+            loss = self.loss()
+            if not loss.ndim:
+                loss.backward()
+        except Exception as error:  # whatever a user's layer or loss raises
+            raise ModelError(f"The model or loss of {self.name!r} fails on PyTorch: {blame(error)}.") from error
+        if loss.ndim:
+            raise ModelError(
+                f"The loss of {self.name!r} must be a scalar, but has shape {tuple(loss.shape)}; take its mean over "
+                "the batch."
+            )
+
+    def loss(self) -> Any:
+        """One forward pass: the scalar that is trained by, a float32 tensor with its gradient function.
+
+        As when captured it is the loss of the task plus what layers have added (regularizers).
+        """
+        import keras
+
+        model = self._task.model
+        with keras.device(self._device):
+            loss = self._task.loss(self._targets, model(self._inputs, training=True))
+            for each in model.losses:
+                loss = loss + keras.ops.cast(each, "float32")
+        return loss
+
+
+def built_on_torch(name: str, device: str) -> TaskOnTorch:
+    """The model called `name`, of the zoo or the user's own, on `device`, as Keras names it. Raises `ModelError`."""
+    import keras
+
+    with keras.device(device):
+        try:
+            task = build_task(name, backend=BACKEND)
+        except ImportError as error:
+            raise ModelError(f"Model {name!r} needs a package that cannot be imported: {error}; install it.") from None
+        inputs, targets = keras.tree.map_structure(keras.ops.convert_to_tensor, task.batch(np.random.SeedSequence(0)))
+    parameters = {each.path: each.value for each in task.model.trainable_variables}
+    return TaskOnTorch(task.name, task.batch_size, parameters, device, task, inputs, targets)

@@ -1,0 +1,40 @@
+"""The device that a profile is measured on."""
+
+import platform
+from typing import Any
+
+from autosync.errors import ModelError
+
+DEVICES = ("cuda", "cpu")
+
+
+def found_device(kind: str) -> Any:
+    """This process's `torch.device` of `kind`, 'cuda' or 'cpu'. Raises `ModelError` where there is none."""
+    import torch
+
+    if kind == "cuda" and not torch.cuda.is_available():
+        raise ModelError(
+            f"A profile is measured on a GPU, but PyTorch {torch.__version__} finds none here; measure on a machine "
+            "with one, or ask for --device cpu."
+        )
+    torch.backends.cudnn.benchmark = True  # the fastest kernels of a convolution, as training chooses them
+    return torch.device(kind, torch.cuda.current_device()) if kind == "cuda" else torch.device(kind)
+
+
+def device_name(device: Any) -> str:
+    """What `device` is, such as 'NVIDIA H100 80GB HBM3'."""
+    import torch
+
+    if device.type == "cuda":
+        return str(torch.cuda.get_device_name(device))
+    return f"CPU {platform.machine()}, {torch.get_num_threads()} threads"
+
+
+def versions_on(device: Any) -> dict[str, str]:
+    """The versions of what computes on `device`."""
+    import torch
+
+    found = {"torch": str(torch.__version__), "python": platform.python_version()}
+    if device.type == "cuda":
+        found |= {"cuda": str(torch.version.cuda), "cudnn": str(torch.backends.cudnn.version())}
+    return found
