@@ -110,12 +110,11 @@ def test_a_member_holds_back_what_it_sends_of_its_own_until_what_it_awaits_has_c
     graph = reduce.get_concrete_function(*[tf.TensorSpec([sent])] * len(members)).graph
     slow = tf.DeviceSpec.from_string(members[-1].device).to_string()
     held = [op for op in graph.get_operations() if op.type == "Identity" and op.device == slow and op.control_inputs]
-    assert len(held) == len(moves.cuts)
+    second, *later = [sum(move.source == len(members) - 1 for move in each) for each in moves.adding][1:]
     # The second piece waits until the first has arrived, later ones for means that have come to the member itself.
-    assert [{each.device == slow for each in op.control_inputs} for op in held] == [
-        {False},
-        *[{True}] * (len(held) - 1),
-    ]
+    awaited_at_itself = [{each.device == slow for each in op.control_inputs} for op in held]
+    assert awaited_at_itself == [{False}] * second + [{True}] * sum(later)
+    assert second > 0
 
 
 @pytest.mark.parametrize(
