@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 from autosync.spec import ClusterSpec, Figure, Link, ModelSpec, Node, Operator, Variable
 
@@ -18,6 +19,7 @@ __all__ = [
     "scalar_model",
     "star_cluster",
     "uneven_cluster",
+    "up_slower",
 ]
 
 Shapes = list[tuple[str, tuple[int, ...]]]
@@ -198,6 +200,18 @@ def racks(*sizes: int, uplink_gbit_per_s: float = 0.3) -> ClusterSpec:
         rates |= {(rack, "core"): uplink_gbit_per_s, ("core", rack): uplink_gbit_per_s}
     links = tuple(Link(*ends, _stated(rate), _stated(1.0)) for ends, rate in rates.items())
     return ClusterSpec(nodes, links, (*names, "core"))
+
+
+def up_slower(nodes: int = 4) -> ClusterSpec:
+    """Nodes around a switch that receive faster than they send, the last of them most."""
+    star = star_cluster(nodes)
+    links = [
+        replace(each, gbit_per_s=_stated(0.1 / (1 + (each.source == f"node{nodes - 1}"))))
+        if each.target == "switch"
+        else each
+        for each in star.links
+    ]
+    return replace(star, links=tuple(links))
 
 
 def gpu_cluster(nodes: int = 2, gpus: int = 4) -> ClusterSpec:

@@ -1,6 +1,6 @@
 """What arithmetic alone can say about a strategy: what loads which link, bounds, and step times by two simulators."""
 
-from autosync.cost.bound import StepBound, step_bound
+from autosync.cost.bound import StepBound, all_reduce_bound_seconds, step_bound
 from autosync.cost.closed_form.analytic import AnalyticSimulator, drifts_in_cell
 from autosync.cost.closed_form.breakdown import Bottleneck, Breakdown, Traffic, bottleneck, breakdown, traffic
 from autosync.cost.coefficients import Coefficients, ReplayCoefficients
@@ -25,6 +25,7 @@ __all__ = [
     "Unsure",
     "VariableFigures",
     "VirtualClock",
+    "all_reduce_bound_seconds",
     "bottleneck",
     "breakdown",
     "drifts_in_cell",

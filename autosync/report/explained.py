@@ -10,6 +10,7 @@ from autosync.runs.subject import Subject
 from autosync.spec import Link
 from autosync.words.cluster import cluster_lines
 from autosync.words.quantities import few_of, megabytes, model_in_words
+from autosync.words.schedule import schedule_lines
 from autosync.words.strategy import strategy_in_words
 
 
@@ -79,6 +80,10 @@ def explained(subject: Subject) -> Iterator[str]:
     yield from cluster_lines(subject.cluster)
     yield from ("", "What it does")
     yield from _indented(strategy_in_words(subject.strategy, subject.model))
+    lines = schedule_lines(subject.strategy, subject.cluster)
+    if lines:
+        yield from ("", "How all-reduces go")
+        yield from _indented(lines)
     yield from ("", "What crosses in one step")
     yield from _indented(_link_lines(subject))
     simulator = AnalyticSimulator()

@@ -39,6 +39,8 @@ ALGORITHM_ROWS: Mapping[str, AlgorithmRow] = MappingProxyType(
             AlgorithmRow("collective", "TensorFlow's collective", placed=False, chunked=True),
             # Inside each node, then across nodes, then across racks, all replicas with their shares.
             AlgorithmRow("blueconnect", "BlueConnect", chunked=True, seen_as="halving_doubling"),
+            AlgorithmRow("direct", "direct-exchange", chunked=True, seen_as="ring"),  # each node to each other
+            AlgorithmRow("fitted", "fitted", chunked=True, seen_as="ring"),  # along trees packed for the cluster
         )
     }
 )

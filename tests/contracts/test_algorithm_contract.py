@@ -69,6 +69,7 @@ def test_a_row_and_its_files_are_of_use(name: str) -> None:
 
 def test_the_order_is_kept() -> None:
     """Random draws follow it, so new ones come last."""
-    known = ("ring", "tree", "halving_doubling", "rabenseifner", "hierarchical", "collective", "blueconnect")
+    known = ("ring", "tree", "halving_doubling", "rabenseifner", "hierarchical", "collective", "blueconnect", "direct")
+    assert ALGORITHMS[-1] == "fitted"
     assert ALGORITHMS[: len(known)] == known
     assert PLACED_ALGORITHMS[:5] == known[:5]

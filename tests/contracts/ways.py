@@ -116,6 +116,8 @@ ALONE: dict[str, Callable[[ModelSpec, ClusterSpec], Strategy]] = {
     "halving and doubling": _each(lambda n: AllReduce(n % 2, "halving_doubling")),
     "Rabenseifner": _each(lambda n: AllReduce(n % 2, "rabenseifner")),
     "BlueConnect": _each(lambda n: AllReduce(n % 2, "blueconnect")),
+    "direct exchange": _each(lambda n: AllReduce(n % 2, "direct")),
+    "fitted": _each(lambda n: AllReduce(n % 2, "fitted")),
     "hierarchies, first axis cut": _each(lambda n: AllReduce(n % 3, "hierarchical"), 0, 3),
     "one collective": _each(lambda _: AllReduce(0, "collective")),
     "a collective a variable": _each(lambda n: AllReduce(n, "collective")),

@@ -14,8 +14,8 @@ from autosync.engine.sync.member import Members
 from autosync.engine.sync.wire import PLAIN, Wire
 from autosync.layout.all_reduce import laid_out
 from autosync.layout.all_reduce.ring import MOST_RING_PIECES, RING_PIECE_BYTES
-from autosync.spec import PLACED_ALGORITHMS, Cast
-from tests.cases import racks, star_cluster
+from autosync.spec import PLACED_ALGORITHMS, Cast, ClusterSpec
+from tests.cases import racks, star_cluster, uneven_cluster, up_slower
 from tests.layout.carried_out import carried_out
 
 IN_16_BITS = [(each, "bf16") for each in ALL_REDUCE] + [(each, "fp16") for each in PLACED_ALGORITHMS]
@@ -24,17 +24,19 @@ IN_16_BITS = [(each, "bf16") for each in ALL_REDUCE] + [(each, "fp16") for each 
 
 def _members(count: int) -> Members:
     """`count` members, two on each node, the last one alone if need be."""
-    cluster = star_cluster(-(-count // 2), workers=2)
+    return _members_on(star_cluster(-(-count // 2), workers=2), count)
+
+
+def _members_on(cluster: ClusterSpec, count: int) -> Members:
     return Members.of(Placement.in_one_process(cluster), list(map(str, cluster.replica_devices))[:count])
 
 
 def _in_racks(*sizes: int) -> Members:
-    cluster = racks(*sizes)
-    return Members.of(Placement.in_one_process(cluster), list(map(str, cluster.replica_devices)))
+    return _members_on(racks(*sizes), sum(sizes))
 
 
-def _means(algorithm: str, gradients: list[np.ndarray], wire=PLAIN) -> list[np.ndarray]:
-    members = _members(len(gradients))
+def _means(algorithm: str, gradients: list[np.ndarray], wire=PLAIN, members: Members | None = None) -> list[np.ndarray]:
+    members = members or _members(len(gradients))
 
     @tf.function(autograph=False)
     def reduce(flat):
@@ -71,13 +73,48 @@ def test_chunks_large_enough_to_go_round_in_pieces_give_the_same_bits_to_all(alg
 def test_replicas_of_unlike_racks_get_the_same_bits(algorithm, wire, sizes):
     members, replicas = _in_racks(*sizes), sum(sizes)
     gradients = list(np.random.default_rng(0).normal(size=(replicas, 101)).astype(np.float32))
-    reduce = tf.function(
-        lambda *flat: [tf.concat(chunks, 0) for chunks in ALL_REDUCE[algorithm](members, flat, wire)], autograph=False
-    )
-    means = [each.numpy() for each in reduce(*map(tf.constant, gradients))]
+    means = _means(algorithm, gradients, wire, members)
     assert len({each.tobytes() for each in means}) == 1
     bound = 1e-6 if wire.cast is None else 10 * 2.0**-8 * np.abs(gradients).sum(0).max() / replicas
     np.testing.assert_allclose(means[0], np.mean(gradients, axis=0), rtol=0, atol=bound)
+
+
+UNLIKE = {
+    "racks": racks(2, 2, 2),
+    "unlike racks": racks(3, 2),
+    "a slow link": uneven_cluster(),
+    "up slower": up_slower(),
+}
+
+
+@pytest.mark.parametrize("wire", [PLAIN, Wire(Cast("bf16")), Wire(Cast("fp16"))], ids=["whole", "bf16", "fp16"])
+@pytest.mark.parametrize("elements", [1, 7, 1009])
+@pytest.mark.parametrize("cluster", UNLIKE.values(), ids=UNLIKE)
+@pytest.mark.parametrize("algorithm", ["direct", "fitted"])
+def test_what_is_fitted_to_unlike_links_gives_the_same_bits_of_the_mean_to_all(algorithm, cluster, elements, wire):
+    members = _members_on(cluster, len(cluster.replica_devices))
+    gradients = list(np.random.default_rng(0).normal(size=(len(members), elements)).astype(np.float32))
+    means = _means(algorithm, gradients, wire, members)
+    assert len({each.tobytes() for each in means}) == 1
+    off = 1e-6 if wire.cast is None else 6 * 2.0**-8 * np.abs(gradients).sum(0).max() / len(members)
+    np.testing.assert_allclose(means[0], np.mean(gradients, axis=0), rtol=1e-5, atol=off)
+
+
+def test_a_member_holds_back_what_it_sends_of_its_own_until_what_it_awaits_has_come():
+    """On a slow link all pieces would share it, and none arrive before the last."""
+    cluster = uneven_cluster()
+    members, sent = _members_on(cluster, len(cluster.replica_devices)), 1200
+    moves = laid_out("direct").moves(members.topology, sent, 4)
+    assert len(moves.cuts) > 3
+    reduce = tf.function(lambda *flat: ALL_REDUCE["direct"](members, flat, PLAIN), autograph=False)
+    graph = reduce.get_concrete_function(*[tf.TensorSpec([sent])] * len(members)).graph
+    slow = tf.DeviceSpec.from_string(members[-1].device).to_string()
+    held = [op for op in graph.get_operations() if op.type == "Identity" and op.device == slow and op.control_inputs]
+    second, *later = [sum(move.source == len(members) - 1 for move in each) for each in moves.adding][1:]
+    # The second piece waits until the first has arrived, later ones for means that have come to the member itself.
+    awaited_at_itself = [{each.device == slow for each in op.control_inputs} for op in held]
+    assert awaited_at_itself == [{False}] * second + [{True}] * sum(later)
+    assert second > 0
 
 
 @pytest.mark.parametrize(
@@ -129,7 +166,15 @@ def _roundings(algorithm: str, replicas: int) -> int:
 
 @pytest.mark.parametrize(
     ("algorithm", "roundings"),
-    [("ring", 8), ("tree", 4), ("halving_doubling", 4), ("rabenseifner", 4), ("hierarchical", 5), ("blueconnect", 3)],
+    [
+        ("ring", 8),
+        ("tree", 4),
+        ("halving_doubling", 4),
+        ("rabenseifner", 4),
+        ("hierarchical", 5),
+        ("blueconnect", 3),
+        ("direct", 3),
+    ],
 )
 def test_an_element_of_eight_replicas_on_four_nodes_is_rounded_as_often_as_is_said(algorithm, roundings):
     assert _roundings(algorithm, 8) == roundings

@@ -70,6 +70,7 @@ CLUSTERS = {
     **{f"{count} nodes": cases.star_cluster(count) for count in (2, 3, 5)},
     "three by two": cases.star_cluster(3, workers=2),
     "two racks": cases.rack_cluster(),
+    "three racks": cases.racks(2, 2, 2),
     "uneven": cases.uneven_cluster(),
     "GPUs": cases.gpu_cluster(),
 }

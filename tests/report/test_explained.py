@@ -21,6 +21,7 @@ from autosync.spec import (
     VariableStrategy,
 )
 from tests import cases
+from tests.layout.fitting.shapes import shaped
 
 MODEL = cases.bert_like_model()
 
@@ -61,6 +62,25 @@ def test_every_link_that_carries_something_is_in_the_table_the_busiest_first() -
     assert seconds[0] == pytest.approx(
         1e3 * breakdown(MODEL, cluster, given.strategy, Coefficients()).links.max(), rel=0.01
     )
+
+
+def test_how_an_all_reduce_goes_is_said_beside_what_links_allow() -> None:
+    def lines_of(cluster: ClusterSpec, algorithm: str) -> list[str]:
+        return section(list(explained(subject(AllReduce(0, algorithm), cluster))), "How all-reduces go")
+
+    bound, how, pieces, *trees = lines_of(shaped(2, 2, 2), "fitted")
+    assert bound == "All-reduces: no links between nodes take less than 107 ms a MB, in any way of adding up."
+    assert how.startswith("Fitted: 111 ms a MB, 1.04 x that, in 360 messages a bucket")
+    assert pieces == "in 6 pieces, one a round behind another, of each:"
+    assert "16.7 %  node0 <- node1, node2 (node3), node4 (node5); -> the same" in trees
+    assert lines_of(shaped(6), "fitted")[1].startswith("Fitted, which here is halving-and-doubling: 66.7 ms a MB, 1.00")
+    assert "20.0 %  node4 <- node0, node1, node2, node3; -> the same" in lines_of(shaped(5), "direct")
+    assert lines_of(cases.racks(2, 2, 2), "fitted")[2].endswith("each by Rabenseifner, one a round behind another")
+
+
+def test_servers_all_reduce_nothing() -> None:
+    lines = list(explained(subject(ParameterServer("node0/cpu:0"), cases.star_cluster(4))))
+    assert "How all-reduces go" not in lines
 
 
 def test_one_replica_crosses_nothing() -> None:

@@ -49,12 +49,12 @@ def offered(variable: Variable, cluster: ClusterSpec, **rule: Any) -> tuple[list
         (cases.local_cluster(3), ["ring", "tree", "halving_doubling", "collective"]),
         (cases.local_cluster(4), ["ring", "tree", "halving_doubling", "collective", "blueconnect"]),
         (cases.star_cluster(4), ["ring", "tree", "halving_doubling", "collective", "blueconnect"]),
-        (cases.star_cluster(6), ["ring", "tree", "halving_doubling", "collective"]),
-        (cases.rack_cluster(), ["ring", "tree", "halving_doubling", "rabenseifner", "collective"]),
-        (cases.racks(2, 3), ["ring", "tree", "halving_doubling", "rabenseifner", "collective"]),
+        (cases.star_cluster(6), ["ring", "tree", "halving_doubling", "collective", "direct"]),
+        (cases.rack_cluster(), ["ring", "tree", "halving_doubling", "rabenseifner", "collective", "fitted"]),
+        (cases.racks(2, 3), ["ring", "tree", "halving_doubling", "rabenseifner", "collective", "fitted"]),
         (cases.racks(1, 1, 1, 1), ["ring", "tree", "halving_doubling", "collective", "blueconnect"]),
-        (cases.star_cluster(2, workers=2), KNOWN),
-        (cases.gpu_cluster(), [*KNOWN, "blueconnect"]),
+        (cases.star_cluster(2, workers=2), [*KNOWN, "fitted"]),
+        (cases.gpu_cluster(), [*KNOWN, "blueconnect", "direct"]),
     ],
 )
 def test_algorithms_are_offered_where_they_make_a_difference(cluster: ClusterSpec, algorithms: list[str]):
@@ -140,7 +140,7 @@ def test_the_declared_spaces_lose_nothing_but_the_one_that_says_so():
         (
             {"algorithms": ("butterfly",)},
             "Rule(algorithms) is some of ring, tree, halving_doubling, rabenseifner, hierarchical, collective, "
-            "blueconnect",
+            "blueconnect, direct, fitted",
         ),
         ({"compressors": ()}, "Rule(compressors) needs one or more that fit any matrix, or None"),
         ({"compressors": (FACTORS,)}, "sufficient factors alone do not."),

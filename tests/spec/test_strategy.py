@@ -140,7 +140,7 @@ CASES: list[tuple[Callable[[], Any], str]] = [
         lambda: AllReduce(0, "star"),
         "Unknown all-reduce algorithm 'star'. "
         "Known: ring, tree, halving_doubling, rabenseifner, hierarchical, collective, "
-        "blueconnect.",
+        "blueconnect, direct, fitted.",
     ),
     (lambda: ParameterServer("a/cpu:0", staleness=-1), "A parameter server's staleness is at least 0, not -1."),
     (lambda: Cast("int8"), "Gradients are cast to bf16 or fp16, not 'int8'."),

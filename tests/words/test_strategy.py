@@ -91,6 +91,8 @@ def by(*shards: Synchronizer) -> list[str]:
         (AllReduce(0, "halving_doubling"), "Halving-and-doubling all-reduce in 1 bucket"),
         (AllReduce(0, "collective"), "TensorFlow's collective all-reduce in 1 bucket"),
         (AllReduce(0, "rabenseifner"), "Rabenseifner all-reduce in 1 bucket"),
+        (AllReduce(0, "direct"), "Direct-exchange all-reduce in 1 bucket"),
+        (AllReduce(0, "fitted"), "Fitted all-reduce in 1 bucket"),
         (AllReduce(0, "hierarchical"), "Hierarchical all-reduce in 1 bucket"),
         (AllReduce(0, compressor=SufficientFactors()), "Sufficient factors gathered by every replica: dense_1/kernel"),
         (ParameterServer(SERVERS[0], local_copy=True), f"Parameter server {SERVERS[0]} (local copies): dense_1/kernel"),

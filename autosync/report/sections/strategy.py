@@ -18,6 +18,7 @@ from autosync.report.pictures.strategy import (
 )
 from autosync.spec import ModelSpec, Strategy
 from autosync.words.quantities import counted, megabytes
+from autosync.words.schedule import schedule_lines
 from autosync.words.strategy import decision_in_words, strategy_in_words
 
 
@@ -28,7 +29,7 @@ def strategy_blocks(findings: Findings) -> list[Block]:
         return [Note(f"{why}, so there is none to draw.")]
     holders = holders_of(winner, model)
     blocks: list[Block] = [
-        Points(strategy_in_words(winner, model)),
+        Points([*strategy_in_words(winner, model), *schedule_lines(winner, run.cluster)]),
         Picture(
             "strategy",
             "A bar for each server and each bucket, made of the variables it adds up",

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, final
 
 from autosync.engine.arrays import cut, scaled
+from autosync.engine.sync.all_reduce.turns import Turns
 from autosync.engine.sync.member import Members
 from autosync.engine.sync.wire import Message, Wire, joined, read
 from autosync.layout.moves import MovesOf, Round, Span
@@ -17,49 +18,96 @@ def mean_by_moves(moves_of: MovesOf, members: Members, gradients: Sequence[Any],
     """The mean of one flat gradient a member, on every member, in flat pieces."""
     if len(members) == 1:
         return [[gradients[0]]]
-    devices, first = [member.device for member in members], gradients[0]
-    elements = int(first.shape[0])
-    moves = moves_of(members.topology, elements, first.dtype.size)
-    held: list[Sums] = [{(0, elements): gradient} for gradient in gradients]
-    for each in moves.adding:
-        _add(each, held, devices, wire)
-    handed = {(target, span) for each in moves.copying for _, target, span in each}
-    means: list[Means] = [
-        {
-            span: wire.message(scaled(total, 1.0 / len(members), device), device)
-            for span, total in sums.items()
-            if (member, span) not in handed
-        }
-        for member, (sums, device) in enumerate(zip(held, devices, strict=True))
-    ]
-    # Who sends a message on needs it for itself first; others only read it.
-    sent_on = {(source, span) for each in moves.copying for source, _, span in each}
-    for each in moves.copying:
-        sent = [_whole(means[source], span, devices[source]) for source, _, span in each]
-        for (_, target, span), message in zip(each, sent, strict=True):
-            means[target][span] = message.at(devices[target]) if (target, span) in sent_on else message
-    return [read([own[span] for span in sorted(own)], device) for own, device in zip(means, devices, strict=True)]
+    elements = int(gradients[0].shape[0])
+    moves = moves_of(members.topology, elements, gradients[0].dtype.size)
+    work = _Reduction([member.device for member in members], gradients, wire, moves.copying, moves.cuts)
+    turns = Turns(work.devices) if moves.cuts else None
+    for added, copied in moves.timed:
+        work.add(added, turns)
+        work.copy(copied, turns)
+        if turns is not None:
+            turns.next()
+    return work.means()
 
 
-def _add(moves: Round, held: Sequence[Sums], devices: Sequence[str], wire: Wire) -> None:
-    """A round in which every target adds what it gets to what it has."""
-    bounds = sorted({bound for move in moves for bound in move.span})
-    own: dict[int, set[Span]] = {}
-    for source, target, span in moves:
-        own.setdefault(source, set()).add(span)
-        own.setdefault(target, set()).add(span)
-    for member, spans in own.items():
-        if spans <= held[member].keys():
-            continue
-        # Who sends or gets a span whole does not cut it where others cut theirs.
-        inside = {bound for begin, end in spans for bound in bounds if begin < bound < end}
-        at = [bound for bound in bounds if bound not in inside]
-        for span in sorted(spans):
-            if span not in held[member]:
-                _cut(held[member], span, at, devices[member])
-    sent = [held[source][span] for source, _, span in moves]
-    for (source, target, span), tensor in zip(moves, sent, strict=True):
-        held[target][span] = wire.added(tensor, devices[source], held[target][span], devices[target])
+@final
+class _Reduction:
+    """What every member holds of the sums and of the mean, from round to round."""
+
+    def __init__(
+        self, devices: list[str], gradients: Sequence[Any], wire: Wire, copying: Sequence[Round], cuts: Sequence[int]
+    ) -> None:
+        self.devices, self._wire = devices, wire
+        whole = (0, int(gradients[0].shape[0]))
+        self._sums: list[Sums] = [{whole: gradient} for gradient in gradients]
+        for sums, device in zip(self._sums, devices, strict=True):
+            if cuts:
+                _cut(sums, whole, cuts, device)
+        self._means: list[Means] = [{} for _ in devices]
+        self._handed = {(target, span) for each in copying for _, target, span in each}
+        # Who sends a message on needs it for itself first; others only read it.
+        self._sent_on = {(source, span) for each in copying for source, _, span in each}
+
+    def add(self, moves: Round, turns: Turns | None) -> None:
+        """A round in which every target adds what it gets to what it has."""
+        bounds = sorted({bound for move in moves for bound in move.span})
+        own: dict[int, set[Span]] = {}
+        for source, target, span in moves:
+            own.setdefault(source, set()).add(span)
+            own.setdefault(target, set()).add(span)
+        for member, spans in own.items():
+            if spans <= self._sums[member].keys():
+                continue
+            # Who sends or gets a span whole does not cut it where others cut theirs.
+            inside = {bound for begin, end in spans for bound in bounds if begin < bound < end}
+            at = [bound for bound in bounds if bound not in inside]
+            for span in sorted(spans):
+                if span not in self._sums[member]:
+                    _cut(self._sums[member], span, at, self.devices[member])
+        sent = [self._sums[source][span] for source, _, span in moves]
+        for (source, target, span), tensor in zip(moves, sent, strict=True):
+            going = tensor if turns is None else turns.held_back(source, span, tensor)
+            total = self._wire.added(going, self.devices[source], self._sums[target][span], self.devices[target])
+            self._sums[target][span] = total
+            if turns is not None:
+                turns.note(source, target, span, total)
+
+    def copy(self, moves: Round, turns: Turns | None) -> None:
+        """A round in which means are handed on."""
+        sent = [self._mean(source, span) for source, _, span in moves]
+        for (_, target, span), message in zip(moves, sent, strict=True):
+            awaited = turns is not None or (target, span) in self._sent_on
+            means = self._means[target]
+            means[span] = message.at(self.devices[target]) if awaited else message
+            if turns is not None:
+                turns.note_mean(target, means[span].payload)
+
+    def means(self) -> list[list[Any]]:
+        """The mean on every member, in flat pieces."""
+        for member, sums in enumerate(self._sums):
+            for span in list(sums):
+                self._make(member, span)
+        return [
+            read([own[span] for span in sorted(own)], device)
+            for own, device in zip(self._means, self.devices, strict=True)
+        ]
+
+    def _mean(self, member: int, span: Span) -> Message:
+        """The message of `span`, from now on put together if it is held in parts."""
+        for each in list(self._sums[member]):
+            if span[0] <= each[0] and each[1] <= span[1]:
+                self._make(member, each)
+        means = self._means[member]
+        if span not in means:
+            parts = sorted(each for each in means if span[0] <= each[0] and each[1] <= span[1])
+            means[span] = joined([means.pop(each) for each in parts], self.devices[member])
+        return means[span]
+
+    def _make(self, member: int, span: Span) -> None:
+        """Make the mean of a whole sum, unless it is handed from elsewhere."""
+        total, device = self._sums[member].pop(span), self.devices[member]
+        if (member, span) not in self._handed:
+            self._means[member][span] = self._wire.message(scaled(total, 1.0 / len(self.devices), device), device)
 
 
 def _cut(sums: Sums, span: Span, bounds: Sequence[int], device: str) -> None:
@@ -69,11 +117,3 @@ def _cut(sums: Sums, span: Span, bounds: Sequence[int], device: str) -> None:
     spans = list(pairwise(at))
     parts = cut(sums.pop(whole), [end - begin for begin, end in spans], device)
     sums.update(zip(spans, parts, strict=True))
-
-
-def _whole(means: Means, span: Span, device: str) -> Message:
-    """The message of `span`, from now on put together if it is held in parts."""
-    if span not in means:
-        parts = sorted(each for each in means if span[0] <= each[0] and each[1] <= span[1])
-        means[span] = joined([means.pop(each) for each in parts], device)
-    return means[span]
