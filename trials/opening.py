@@ -59,6 +59,15 @@ def check_model_name(name: str) -> None:
         build_task(name)
 
 
+def check_profile(profile: object | None, cluster: ClusterSpec) -> None:
+    """Raise `SpecError` for a `profile`, or a file with one, where no passes are paced by it."""
+    if profile is not None and not cluster.paced:
+        raise SpecError(
+            "--profile is what paced passes follow, but no node of this cluster is paced; give the nodes a pace, or "
+            "leave it out."
+        )
+
+
 @contextmanager
 def opened(choice: Choice) -> Iterator[Opened]:
     """The back end that `choice` asks for; every process it started is ended in the end.
@@ -98,11 +107,7 @@ def trials_on_ray(
 
     Raises `SpecError` for a `profile` where no passes are paced by it.
     """
-    if profile is not None and not cluster.paced:
-        raise SpecError(
-            "--profile is what paced passes follow, but no node of this cluster is paced; give the nodes a pace, or "
-            "leave it out."
-        )
+    check_profile(profile, cluster)
     from trials.fleet.on_ray import RaySettings
     from trials.workers.local_ray import cpus_per_worker
     from trials.workers.worker_set import SetSettings

@@ -16,6 +16,7 @@ from autosync.runs import read_run
 from autosync.spec import cut, digest
 from autosync.studies.bench.contenders import OURS
 from autosync.studies.bench.versions import of_live
+from trials.cluster.file import is_cluster_file
 from trials.emulate.network import FRAME_BYTES
 from trials.guard import guarded
 
@@ -36,7 +37,7 @@ class LiveCell:
 
     @property
     def cluster_name(self) -> str:
-        return Path(self.cluster).stem if self.cluster.endswith((".yaml", ".yml")) else self.cluster
+        return Path(self.cluster).stem if is_cluster_file(self.cluster) else self.cluster
 
     def __str__(self) -> str:
         return f"{self.model}@{self.cluster_name}"
