@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ from autosync.engine.capture_apart import CAPTURE_SECONDS, captured_apart
 from autosync.engine.loading import load_tensorflow
 from autosync.engine.zoo import ALIASES, MODELS, build_task, parts_of_own, resolve_name
 from autosync.errors import SpecError
-from autosync.spec import ClusterSpec, DeviceProfile
+from autosync.spec import ClusterSpec, DeviceProfile, listed, read_device_profile
 from trials.cluster.discovery import WORKERS_OF_A_SINGLE_NODE, cluster_from_ray_nodes, local_cluster, matched
 from trials.cluster.file import read_cluster_file
 from trials.fleet.lanes import Backend
@@ -66,6 +66,18 @@ def check_profile(profile: object | None, cluster: ClusterSpec) -> None:
             "--profile is what paced passes follow, but no node of this cluster is paced; give the nodes a pace, or "
             "leave it out."
         )
+
+
+def check_profile_of(file: Path, models: Iterable[str], clusters: Iterable[ClusterSpec], choice: str) -> None:
+    """Raise `SpecError` for a `file` without a profile, or with one that some pass of `models` on `clusters` is not by.
+
+    `choice` is the option that says which models there are.
+    """
+    read_device_profile(file)
+    if len(names := list(dict.fromkeys(models))) > 1:
+        raise SpecError(f"--profile is of one model, but here are {listed(names)}; choose its model with {choice}.")
+    for cluster in clusters:
+        check_profile(file, cluster)
 
 
 @contextmanager

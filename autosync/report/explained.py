@@ -64,7 +64,7 @@ def terms_of(subject: Subject, parts: Breakdown) -> list[Term]:
 
 
 def _ms(seconds: float) -> str:
-    return f"{1e3 * seconds:.3g} ms"
+    return f"{1e3 * seconds:.3g} ms" if seconds < 1 else f"{1e3 * seconds:.0f} ms"
 
 
 MOST_LINKS = 16

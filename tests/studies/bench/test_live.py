@@ -14,13 +14,14 @@ import pytest
 
 from autosync.cost import step_bound
 from autosync.dataset import RecordStore, ResultStore
-from autosync.errors import BenchError
+from autosync.errors import BenchError, SpecError
 from autosync.search.verdict.judging import judge
 from autosync.simulator import LearnedSimulator
+from autosync.spec import DeviceProfile
 from autosync.stats.estimate import Estimate
 from autosync.studies.bench.columns import LIVE
 from autosync.studies.bench.cost import EPOCHS, cost_table, live_costs
-from autosync.studies.bench.live import LiveJob, command_of, parse_cell, row_of
+from autosync.studies.bench.live import LiveJob, command_of, jobs_of, parse_cell, row_of
 from autosync.studies.bench.live_tables import controls_table, kinds_of, live_table, live_targets_table, rules_table
 from autosync.studies.bench.orders import ALL_MEMBERS, live
 from autosync.studies.bench.report import write_report
@@ -84,6 +85,31 @@ def test_an_ablation_of_a_rule_has_a_directory_of_its_own(tmp_path: Path) -> Non
     assert command[-6:] == ["--without-rule", "cut", "--warm-start", str(NOWHERE), "--steps", "20"]
     assert "bert-mini@two_racks/guided-without-cut-seed-1" in str(job.directory(tmp_path))
     assert len({each.directory(tmp_path) for each in (JOB, job, replace(JOB, trials=41), replace(JOB, seed=2))}) == 4
+
+
+def asked(**changes: Any) -> list[LiveJob]:
+    """The jobs of one cell whose nodes are not paced, but for `changes`."""
+    given = {"cells": ["mlp@2x1gbit"], "seeds": 1, "without_rules": (), "profile": None, "more": ("--steps", "20")}
+    return jobs_of(**given | changes, searcher="guided", trials=40)
+
+
+def test_a_profile_is_one_models_and_that_of_paced_passes(tmp_path: Path) -> None:
+    device = DeviceProfile("H100", {"driver": "570"}, 32, "float32", "2026-11-20", 0.01, 0.02, {})
+    profile, paced = tmp_path / "h100.json", tmp_path / "paced.yaml"
+    with pytest.raises(SpecError, match=r"Profile '.*h100\.json' cannot be read: No such file or directory"):
+        asked(profile=profile)
+    profile.write_text(json.dumps(device.to_json()))
+    with pytest.raises(SpecError, match="--profile is what paced passes follow, but no node of this cluster is paced;"):
+        asked(profile=profile)
+    paced.write_text("nodes: [{count: 2}]\npace: {scale: 2}\n")
+    with pytest.raises(SpecError) as refusal:
+        asked(profile=profile, cells=[f"mlp@{paced}", f"bert-mini@{paced}"])
+    assert str(refusal.value) == (
+        "--profile is of one model, but here are mlp, bert-mini; choose its model with --cells."
+    )
+    (job,) = asked(profile=profile, cells=[f"mlp@{paced}"])
+    assert command_of(job, tmp_path)[-4:] == ["--profile", str(profile), "--steps", "20"]
+    assert asked()[0].more == ("--steps", "20")
 
 
 def test_a_live_search_is_kept_and_not_run_again(tmp_path: Path) -> None:
