@@ -26,4 +26,4 @@ def check_cheap_things(options: TuneOptions) -> None:
             check_profile(options.profile, emulated)
     if options.working_dir is not None and not options.working_dir.is_dir():
         raise OptionsError(f"--working-dir must be a directory, but {options.working_dir} is none.")
-    check_warm_start(options)
+    check_warm_start(options, emulated)

@@ -9,8 +9,10 @@ import pytest
 from rich.console import Console
 
 from autosync.commands.trial import record_lines
+from autosync.report.blocks import Facts
 from autosync.report.findings import Findings
 from autosync.report.pictures.axes import milliseconds_a_step
+from autosync.report.sections.asked import asked_blocks
 from autosync.report.sections.contenders import contenders_blocks
 from autosync.report.sections.headline import headline_of
 from autosync.report.sections.search import search_blocks
@@ -91,6 +93,19 @@ def test_verdict_headline_and_sections_of_the_report_say_it(paced: Run) -> None:
         rows = [row for block in blocks for row in getattr(block, "rows", ())]
         assert rows
         assert all("paced" in " ".join(row.cells) for row in rows)
+
+
+def test_what_ranked_the_candidates_is_said_also_where_it_was_left_to_the_program(real: Run, paced: Run) -> None:
+    options = {**real.options, "searcher": "guided", "simulator": "auto"}
+    for run, said in (
+        (real, "by a learned simulator, of those that a closed form lets through (auto)"),
+        (paced, "by replay (auto)"),
+    ):
+        used = "auto" if run is real else "replay"
+        asked = {**run.asked, "simulator": used}
+        findings = Findings(replace(run, document={**run.document, "options": options, "asked": asked}))
+        facts = dict(next(block.pairs for block in asked_blocks(findings) if isinstance(block, Facts)))
+        assert f"candidates ranked {said}" in facts["Search"]
 
 
 def test_a_real_run_says_nothing_of_it(real: Run) -> None:

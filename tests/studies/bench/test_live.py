@@ -153,21 +153,27 @@ def test_a_run_without_a_readable_result_is_said_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_the_simulator_is_taught_first_by_other_models_on_other_clusters(tmp_path: Path) -> None:
+def test_the_simulator_is_taught_first_by_other_models_on_other_clusters_whose_times_are_of_the_same_kind(
+    tmp_path: Path,
+) -> None:
     data, tune = write_dataset(tmp_path / "data"), PlayedTune()
-    both, neither = (parse_cell(f"{name}.yaml") for name in ("mlp@two", "bert-mini@three"))
-    of_none, of_one, named = (replace(JOB, cell=both, more=()), replace(JOB, cell=neither, more=()), JOB)
-    rival = replace(of_one, searcher="evolution")
-    assert live([of_none, of_one, named, rival], data, tmp_path / "out", print, tune)
+    both, neither, other = (
+        replace(JOB, cell=parse_cell(f"{model}@{tmp_path / file}"), more=())
+        for model, file in (("mlp", "two.yaml"), ("bert-mini", "three.yaml"), ("bert-mini", "paced.yaml"))
+    )
+    for job, pace in ((both, ""), (neither, ""), (other, "pace: {scale: 2}\n")):
+        Path(job.cell.cluster).write_text(f"{pace}nodes: [{{count: 2}}]\n")
+    jobs = [both, neither, other, JOB, replace(neither, searcher="evolution")]
+    assert live(jobs, data, tmp_path / "out", print, tune)
     given = [dict(itertools.pairwise(command)) for command in tune.commands]
-    assert ["--warm-start" in each for each in given] == [False, True, False, False]
+    assert ["--warm-start" in each for each in given] == [False, True, False, False, False]
     learned = LearnedSimulator.load(Path(given[1]["--warm-start"]))
     (two,) = (each for each in read_cells(data)[0] if each.name == "mlp@two")
     assert learned._start.record_count == sum(each.timed for trials in two.trials.values() for each in trials)
     assert learned.settings.members == ALL_MEMBERS
     assert [bool(row["taught_on"]) for row in rows(tmp_path / "out")].count(True) == 1
-    assert live([of_none, of_one, named, rival], data, tmp_path / "out", print, tune)
-    assert len(tune.commands) == 4, "all are kept"
+    assert live(jobs, data, tmp_path / "out", print, tune)
+    assert len(tune.commands) == len(jobs), "all are kept"
 
 
 @pytest.mark.parametrize("text", ["bert-mini", "@4x200mbit", "bert-mini@"])
