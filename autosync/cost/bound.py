@@ -23,7 +23,7 @@ copies and the optimizer, so no strategy comes all the way.
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from autosync.cost.capacity import nodes_by_machine, paced_passes, replicas_on_cores
 from autosync.spec import DTYPE_BYTES, ClusterSpec, Link, ModelSpec, Variable
@@ -46,9 +46,22 @@ class StepBound:
 
 
 def step_bound(model: ModelSpec, cluster: ClusterSpec) -> StepBound:
-    """The greatest of the bounds; 0 seconds where nothing crosses and nothing is known of computing."""
+    """The greatest of the bounds; 0 seconds where nothing crosses and nothing is known of computing.
+
+    A link that changes counts with its greatest rate, so that the bound holds at any time.
+    """
+    cluster = _at_greatest_rates(cluster)
     bounds = [StepBound(0.0, "nothing"), *_by_links(model, cluster), *_by_cores(model, cluster)]
     return max(bounds, key=lambda bound: bound.seconds)
+
+
+def _at_greatest_rates(cluster: ClusterSpec) -> ClusterSpec:
+    if not cluster.changes:
+        return cluster
+    rates = [[link.gbit_per_s, *(each.gbit_per_s for each in link.later or ())] for link in cluster.links]
+    greatest = [max(each, key=lambda rate: rate.value) for each in rates]
+    links = [replace(link, gbit_per_s=rate) for link, rate in zip(cluster.links, greatest, strict=True)]
+    return replace(cluster, links=tuple(links))
 
 
 def _by_links(model: ModelSpec, cluster: ClusterSpec) -> Iterator[StepBound]:

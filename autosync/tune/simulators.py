@@ -15,6 +15,7 @@ from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord
 from autosync.stats.occasions import heaviest
 from autosync.tune.job import Job
 from autosync.tune.options import CLOSED_FORMS, OptionsError, TuneOptions
+from autosync.words.cluster import predicted_for
 from autosync.words.quantities import counted
 
 if TYPE_CHECKING:
@@ -103,6 +104,8 @@ def simulator_in_words(
         yield f"Simulator {options.simulator}" + (f", from the checkpoint {start}." if start else ".")
     else:
         yield f"Simulator auto, which is the replay here: no checkpoint was fitted to {cluster.kind} times."
+    if said := predicted_for(cluster):
+        yield said
     if earlier:
         of_model = [each.model.digest == model.digest for each in earlier]
         of_cluster = [each.cluster.digest == cluster.digest for each in earlier]

@@ -143,6 +143,13 @@ def test_a_person_is_told_what_guides_the_search_and_what_that_learns_from(
     ]
 
 
+def test_where_links_change_a_person_is_told_which_rates_predictions_are_by() -> None:
+    assert list(simulator_in_words(options(simulator="replay"), MODEL, cases.changing(CLUSTER, (60.0, 0.1)), [])) == [
+        "Simulator replay.",
+        "Links change: predictions are for phase 0 of 0 to 1, by the first rates, whichever phase a trial is timed in.",
+    ]
+
+
 def test_a_fit_goes_on_beside_trials_where_it_cannot_make_them_longer() -> None:
     used = [node.address for node in CLUSTER.nodes]
     assert not leaves_room(CLUSTER, used, used[0])
