@@ -13,7 +13,7 @@ PYTEST = $(ONE_THREAD) $(BIN)/pytest -n 3 --durations 20
 .PHONY: tune test test-all clean
 
 tune: $(INSTALLED)
-	$(BIN)/python -m autosync.tune --model bert --emulate topologies/paced_two_racks.yaml --or-local --simulator replay \
+	$(BIN)/python -m autosync.tune --model bert --emulate topologies/paced_two_racks.yaml --or-local \
 	    --trials 24 --time-budget 210 --warmup 3 --steps 12 --rounds 4
 
 test: $(INSTALLED)

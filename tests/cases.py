@@ -5,10 +5,11 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 
-from autosync.spec import ClusterSpec, Figure, Link, ModelSpec, Node, Operator, Variable
+from autosync.spec import ClusterSpec, Figure, LaterRate, Link, ModelSpec, Node, Operator, Variable
 
 __all__ = [
     "bert_like_model",
+    "changing",
     "gpu_cluster",
     "local_cluster",
     "mixed_precision_model",
@@ -217,3 +218,15 @@ def up_slower(nodes: int = 4) -> ClusterSpec:
 def gpu_cluster(nodes: int = 2, gpus: int = 4) -> ClusterSpec:
     """`nodes` machines with `gpus` GPUs each: replicas run on the GPUs, servers on the CPUs."""
     return _star(tuple(Node(f"node{index}", f"10.0.0.{index + 1}", 16.0, gpus=gpus) for index in range(nodes)), 25.0)
+
+
+def changing(cluster: ClusterSpec, *changes: tuple[float, float]) -> ClusterSpec:
+    """`cluster` whose links, but for loopbacks, have `factor` times their rates from so many `seconds` on."""
+
+    def later(link: Link) -> tuple[LaterRate, ...] | None:
+        if link.source == link.target:
+            return None
+        rate = link.gbit_per_s
+        return tuple(LaterRate(seconds, replace(rate, value=factor * rate.value)) for seconds, factor in changes)
+
+    return replace(cluster, links=tuple(replace(link, later=later(link)) for link in cluster.links))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ from autosync.engine.capture_apart import CAPTURE_SECONDS, captured_apart
 from autosync.engine.loading import load_tensorflow
 from autosync.engine.zoo import ALIASES, MODELS, build_task, resolve_name
 from autosync.errors import SpecError
-from autosync.spec import ClusterSpec, DeviceProfile
+from autosync.spec import ClusterSpec, DeviceProfile, listed, read_device_profile
 from trials.cluster.discovery import WORKERS_OF_A_SINGLE_NODE, cluster_from_ray_nodes, local_cluster, matched
 from trials.cluster.file import read_cluster_file
 from trials.fleet.lanes import Backend
@@ -46,6 +46,27 @@ class Opened:
 
     backend: Backend
     notes: tuple[str, ...]
+
+
+def check_profile(profile: object | None, cluster: ClusterSpec) -> None:
+    """Raise `SpecError` for a `profile`, or a file with one, where no passes are paced by it."""
+    if profile is not None and not cluster.paced:
+        raise SpecError(
+            "--profile is what paced passes follow, but no node of this cluster is paced; give the nodes a pace, or "
+            "leave it out."
+        )
+
+
+def check_profile_of(file: Path, models: Iterable[str], clusters: Iterable[ClusterSpec], choice: str) -> None:
+    """Raise `SpecError` for a `file` without a profile, or with one that some pass of `models` on `clusters` is not by.
+
+    `choice` is the option that says which models there are.
+    """
+    read_device_profile(file)
+    if len(names := list(dict.fromkeys(models))) > 1:
+        raise SpecError(f"--profile is of one model, but here are {listed(names)}; choose its model with {choice}.")
+    for cluster in clusters:
+        check_profile(file, cluster)
 
 
 @contextmanager
@@ -87,11 +108,7 @@ def trials_on_ray(
 
     Raises `SpecError` for a `profile` where no passes are paced by it.
     """
-    if profile is not None and not cluster.paced:
-        raise SpecError(
-            "--profile is what paced passes follow, but no node of this cluster is paced; give the nodes a pace, or "
-            "leave it out."
-        )
+    check_profile(profile, cluster)
     from trials.fleet.on_ray import RaySettings
     from trials.workers.local_ray import cpus_per_worker
     from trials.workers.worker_set import SetSettings

@@ -100,6 +100,9 @@ def _searching(cells: Sequence[str]) -> Any:
             multiple=True,
             help="A rule of the search space to switch off, or '' for none; repeatable, searches take turns.",
         ),
+        click.option(
+            "--profile", type=Path, help="What paced passes follow: the model on another device, a JSON file."
+        ),
         click.argument("more", nargs=-1, type=click.UNPROCESSED),
     )
 
@@ -151,19 +154,11 @@ def _replay(searchers: str, cells: str, given: dict[str, Any]) -> None:
     replay(ReplayOrder(searchers=names_in(searchers), cells=names_in(cells), **given), click.echo)
 
 
-def _live(
-    control: bool, data: Path, out: Path, cells: str, seeds: int, without_rules: Sequence[str], **given: Any
-) -> int:
-    from autosync.studies.bench.live import LiveJob, parse_cell
+def _live(data: Path, out: Path, cells: str, **given: Any) -> int:
+    from autosync.studies.bench.live import jobs_of
     from autosync.studies.bench.orders import live
 
-    jobs = [
-        LiveJob(parse_cell(cell), seed=seed, control=control, without_rule=rule, **given)
-        for seed in range(seeds)
-        for cell in names_in(cells)
-        for rule in without_rules or ("",)
-    ]
-    return 0 if live(jobs, data, out, click.echo) else NOT_DONE
+    return 0 if live(jobs_of(names_in(cells), **given), data, out, click.echo) else NOT_DONE
 
 
 main = partial(run_command, command, interrupted=GOES_ON)

@@ -11,7 +11,7 @@ import click
 
 from autosync.commands.shell import NOT_DONE, SETTINGS, names_in, run_command
 from autosync.studies.collect.folder import Folder
-from autosync.studies.collect.plan import check_models, chosen, read_plan
+from autosync.studies.collect.plan import check_models, chosen, cluster_of, read_plan
 
 
 @click.command("collect", context_settings=SETTINGS)
@@ -29,6 +29,7 @@ from autosync.studies.collect.plan import check_models, chosen, read_plan
 )
 @click.option("--only", default="", help="Models to collect, with commas between.  [default: all]")
 @click.option("--cluster", default="", help="Clusters to collect on, with commas between.  [default: all]")
+@click.option("--profile", type=Path, help="What paced passes follow: the model on another device, a JSON file.")
 @click.option(
     "--card", is_flag=True, help="Collect nothing; write the figures of the records there are into README.md."
 )
@@ -49,11 +50,16 @@ def command(plan_file: Path, out: Path | None, time_budget: float | None, card: 
     cells = chosen(plan, names_in(given["only"]), names_in(given["cluster"]))
     from autosync.studies.collect.rounds import Collection, Order  # pyarrow
     from trials.emulate.ordinary import begin_as_root
+    from trials.opening import check_profile_of
 
+    profile: Path | None = given["profile"]
+    if profile is not None:
+        clusters = [cluster_of(plan, plan_file, cell.cluster) for cell in cells]
+        check_profile_of(profile, [cell.model for cell in cells], clusters, "--only")
     begin_as_root(folder.emulated_name)
     with folder.held():
         seconds = math.inf if time_budget is None else time_budget
-        order = Order(plan_file, plan, tuple(cells), folder, seconds, given["settle_seconds"])
+        order = Order(plan_file, plan, tuple(cells), folder, seconds, given["settle_seconds"], profile)
         collection = Collection(order, click.echo)
         click.echo(f"{collection.progress.left} of {collection.progress.total} trials are left in {len(cells)} cells.")
         finished = False

@@ -1,5 +1,6 @@
 """The command `autosync explain`."""
 
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import click
 
 from autosync.commands.shell import SETTINGS, print_lines, run_command
 from autosync.engine.capture_apart import captured_apart
-from autosync.spec import ClusterSpec, ModelSpec, Strategy
+from autosync.spec import ClusterSpec, DeviceProfile, ModelSpec, Strategy, read_device_profile
 from trials.capture_limit import capture_time_limit
 
 
@@ -20,25 +21,53 @@ from trials.capture_limit import capture_time_limit
     type=Path,
     help="A run's directory or its result.json, or a directory of records.  [default: beside STRATEGY]",
 )
+@click.option("--profile", type=Path, help="What paced passes follow: the model on another device, a JSON file.")
 @capture_time_limit
 def command(
-    strategy: Path, model: str | None, cluster: Path | None, result: Path | None, capture_seconds: float
+    strategy: Path,
+    model: str | None,
+    cluster: Path | None,
+    result: Path | None,
+    profile: Path | None,
+    capture_seconds: float,
 ) -> None:
     """Say what STRATEGY, a strategy.json, does, what it costs, and which baseline it is nearest to."""
     from autosync.report.explained import explained  # NumPy and SciPy are imported only once the command is right
     from autosync.runs.subject import Makers, Sources, find_subject
     from trials.cluster.file import read_cluster_file
+    from trials.opening import check_profile
 
-    makers = Makers(partial(_captured, seconds=capture_seconds), read_cluster_file, _implied)
-    print_lines(explained(find_subject(Sources(strategy, model, cluster, result), makers)))
+    if profile is not None and model is None:
+        raise click.UsageError("--profile is of the model that --model names; name it, or leave --profile out.")
+    stated = None if cluster is None else read_cluster_file(cluster)
+    given = None if profile is None else read_device_profile(profile)
+    if stated is not None:
+        check_profile(given, stated)
+    capturing = _Capturing(capture_seconds, given, by_own_profile=stated is not None and stated.paced and given is None)
+    makers = Makers(partial(_captured, how=capturing), read_cluster_file, _implied)
+    subject = find_subject(Sources(strategy, model, cluster, result), makers)
+    check_profile(given, subject.cluster)
+    print_lines(explained(subject))
 
 
-def _captured(name: str, strategy: Strategy, seconds: float) -> ModelSpec:
-    """The model called `name`, captured in this process, or within `seconds` in another where it is the user's own.
+@dataclass(frozen=True)
+class _Capturing:
+    """A model of one's own is captured within `seconds`; paced passes follow `profile`, or the model's own step here,
+    which is timed where it goes `by_own_profile`.
+    """
+
+    seconds: float
+    profile: DeviceProfile | None
+    by_own_profile: bool
+
+
+def _captured(name: str, strategy: Strategy, how: _Capturing) -> ModelSpec:
+    """The model called `name`, captured in this process, or in another where it is the user's own.
 
     What TensorFlow logs meanwhile is nothing to who asked; where tune captures, in a worker process, it is not shown.
     """
     from autosync.engine.capture.captured import CapturedModel
+    from autosync.engine.capture.profile import profiled
     from autosync.engine.loading import load_tensorflow, quiet_log
     from autosync.engine.zoo import build_task, check_model_name, resolve_name
 
@@ -47,11 +76,16 @@ def _captured(name: str, strategy: Strategy, seconds: float) -> ModelSpec:
     full_name = resolve_name(name, gpus=int(on_gpus))
     with quiet_log():
         if ":" in name:
-            return CapturedModel.from_bytes(captured_apart(name, seconds)).spec
-        load_tensorflow()
-        from autosync.engine.capture.capturing import capture
+            captured = CapturedModel.from_bytes(captured_apart(name, how.seconds))
+        else:
+            load_tensorflow()
+            from autosync.engine.capture.capturing import capture
 
-        return capture(build_task(full_name)).spec
+            captured = capture(build_task(full_name))
+        if how.by_own_profile:
+            load_tensorflow()
+            captured = profiled(captured)
+    return replace(captured.spec, device_profile=how.profile)
 
 
 def _implied(strategy: Strategy) -> tuple[ClusterSpec, str]:

@@ -26,7 +26,7 @@ copies and the optimizer, so no strategy comes all the way.
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from autosync.cost.capacity import nodes_by_machine, paced_passes, replicas_on_cores
 from autosync.layout.fitting.bound import trees_bound
@@ -51,7 +51,11 @@ class StepBound:
 
 
 def step_bound(model: ModelSpec, cluster: ClusterSpec) -> StepBound:
-    """The greatest of the bounds; 0 seconds where nothing crosses and nothing is known of computing."""
+    """The greatest of the bounds; 0 seconds where nothing crosses and nothing is known of computing.
+
+    A link that changes counts with its greatest rate, so that the bound holds at any time.
+    """
+    cluster = _at_greatest_rates(cluster)
     bounds = [StepBound(0.0, "nothing"), *_by_links(model, cluster), *_by_cores(model, cluster)]
     return max(bounds, key=lambda bound: bound.seconds)
 
@@ -65,6 +69,15 @@ def all_reduce_bound_seconds(cluster: ClusterSpec, replicas: Sequence[str], size
     """
     found = trees_bound(Topology(cluster, tuple(replicas)))
     return None if found is None else found * size
+
+
+def _at_greatest_rates(cluster: ClusterSpec) -> ClusterSpec:
+    if not cluster.changes:
+        return cluster
+    rates = [[link.gbit_per_s, *(each.gbit_per_s for each in link.later or ())] for link in cluster.links]
+    greatest = [max(each, key=lambda rate: rate.value) for each in rates]
+    links = [replace(link, gbit_per_s=rate) for link, rate in zip(cluster.links, greatest, strict=True)]
+    return replace(cluster, links=tuple(links))
 
 
 def _by_links(model: ModelSpec, cluster: ClusterSpec) -> Iterator[StepBound]:

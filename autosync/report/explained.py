@@ -7,11 +7,14 @@ from typing import NamedTuple
 from autosync.baselines.nearest import Difference, Nearest, nearest_baseline
 from autosync.cost import AnalyticSimulator, Breakdown, Coefficients, breakdown, traffic
 from autosync.runs.subject import Subject
-from autosync.spec import Link
+from autosync.spec import ClusterSpec, Link
 from autosync.words.cluster import cluster_lines
 from autosync.words.quantities import few_of, megabytes, model_in_words
 from autosync.words.schedule import schedule_lines
 from autosync.words.strategy import strategy_in_words
+
+MOST_PHASES = 8
+"""The most phases after the first whose steps are told."""
 
 
 class Term(NamedTuple):
@@ -30,7 +33,8 @@ def step_lines(subject: Subject, coefficients: Coefficients) -> Iterator[str]:
         if timed
         else "not fitted to this cluster: its processors' speed is assumed"
     )
-    yield f"Predicted: {_ms(parts.step)} a step (closed form, {by})."
+    yield f"Predicted{_in_first_phase(subject.cluster)}: {_ms(parts.step)} a step (closed form, {by})."
+    yield from _later_phases(subject, coefficients)
     if subject.measured:
         yield subject.measured
     terms = terms_of(subject, parts)
@@ -39,6 +43,20 @@ def step_lines(subject: Subject, coefficients: Coefficients) -> Iterator[str]:
     yield f"What a step waits for; in part at the same time (overlap {coefficients.overlap:.2f}):"
     for term in terms:
         yield f"  {_ms(term.seconds):>10}  {term.what}"
+
+
+def _in_first_phase(cluster: ClusterSpec) -> str:
+    return f" for phase 0 of 0 to {len(cluster.phase_starts) - 1}, by the first rates" if cluster.changes else ""
+
+
+def _later_phases(subject: Subject, coefficients: Coefficients) -> Iterator[str]:
+    """What a step takes in the phases after the first, where links change."""
+    later = list(enumerate(subject.cluster.phase_starts))[1:]
+    for phase, start in later[:MOST_PHASES]:
+        seconds = breakdown(subject.model, subject.cluster.at(start), subject.strategy, coefficients).step
+        yield f"  {_ms(seconds):>10}  in phase {phase}, from {start:g} s after the cluster is up"
+    if len(later) > MOST_PHASES:
+        yield f"  and {len(later) - MOST_PHASES} phases more"
 
 
 def terms_of(subject: Subject, parts: Breakdown) -> list[Term]:
@@ -65,7 +83,7 @@ def terms_of(subject: Subject, parts: Breakdown) -> list[Term]:
 
 
 def _ms(seconds: float) -> str:
-    return f"{1e3 * seconds:.3g} ms"
+    return f"{1e3 * seconds:.3g} ms" if seconds < 1 else f"{1e3 * seconds:.0f} ms"
 
 
 MOST_LINKS = 16

@@ -112,6 +112,7 @@ class LearnedSimulator:
             calibrated_spread(held, family_counts(timed.records), level, before),
             self._start.record_count + count,
             data_digest(timed.records),
+            tuple(sorted({*self._start.kinds, *(record.kind for record in timed.records)})),
         )
 
     def save(self, directory: str | Path) -> None:
@@ -130,6 +131,11 @@ class LearnedSimulator:
         learned = cls(saved.base, saved.network, saved.seed, saved.settings, saved.ablation)
         learned._start = learned._known = saved.known
         return learned
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds of the times that it was fitted to, also before it was loaded, such as *real*."""
+        return self._known.kinds
 
     @property
     def _view(self) -> View:

@@ -91,14 +91,22 @@ INPUTS = {
 }
 
 
+KINDS_BEFORE = ("real",)
+"""What checkpoints were fitted to that do not say it: they are of before times were of several kinds."""
+
+
 @dataclass(frozen=True, eq=False)
 class Knowledge:
-    """What was learned, and from what; without an ensemble, nothing was."""
+    """What was learned, and from what; without an ensemble, nothing was.
+
+    `kinds` are those of the times that it was learned from; see `RuntimeRecord.kind`.
+    """
 
     ensemble: Ensemble | None = None
     spread: Uncertainty = field(default_factory=Uncertainty)
     record_count: int = 0
     data_digest: str = ""
+    kinds: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,6 +137,7 @@ def write_saved(directory: Path, saved: Saved) -> None:
         "spread": known.spread.to_json(),
         "record_count": known.record_count,
         "data_digest": known.data_digest,
+        "kinds": list(known.kinds),
         "seed": saved.seed,
         "settings": saved.settings.to_json(),
         "ablation": saved.ablation.to_json(),
@@ -158,6 +167,7 @@ def read_saved(directory: Path, base: Simulator | None) -> Saved:
                 Uncertainty.from_json(document["spread"]),
                 required(document, "record_count", int, "It"),
                 required(document, "data_digest", str, "It"),
+                every(document, "kinds", str, "It") if "kinds" in document else KINDS_BEFORE,
             ),
         )
     except CheckpointError:

@@ -9,6 +9,7 @@ from functools import cached_property
 
 from autosync.errors import SpecError
 from autosync.spec.codec import Noun, digest, first_repeated
+from autosync.spec.kept import kind_of
 from autosync.spec.node import LONGEST_NAME, MOST_DEVICES, MOST_NODES, Device, Figure, Node
 from autosync.spec.quoting import listed, quoted
 
@@ -118,6 +119,11 @@ class ClusterSpec(Noun, what="A cluster", keys=("nodes", "switches", "links")):
     def time(self) -> str:
         """How long passes take: *real* ones as long as they do, *paced* ones as long as they are waited for."""
         return "paced" if self.paced else "real"
+
+    @property
+    def kind(self) -> str:
+        """Both in a word: *real*, or as *paced-recorded*. Seconds of different kinds are never compared."""
+        return kind_of(self.time, self.numbers)
 
     @property
     def paced(self) -> bool:

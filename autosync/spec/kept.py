@@ -10,6 +10,12 @@ from autosync.spec.quoting import quoted
 TIMES = ("real", "paced", "virtual")
 """What the seconds of a step are: of real passes, of passes that were waited for, or worked out without waiting."""
 
+
+def kind_of(time: str, numbers: str) -> str:
+    """What seconds are, in a word: *real*, or as *paced-recorded*; those of different kinds are never compared."""
+    return "real" if time == "real" else f"{time}-{numbers}"
+
+
 MOST_LATE_SHARE = 0.05
 """The share of a pass that the median release may be late by, for a trial to count."""
 

@@ -11,7 +11,7 @@ from typing import Any
 from autosync.errors import SpecError
 from autosync.spec.cluster import ClusterSpec
 from autosync.spec.codec import Noun, known_fields, required
-from autosync.spec.kept import KeptPace
+from autosync.spec.kept import KeptPace, kind_of
 from autosync.spec.model import ModelSpec
 from autosync.spec.quoting import listed, quoted
 from autosync.spec.strategy import Strategy
@@ -138,7 +138,7 @@ class RuntimeRecord(Noun, what="A record", always=("final_loss", "predicted_seco
     @property
     def kind(self) -> str:
         """Both in a word: *real*, or as *paced-recorded*. Seconds of different kinds are never compared."""
-        return "real" if self.time == "real" else f"{self.time}-{self.numbers}"
+        return kind_of(self.time, self.numbers)
 
     def compares_on(self, cluster: ClusterSpec) -> bool:
         """Whether its seconds are of the same kind as those of trials on `cluster`: real, paced or virtual ones, with

@@ -28,7 +28,7 @@ from autosync.tune.options import TuneOptions
 from autosync.tune.patience import Patience
 from autosync.tune.progress import Progress
 from autosync.tune.ray_tune import run_with_tune
-from autosync.tune.simulators import earlier_records, guide, leaves_room, make_simulator, simulator_in_words
+from autosync.tune.simulators import chosen, earlier_records, guide, leaves_room, make_simulator, simulator_in_words
 from search_spaces import load_space
 
 
@@ -39,7 +39,9 @@ def make_searcher(
     simulator: Simulator | None = None,
 ) -> Searcher:
     """The searcher called `options.searcher`, which proposes `baselines` too, and is guided by `simulator` if given."""
-    asked = Asked(space, baselines, options.seed, lambda: simulator or make_simulator(options), options.round_size)
+    asked = Asked(
+        space, baselines, options.seed, lambda: simulator or make_simulator(options, space.cluster), options.round_size
+    )
     return registry.make_searcher(options.searcher, asked)
 
 
@@ -101,7 +103,8 @@ def search(job: Job, go_on: bool) -> int:
         job.console.print(line, soft_wrap=True)
     if elsewhere:
         job.console.print(f"{elsewhere} trials of this run were on other nodes; they count, but do not compare.")
-    job.directory.write_run(options, model.digest, cluster, asked(options, space, sys.argv[1:]))
+    used = chosen(options, cluster) if options.searcher == "guided" else options
+    job.directory.write_run(options, model.digest, cluster, asked(used, space, sys.argv[1:]))
     progress = Progress(job.console, trials, options.time_budget_seconds, lambda: job.seconds_gone)
 
     limits = _limits(job, trials, lambda: campaign.records)

@@ -158,7 +158,10 @@ def _check_same(before: dict[str, Any], options: TuneOptions) -> None:
 
 
 def asked(options: TuneOptions, space: SearchSpace, arguments: Sequence[str]) -> dict[str, Any]:
-    """The command that began this process of the run, its budget and protocol, and how large the space is."""
+    """The command that began this process of the run, its budget and protocol, what ranks, and how large the space is.
+
+    `options` have the simulator that is used, which for *auto* depends on the cluster.
+    """
     return {
         "command": shlex.join(["autosync", "tune", *arguments]),
         "trials": options.trials,
@@ -167,6 +170,7 @@ def asked(options: TuneOptions, space: SearchSpace, arguments: Sequence[str]) ->
         "counterfactuals": options.counterfactuals,
         "trial_time_limit_seconds": options.trial_time_limit_seconds,
         "stop_factor": options.stop_factor,
+        "simulator": options.simulator,
         "space": {
             "name": space.name,
             "log10_size": space.log10_size,

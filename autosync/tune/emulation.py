@@ -3,17 +3,14 @@
 import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 import click
 
 from autosync.errors import ClusterError
-from autosync.spec import ClusterSpec
 from autosync.tune.directory import RunDirectory
 from autosync.tune.options import TuneOptions
 from autosync.tune.refusals import check_cheap_things
-from trials.cluster.file import read_cluster_file
-from trials.cluster.racks import parse_emulation
+from trials.cluster.file import cluster_to_emulate
 from trials.emulate import emulated, run_inside
 from trials.emulate.ordinary import begin_as_root
 
@@ -33,7 +30,7 @@ def tune_emulated(what: str, options: TuneOptions, arguments: Sequence[str]) -> 
     Whatever becomes of it, nothing of the cluster is left. Raises `ClusterError` when it cannot be made.
     """
     check_cheap_things(options)
-    name, spec = f"tune{os.getpid()}", _spec(what)
+    name, spec = f"tune{os.getpid()}", cluster_to_emulate(what)
     try:
         begin_as_root(name)
     except ClusterError as error:
@@ -51,9 +48,3 @@ def tune_emulated(what: str, options: TuneOptions, arguments: Sequence[str]) -> 
         command = [sys.executable, "-m", "autosync.tune", *arguments]
         # The driver thinks up strategies; on the head's share of a core it would be what the trials wait for.
         return run_inside(cluster.hosts[0], command, within_quota=False, env=os.environ | {INSIDE: name})
-
-
-def _spec(what: str) -> ClusterSpec:
-    if Path(what).suffix in (".yaml", ".yml"):
-        return read_cluster_file(what)
-    return parse_emulation(what)

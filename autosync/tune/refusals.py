@@ -6,7 +6,8 @@ from autosync.spec import read_device_profile
 from autosync.tune.options import OptionsError, TuneOptions
 from autosync.tune.simulators import check_warm_start
 from search_spaces import load_space
-from trials.cluster.file import read_cluster_file
+from trials.cluster.file import cluster_to_emulate, read_cluster_file
+from trials.opening import check_profile
 from trials.workers.local_ray import check_workers
 
 
@@ -18,8 +19,11 @@ def check_cheap_things(options: TuneOptions) -> None:
     load_space(options.space or default_space(resolve_name(options.model, 0))).without(*options.without_rules)
     if options.cluster is not None:
         read_cluster_file(options.cluster)
+    emulated = None if options.emulate is None else cluster_to_emulate(options.emulate)
     if options.profile is not None:
         read_device_profile(options.profile)
+        if emulated is not None:
+            check_profile(options.profile, emulated)
     if options.working_dir is not None and not options.working_dir.is_dir():
         raise OptionsError(f"--working-dir must be a directory, but {options.working_dir} is none.")
-    check_warm_start(options)
+    check_warm_start(options, emulated)

@@ -15,6 +15,7 @@ from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord
 from autosync.stats.occasions import heaviest
 from autosync.tune.job import Job
 from autosync.tune.options import CLOSED_FORMS, OptionsError, TuneOptions
+from autosync.words.cluster import predicted_for
 from autosync.words.quantities import counted
 
 if TYPE_CHECKING:
@@ -24,12 +25,14 @@ NETWORK_OF_AUTO = "linear"
 """The network that corrects the replay where no checkpoint says: fitted in seconds, it needs the fewest records."""
 
 
-def make_simulator(options: TuneOptions) -> Simulator:
-    """The simulator called `options.simulator`, from `options.warm_start` if that is given.
+def make_simulator(options: TuneOptions, cluster: ClusterSpec) -> Simulator:
+    """The simulator called `options.simulator` for `cluster`, from `options.warm_start` if that is given.
 
-    *auto* starts from the checkpoint that comes with the program, if one does, else from the replay; the closed form
-    drafts what it verifies. Raises `OptionsError` when the checkpoint cannot be used.
+    *auto* starts from the checkpoint that comes with the program, and the closed form drafts what it verifies; where
+    that was fitted to no times of the cluster's kind, it is the replay. Raises `OptionsError` when the checkpoint
+    cannot be used.
     """
+    options = chosen(options, cluster)
     if options.simulator == "analytic":
         return AnalyticSimulator()
     if options.simulator == "replay":
@@ -38,11 +41,25 @@ def make_simulator(options: TuneOptions) -> Simulator:
     return Drafted(AnalyticSimulator(), learned) if options.simulator == "auto" else learned
 
 
+def chosen(options: TuneOptions, cluster: ClusterSpec) -> TuneOptions:
+    """`options`, with the replay for *auto* where no checkpoint was fitted to times of the kind of `cluster`'s.
+
+    Raises `OptionsError` for a checkpoint that is named and was fitted to none of them.
+    """
+    if options.warm_start is not None:
+        check_warm_start(options, cluster)
+        return options
+    if options.simulator != "auto" or cluster.kind in _kinds_of_start(options):
+        return options
+    return options.model_copy(update={"simulator": "replay"})
+
+
 def guide(options: TuneOptions, space: SearchSpace, earlier: Sequence[RuntimeRecord], beside: bool) -> Simulator:
     """The simulator for a search of `space`, which also learns from `earlier` records; one that takes seconds to fit
     does so in an actor, with `beside` while trials run. Raises `OptionsError`.
     """
-    informed = Informed(make_simulator(options), earlier, space.model, space.cluster)
+    options = chosen(options, space.cluster)
+    informed = Informed(make_simulator(options, space.cluster), earlier, space.model, space.cluster)
     guiding: Simulator = informed
     if options.simulator not in CLOSED_FORMS:
         from autosync.tune.remote_simulator import RemoteSimulator  # Ray is imported when it is asked for
@@ -62,18 +79,33 @@ def leaves_room(cluster: ClusterSpec, trial_addresses: Collection[str], here: st
     return on_gpus or here not in trial_addresses
 
 
-def check_warm_start(options: TuneOptions) -> None:
-    """Raise `OptionsError` when `options.warm_start` names no checkpoint that the search can start from."""
-    if options.warm_start is not None:
-        _learned(options)
+def check_warm_start(options: TuneOptions, cluster: ClusterSpec | None) -> None:
+    """Raise `OptionsError` when `options.warm_start` names no checkpoint that a search can start from.
+
+    On `cluster`, if that is known by now, it must know times of the kind that trials there have.
+    """
+    if options.warm_start is None:
+        return
+    kinds = _learned(options).kinds
+    if cluster is not None and kinds and cluster.kind not in kinds:
+        raise OptionsError(
+            f"--warm-start {options.warm_start} was fitted to {' and '.join(kinds)} times, but those of this cluster "
+            f"are {cluster.kind}, and the two are never compared; leave it out, or name one of `autosync pretrain "
+            f"--kind {cluster.kind}`."
+        )
 
 
 def simulator_in_words(
     options: TuneOptions, model: ModelSpec, cluster: ClusterSpec, earlier: Sequence[RuntimeRecord]
 ) -> Iterator[str]:
     """Sentences on what guides the search, and what that learns from beside the search's own records."""
-    start = options.warm_start or (_start_of(options) and "that comes with the program")
-    yield f"Simulator {options.simulator}" + (f", from the checkpoint {start}." if start else ".")
+    if chosen(options, cluster) == options:
+        start = options.warm_start or (_start_of(options) and "that comes with the program")
+        yield f"Simulator {options.simulator}" + (f", from the checkpoint {start}." if start else ".")
+    else:
+        yield f"Simulator auto, which is the replay here: no checkpoint was fitted to {cluster.kind} times."
+    if said := predicted_for(cluster):
+        yield said
     if earlier:
         of_model = [each.model.digest == model.digest for each in earlier]
         of_cluster = [each.cluster.digest == cluster.digest for each in earlier]
@@ -91,6 +123,10 @@ def _start_of(options: TuneOptions) -> Path | None:
     from autosync.simulator import shipped_checkpoint  # torch is imported only when it is asked for
 
     return shipped_checkpoint()
+
+
+def _kinds_of_start(options: TuneOptions) -> tuple[str, ...]:
+    return () if _start_of(options) is None else _learned(options).kinds
 
 
 def _learned(options: TuneOptions) -> LearnedSimulator:

@@ -45,6 +45,16 @@ def change_lines(cluster: ClusterSpec) -> Iterator[str]:
         yield f"From {start:g} s on: {', '.join(said)} Gbit/s"
 
 
+def predicted_for(cluster: ClusterSpec) -> str:
+    """A sentence that says for which phase predictions are where links change; empty where none does."""
+    if not cluster.changes:
+        return ""
+    return (
+        f"Links change: predictions are for phase 0 of 0 to {len(cluster.phase_starts) - 1}, by the first rates, "
+        "whichever phase a trial is timed in."
+    )
+
+
 def route_lines(cluster: ClusterSpec) -> Iterator[str]:
     """Lines for the routes between nodes, those over the same switches together."""
     routes = [

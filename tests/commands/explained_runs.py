@@ -8,15 +8,26 @@ from pathlib import Path
 from typing import Any
 
 from autosync.dataset import RecordStore
-from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy, TimingProtocol
+from autosync.spec import ClusterSpec, DeviceProfile, ModelSpec, RuntimeRecord, Strategy, TimingProtocol
 
-__all__ = ["record", "write_records", "write_run", "write_strategy"]
+__all__ = ["MLP", "record", "write_profile", "write_records", "write_run", "write_strategy"]
+
+MLP = [f"{layer}/{part}" for layer in ("dense_0", "dense_1", "logits") for part in ("kernel", "bias")]
+"""The variables of the zoo's smallest model."""
 
 
 def write_strategy(directory: Path, strategy: Strategy) -> Path:
     directory.mkdir(parents=True, exist_ok=True)
     file = directory / "strategy.json"
     file.write_text(json.dumps(strategy.to_json() | {"summary": ["for people"]}))
+    return file
+
+
+def write_profile(file: Path, batch_size: int = 8) -> Path:
+    """A profile of the zoo's smallest model on another device, whose step takes 100 ms."""
+    ready = {name: 0.01 * number for number, name in enumerate(reversed(MLP), 1)}
+    device = DeviceProfile("H100", {"driver": "570"}, batch_size, "float32", "2026-11-20", 0.04, 0.06, ready)
+    file.write_text(json.dumps(device.to_json()))
     return file
 
 

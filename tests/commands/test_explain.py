@@ -14,7 +14,7 @@ from autosync.baselines import BASELINES
 from autosync.commands.explain import main
 from autosync.spec import AllReduce, Cast, ParameterServer, Strategy, VariableStrategy
 from tests import cases
-from tests.commands.explained_runs import record, write_records, write_run, write_strategy
+from tests.commands.explained_runs import MLP, record, write_profile, write_records, write_run, write_strategy
 
 MODEL, CLUSTER = cases.bert_like_model(), cases.star_cluster(4, gbit_per_s=0.2)
 STRATEGY = BASELINES["all_reduce_64mb"](MODEL, CLUSTER)
@@ -234,13 +234,13 @@ def test_a_cluster_file_that_is_not_there_is_refused_before_the_model_is_capture
     assert done.stdout == "\n", "no framework was loaded"
 
 
+def of_mlp(*replicas: str) -> Strategy:
+    return Strategy(replicas, tuple(VariableStrategy(name, (AllReduce(0),)) for name in MLP))
+
+
 @pytest.mark.thorough
 def test_a_model_that_is_named_is_captured(tmp_path: Path) -> None:
-    names = [f"{layer}/{part}" for layer in ("dense_0", "dense_1", "logits") for part in ("kernel", "bias")]
-    replicas = ("node0/cpu:0", "node0/cpu:1")
-    file = write_strategy(
-        tmp_path, Strategy(replicas, tuple(VariableStrategy(name, (AllReduce(0),)) for name in names))
-    )
+    file = write_strategy(tmp_path, of_mlp("node0/cpu:0", "node0/cpu:1"))
     done = run_alone(file, "--model", "mlp")
     assert done.returncode == 0, done.stderr
     assert "Model mlp was captured just now." in done.stdout
@@ -248,6 +248,45 @@ def test_a_model_that_is_named_is_captured(tmp_path: Path) -> None:
     refusal = run_alone(file, "--model", "nosuch")
     assert refusal.returncode == 2
     assert refusal.stderr.strip().startswith("explain: No model is called 'nosuch'. Known: ")
+
+
+@pytest.mark.thorough
+def test_paced_passes_follow_a_profile_of_another_device_or_else_the_models_own(tmp_path: Path) -> None:
+    file = write_strategy(tmp_path, of_mlp("node0/cpu:0", "node1/cpu:0"))
+    (tmp_path / "paced.yaml").write_text("pace: {scale: 5}\nnodes: [{count: 2}]\n")
+    given = ("--model", "mlp", "--cluster", tmp_path / "paced.yaml")
+    done = run_alone(file, *given, "--profile", write_profile(tmp_path / "h100.json"))
+    assert done.returncode == 0, done.stderr
+    assert "; paced passes follow a profile of H100, float32, 2026-11-20 (driver 570)." in done.stdout
+    assert "Bottleneck: the paced passes, busy for 500 ms." in done.stdout
+    own = run_alone(file, *given)
+    assert own.returncode == 0, own.stderr
+    assert "ms  the paced passes" in own.stdout
+    refusal = run_alone(file, *given, "--profile", write_profile(tmp_path / "h100.json", batch_size=32))
+    assert refusal.returncode == 2
+    assert refusal.stderr == (
+        "explain: The profile of 'H100' does not fit model 'mlp': it was measured with batches of 32, and the model "
+        "takes 8; measure this model.\n"
+    )
+
+
+def test_a_profile_is_refused_where_no_pass_is_paced_by_it(tmp_path: Path) -> None:
+    file, profile = write_strategy(tmp_path, STRATEGY), write_profile(tmp_path / "h100.json")
+    (tmp_path / "real.yaml").write_text("nodes: [{count: 4}]\n")
+    refusals = {
+        ("--model", "mlp", "--profile", profile, "--cluster", tmp_path / "real.yaml"): (
+            "--profile is what paced passes follow, but no node of this cluster is paced; give the nodes a pace, or "
+            "leave it out."
+        ),
+        ("--profile", profile): "--profile is of the model that --model names; name it, or leave --profile out.",
+        ("--model", "mlp", "--profile", "no.json"): (
+            "Profile 'no.json' cannot be read: No such file or directory; name a file."
+        ),
+    }
+    for arguments, sentence in refusals.items():
+        done = run_alone(file, *arguments)
+        assert (done.returncode, done.stderr) == (2, f"explain: {sentence}\n")
+        assert done.stdout == "\n", "no framework was loaded"
 
 
 def test_an_own_model_that_is_not_captured_in_time_is_refused(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import ray
 
 from autosync.commands.tune import command, main
 from autosync.errors import ClusterError
+from autosync.spec import DeviceProfile
 from autosync.tune.emulation import tune_emulated
 from autosync.tune.options import TuneOptions
 
@@ -121,6 +123,25 @@ def test_a_cluster_that_cannot_be_emulated_is_refused_before_it_is_made() -> Non
         "An emulated cluster is written like 4x200mbit (nodes, then each link's rate), not 'four'"
     )
     assert refused("--model", "nosuch", "--emulate", "2x1gbit").startswith("No model is called 'nosuch'.")
+
+
+def test_a_profile_is_refused_before_a_cluster_is_made_that_no_pass_of_is_paced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))  # without its tools no cluster is made
+    profile = DeviceProfile("H100", {"driver": "570"}, 32, "float32", "2026-11-20", 0.01, 0.02, {})
+    (tmp_path / "h100.json").write_text(json.dumps(profile.to_json()))
+    given = ("--model", "mlp", "--profile", "h100.json", "--emulate")
+    (tmp_path / "real.yaml").write_text("nodes: [{count: 2}]\n")
+    for unpaced in ("2x1gbit", "real.yaml"):
+        assert refused(*given, unpaced) == (
+            "--profile is what paced passes follow, but no node of this cluster is paced; give the nodes a pace, or "
+            "leave it out."
+        )
+    (tmp_path / "paced.yaml").write_text("nodes: [{count: 2}]\npace: {scale: 2}\n")
+    assert refused(*given, "paced.yaml").startswith("No cluster can be emulated here: ")
+    (tmp_path / "h100.json").write_text("{}")
+    assert refused(*given, "paced.yaml").startswith("A device profile needs the field 'device'.")
 
 
 def test_a_cluster_file_that_is_not_there_is_refused() -> None:

@@ -11,6 +11,7 @@ from autosync.cost import step_bound, traffic
 from autosync.spec import ClusterSpec, ModelProfile, ModelSpec, SharedCores
 from tests.cases import (
     bert_like_model,
+    changing,
     local_cluster,
     mlp_model,
     ncf_like_model,
@@ -50,6 +51,13 @@ def test_equal_links_are_bound_by_all_messages_together() -> None:
     found = step_bound(MODEL, star_cluster(4, gbit_per_s=0.2))
     assert found.seconds == pytest.approx(1.5 * MODEL.gradient_bytes / 0.2e9 * 8)
     assert found.reason.endswith("all nodes together")
+
+
+def test_a_link_that_changes_binds_by_its_greatest_rate() -> None:
+    cluster = star_cluster(4, gbit_per_s=0.2)
+    faster = step_bound(MODEL, changing(cluster, (5.0, 0.1), (9.0, 2.0)))
+    assert faster.seconds == pytest.approx(step_bound(MODEL, cluster).seconds / 2)
+    assert step_bound(MODEL, changing(cluster, (5.0, 0.1))) == step_bound(MODEL, cluster)
 
 
 def test_one_slow_link_binds_by_itself() -> None:

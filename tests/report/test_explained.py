@@ -45,6 +45,24 @@ def section(lines: list[str], title: str) -> list[str]:
     return [line.strip() for line in lines[start:end]]
 
 
+def test_where_links_change_a_step_is_predicted_for_each_phase() -> None:
+    cluster = cases.star_cluster(4, gbit_per_s=0.2)
+    given = subject(None, cases.changing(cluster, (60.0, 0.1), (120.0, 2.0)))
+    first, *others = section(list(explained(given)), "How long a step takes")
+    by_rates = [
+        breakdown(MODEL, given.cluster.at(after), given.strategy, Coefficients()).step for after in (0, 60, 120)
+    ]
+    said = [f"{1e3 * step:.3g} ms" if step < 1 else f"{1e3 * step:.0f} ms" for step in by_rates]
+    assert first.startswith(f"Predicted for phase 0 of 0 to 2, by the first rates: {said[0]} a step (closed form, ")
+    assert others[:2] == [
+        f"{said[1]}  in phase 1, from 60 s after the cluster is up",
+        f"{said[2]}  in phase 2, from 120 s after the cluster is up",
+    ]
+    assert len(set(said)) == 3
+    steady = section(list(explained(subject(None, cluster))), "How long a step takes")
+    assert steady[0].startswith(f"Predicted: {said[0]} a step")
+
+
 def test_every_link_that_carries_something_is_in_the_table_the_busiest_first() -> None:
     cluster = cases.uneven_cluster()
     given = subject(None, cluster)

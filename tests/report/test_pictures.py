@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+import itertools
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 
 import matplotlib as mpl
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from autosync.baselines import BASELINES
 from autosync.report.page import inline_svg
 from autosync.report.pictures.cluster import MOST_NODES, draw_cluster
 from autosync.report.pictures.strategy import crossings_of, holders_of
-from autosync.report.style import COLOURS, INK, NARROW, RC, SERIES, WIDE
-from autosync.spec import ClusterSpec
+from autosync.report.style import COLOURS, INK, NARROW, PAPER, RC, SERIES, WIDE
+from autosync.spec import ClusterSpec, Pace, Slow, Spread
 from tests import cases
+
+
+def paced(cluster: ClusterSpec) -> ClusterSpec:
+    """The cluster with paces of which there is a little, and a lot, to say."""
+    much = Pace(5.0, 0.02, spread=Spread(0.05, Slow(0.1, 50, 3.0, "left"), (1.0, 1.5)))
+    paces = itertools.cycle([Pace(0.0, 0.1), much])
+    return replace(
+        cluster, nodes=tuple(replace(node, pace=pace) for node, pace in zip(cluster.nodes, paces, strict=False))
+    )
+
 
 CLUSTERS = {
     "one machine": cases.local_cluster(),
@@ -23,6 +37,8 @@ CLUSTERS = {
     "uneven": cases.uneven_cluster(),
     "graphics cards": cases.gpu_cluster(),
     "more than are drawn": cases.star_cluster(30),
+    "paced": paced(cases.rack_cluster()),
+    "one that is paced": paced(cases.local_cluster()),
 }
 
 
@@ -77,6 +93,24 @@ def test_any_cluster_is_drawn_with_its_nodes_and_rates(cluster: ClusterSpec, wid
     names = [node.name for node in cluster.nodes]
     assert [text for text in texts if text in names] == names[:MOST_NODES]
     assert any("\N{UPWARDS ARROW}" in text for text in texts) is bool(cluster.switches)
+
+
+@pytest.mark.parametrize("width", [WIDE, NARROW], ids=lambda width: width.name)
+@pytest.mark.parametrize("cluster", CLUSTERS.values(), ids=CLUSTERS)
+def test_what_is_said_of_a_node_has_room_in_its_box(cluster: ClusterSpec, width) -> None:
+    with mpl.rc_context(dict(RC)):
+        drawn_figure = draw_cluster(cluster, width).figure
+        FigureCanvasAgg(drawn_figure).draw()
+        axes = drawn_figure.axes[0]
+        boxes = [each.get_window_extent() for each in axes.patches if each.get_facecolor()[:3] == to_rgb(PAPER.light)]
+        texts = [each.get_window_extent() for each in axes.texts]
+    assert len(boxes) == min(len(cluster.nodes), MOST_NODES)
+    held = [(box, text) for box in boxes for text in texts if box.contains(text.x0, (text.y0 + text.y1) / 2)]
+    assert len(held) >= 2 * len(boxes)
+    for box, text in held:
+        assert text.x1 < box.x1
+        assert box.y0 < text.y0
+        assert text.y1 < box.y1
 
 
 def test_holders_hold_every_byte_of_the_gradients_once() -> None:

@@ -9,10 +9,13 @@ import pytest
 from rich.console import Console
 
 from autosync.commands.trial import record_lines
+from autosync.report.blocks import Facts, Picture
 from autosync.report.findings import Findings
 from autosync.report.pictures.axes import milliseconds_a_step
+from autosync.report.sections.asked import asked_blocks
 from autosync.report.sections.contenders import contenders_blocks
 from autosync.report.sections.headline import headline_of
+from autosync.report.sections.predictions import predictions_blocks
 from autosync.report.sections.search import search_blocks
 from autosync.runs import contenders_of, contenders_table, read_run, verdict_in_words
 from autosync.runs.listing import listed_runs, runs_table
@@ -21,6 +24,7 @@ from autosync.spec import ClusterSpec, KeptPace, Pace, RuntimeRecord, canonical_
 from autosync.tune.result import marks_of
 from autosync.words.quantities import milliseconds
 from autosync.words.strategy import marked
+from tests.cases import changing
 from tests.runs.examples import write_finished_run
 
 
@@ -91,6 +95,33 @@ def test_verdict_headline_and_sections_of_the_report_say_it(paced: Run) -> None:
         rows = [row for block in blocks for row in getattr(block, "rows", ())]
         assert rows
         assert all("paced" in " ".join(row.cells) for row in rows)
+
+
+def test_what_ranked_the_candidates_is_said_also_where_it_was_left_to_the_program(real: Run, paced: Run) -> None:
+    options = {**real.options, "searcher": "guided", "simulator": "auto"}
+    for run, said in (
+        (real, "by a learned simulator, of those that a closed form lets through (auto)"),
+        (paced, "by replay (auto)"),
+    ):
+        used = "auto" if run is real else "replay"
+        asked = {**run.asked, "simulator": used}
+        findings = Findings(replace(run, document={**run.document, "options": options, "asked": asked}))
+        facts = dict(next(block.pairs for block in asked_blocks(findings) if isinstance(block, Facts)))
+        assert f"candidates ranked {said}" in facts["Search"]
+
+
+def test_where_links_change_predictions_say_for_which_phase_they_are(real: Run) -> None:
+    cluster = changing(real.cluster, (60.0, 0.1))
+    records = [replace(each, cluster=cluster, phases=(0,) * len(each.step_seconds)) for each in real.records]
+    records[0] = replace(records[0], phases=(0, *[1] * (len(records[0].step_seconds) - 1)))
+    run = replace(real, document={**real.document, "cluster": cluster.to_json()}, records=tuple(records))
+    (picture,) = (block for block in predictions_blocks(Findings(run)) if isinstance(block, Picture))
+    assert (
+        "Links change: predictions are for phase 0 of 0 to 1, by the first rates, whichever phase a trial is timed in. "
+        "1 of these were timed after phase 0, in full or in part."
+    ) in picture.caption
+    (picture,) = (block for block in predictions_blocks(Findings(real)) if isinstance(block, Picture))
+    assert "phase" not in picture.caption
 
 
 def test_a_real_run_says_nothing_of_it(real: Run) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from autosync.cost import AnalyticSimulator
 from autosync.simulator import CheckpointError, LearnedSimulator
-from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
+from autosync.spec import ClusterSpec, ModelSpec, Pace, RuntimeRecord, Strategy
 from tests.contracts.test_simulator_contract import CLUSTER, MODEL, records
 from tests.space.samples import sampled
 
@@ -61,6 +62,18 @@ def test_a_checkpoint_is_written_over_an_older_one(saved: Path) -> None:
     np.testing.assert_array_equal(found, newer.predict_with_spread(MODEL, CLUSTER, strategies))
 
 
+def test_a_checkpoint_knows_of_what_kinds_its_times_are_and_one_of_before_is_of_real_ones(saved: Path) -> None:
+    learned = LearnedSimulator.load(saved)
+    assert learned.kinds == ("real",)
+    pace = Pace(0.0, 0.1)
+    paced = replace(CLUSTER, nodes=tuple(replace(node, pace=pace) for node in CLUSTER.nodes))
+    learned.fit([replace(each, cluster=paced) for each in records(5)])
+    learned.save(saved)
+    assert LearnedSimulator.load(saved).kinds == ("paced-recorded", "real")
+    edit(saved, lambda document: document.pop("kinds"))
+    assert LearnedSimulator.load(saved).kinds == ("real",)
+
+
 def test_a_base_without_state_must_be_handed_over_again(tmp_path: Path) -> None:
     learned = LearnedSimulator(Constant())
     learned.fit(records(5))
@@ -99,6 +112,7 @@ def test_tensors_of_another_checkpoint_are_refused(saved: Path) -> None:
             r"The checkpoint is damaged \('level'\); fit the simulator anew\.",
         ),
         (lambda document: document.update(network="cnn"), r"damaged \(Unknown network 'cnn'. Known: linear, rnn"),
+        (lambda document: document.update(kinds="real"), r"The checkpoint is damaged \("),
         (lambda document: document.pop("spread"), r"The checkpoint is damaged \('spread'\)"),
         (lambda document: document.update(spread=[1]), r"The checkpoint is damaged \("),
         (lambda document: document.update(members={"a": [1]}), r"The checkpoint is damaged \("),

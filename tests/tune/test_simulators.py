@@ -12,6 +12,7 @@ import pytest
 from autosync.baselines import BASELINES, different_strategies
 from autosync.cost import AnalyticSimulator, Drafted, Replay
 from autosync.simulator import LearnedSimulator, TrainingSettings
+from autosync.spec import Pace
 from autosync.tune.composing import make_searcher
 from autosync.tune.options import SIMULATORS, OptionsError
 from autosync.tune.simulators import check_warm_start, leaves_room, make_simulator, simulator_in_words
@@ -22,6 +23,8 @@ from tests.tune.pretend import CLUSTER, MODEL, options
 from tests.tune.records import found, record
 
 SHORT = TrainingSettings(members=2, steps=20)
+PACED = replace(CLUSTER, nodes=tuple(replace(node, pace=Pace(0.0, 0.1)) for node in CLUSTER.nodes))
+
 SLOW = ("rnn", "gat", "deepsets", "trees")
 """Networks that are made and called like `linear`."""
 
@@ -51,7 +54,7 @@ def test_a_search_guided_by_it_learns_and_says_what_it_expects(name: str) -> Non
 
 
 def test_auto_drafts_with_the_closed_form_and_verifies_with_a_corrected_replay() -> None:
-    made = make_simulator(options(simulator="auto"))
+    made = make_simulator(options(simulator="auto"), CLUSTER)
     assert isinstance(made, Drafted)
     assert isinstance(made.draft, AnalyticSimulator)
     assert isinstance(made.best, LearnedSimulator)
@@ -60,7 +63,7 @@ def test_auto_drafts_with_the_closed_form_and_verifies_with_a_corrected_replay()
 
 @pytest.mark.parametrize("name", ["auto", "deepsets"])
 def test_a_checkpoint_is_where_it_starts_from(name: str, checkpoint: Path) -> None:
-    made = make_simulator(options(simulator=name, warm_start=checkpoint))
+    made = make_simulator(options(simulator=name, warm_start=checkpoint), CLUSTER)
     learned = made.best if isinstance(made, Drafted) else made
     assert isinstance(learned, LearnedSimulator)
     assert learned.network == "deepsets"
@@ -73,17 +76,46 @@ def test_auto_starts_from_the_checkpoint_that_comes_with_the_program(
     checkpoint: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("autosync.simulator.saved.PRETRAINED", str(checkpoint))
-    made = make_simulator(options(simulator="auto"))
+    made = make_simulator(options(simulator="auto"), CLUSTER)
     assert isinstance(made, Drafted)
     assert isinstance(made.best, LearnedSimulator)
     assert made.best.network == "deepsets"
-    assert isinstance(other := make_simulator(options(simulator="deepsets")), LearnedSimulator)
+    assert isinstance(other := make_simulator(options(simulator="deepsets"), CLUSTER), LearnedSimulator)
     assert other.predict(MODEL, CLUSTER, found(1)) < 0, "one that is named starts anew"
+
+
+def test_auto_is_the_replay_where_the_checkpoint_was_fitted_to_times_of_another_kind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert isinstance(make_simulator(options(), PACED), Replay)
+    assert list(simulator_in_words(options(), MODEL, PACED, [])) == [
+        "Simulator auto, which is the replay here: no checkpoint was fitted to paced-recorded times."
+    ]
+    learned = LearnedSimulator(Replay(), settings=SHORT)
+    learned.fit([replace(record(strategy, [0.1] * 9), cluster=PACED) for strategy in found(12)])
+    learned.save(tmp_path)
+    monkeypatch.setattr("autosync.simulator.saved.PRETRAINED", str(tmp_path))
+    assert isinstance(make_simulator(options(), PACED), Drafted)
+    assert isinstance(make_simulator(options(), CLUSTER), Replay)
+
+
+def test_a_checkpoint_that_is_named_and_was_fitted_to_times_of_another_kind_is_refused(checkpoint: Path) -> None:
+    asked = options(warm_start=checkpoint)
+    for refuse in (make_simulator, check_warm_start):
+        with pytest.raises(OptionsError) as refusal:
+            refuse(asked, PACED)
+        assert str(refusal.value) == (
+            f"--warm-start {checkpoint} was fitted to real times, but those of this cluster are paced-recorded, and "
+            "the two are never compared; leave it out, or name one of `autosync pretrain --kind paced-recorded`."
+        )
+    nothing = LearnedSimulator(Replay(), "deepsets", settings=SHORT)
+    nothing.save(checkpoint.with_name("nothing"))
+    check_warm_start(options(warm_start=checkpoint.with_name("nothing")), PACED)
 
 
 def test_a_checkpoint_of_another_network_is_refused_and_told_which_it_is(checkpoint: Path) -> None:
     with pytest.raises(OptionsError) as refusal:
-        check_warm_start(options(simulator="gat", warm_start=checkpoint))
+        check_warm_start(options(simulator="gat", warm_start=checkpoint), None)
     assert str(refusal.value) == (
         f"--warm-start {checkpoint} holds a simulator 'deepsets', not 'gat'; use --simulator deepsets, or auto."
     )
@@ -97,7 +129,7 @@ def test_a_person_is_told_what_guides_the_search_and_what_that_learns_from(
     earlier[0] = replace(earlier[0], cluster=cases.rack_cluster())
     earlier[1] = replace(earlier[1], model=cases.ncf_like_model())
     assert list(simulator_in_words(options(), MODEL, CLUSTER, earlier)) == [
-        "Simulator auto.",
+        "Simulator auto, which is the replay here: no checkpoint was fitted to real times.",
         "It also learns from 4 records of other runs: 2 of this model on this cluster, 1 of this model elsewhere, "
         "1 of other models here.",
     ]
@@ -108,6 +140,13 @@ def test_a_person_is_told_what_guides_the_search_and_what_that_learns_from(
     monkeypatch.undo()
     assert list(simulator_in_words(options(), MODEL, CLUSTER, [])) == [
         "Simulator auto, from the checkpoint that comes with the program."
+    ]
+
+
+def test_where_links_change_a_person_is_told_which_rates_predictions_are_by() -> None:
+    assert list(simulator_in_words(options(simulator="replay"), MODEL, cases.changing(CLUSTER, (60.0, 0.1)), [])) == [
+        "Simulator replay.",
+        "Links change: predictions are for phase 0 of 0 to 1, by the first rates, whichever phase a trial is timed in.",
     ]
 
 

@@ -30,7 +30,7 @@ from autosync.spec.codec import first_repeated
 from trials.cluster.changes_entry import ChangeEntry, Rate, check_changes, later_rates
 from trials.cluster.checked_yaml import read_checked
 from trials.cluster.pace_entry import CHECKED, PaceEntry
-from trials.cluster.racks import ASSUMED_UPLINK, CORE, Attached, Uplink, joined
+from trials.cluster.racks import ASSUMED_UPLINK, CORE, Attached, Uplink, joined, parse_emulation
 
 LABEL = r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
 """A pattern of what Ray takes for the value of a node's label."""
@@ -151,6 +151,16 @@ def read_cluster_file(file: str | Path) -> ClusterSpec:
         return read.cluster()
     except SpecError as error:
         raise ClusterError(f"Cluster file {str(file)!r}: {error}") from None
+
+
+def is_cluster_file(text: str) -> bool:
+    """Whether `text` names a cluster file, where a cluster such as 4x200mbit may be named too."""
+    return Path(text).suffix in (".yaml", ".yml")
+
+
+def cluster_to_emulate(text: str) -> ClusterSpec:
+    """The cluster that `text` names, a star such as 4x200mbit or a cluster file. Raises `ClusterError`."""
+    return read_cluster_file(text) if is_cluster_file(text) else parse_emulation(text)
 
 
 def _check_racks(file: ClusterFile) -> None:

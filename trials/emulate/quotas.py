@@ -14,6 +14,9 @@ EMPTY_SECONDS = 5.0
 
 PROCESSES = "cgroup.procs"
 
+INSTEAD = "leave `cores` out, and let a `pace` of the nodes stand in, such as `pace: {scale: 2}` of a slow one"
+"""What makes a node slow without a quota, as the end of a sentence."""
+
 
 def quota_group(name: str, mounts: str | None = None, own: str | None = None) -> Path:
     """The path of the group `name`: at the top, or, for an ordinary user, near this process's own group.
@@ -33,7 +36,7 @@ def quota_group(name: str, mounts: str | None = None, own: str | None = None) ->
     if unified is None:
         raise ClusterError(
             "A node with fewer cores than the machine needs the CPU controller of control groups, and none is "
-            "mounted; leave the nodes' cores at the machine's."
+            f"mounted; {INSTEAD}."
         )
     return _writable(unified, "", own) / name
 
@@ -67,8 +70,8 @@ def make_quota(group: Path, cores: float) -> None:
             (group / "cpu.max").write_text(f"{quota_us} {PERIOD_US}")
     except OSError as error:
         raise ClusterError(
-            f"A quota of {cores:g} cores cannot be written to {str(group)!r} ({error.strerror}); leave the nodes' "
-            "cores at the machine's, or run where control groups can be written."
+            f"A quota of {cores:g} cores cannot be written to {str(group)!r} ({error.strerror}); run where "
+            f"control groups can be written, or {INSTEAD}."
         ) from None
 
 

@@ -1,8 +1,9 @@
 """The cluster: nodes on their switches, each with the rates of its links both ways, and where these come from."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -14,15 +15,20 @@ from autosync.report.numbers import rate
 from autosync.report.pictures.axes import figure_of, legend_below
 from autosync.report.style import FAINT, INK, MUTED, PAPER, Width
 from autosync.spec import ClusterSpec, Figure, Link, Node
-from autosync.words.cluster import node_in_words
+from autosync.words.cluster import node_in_words, pace_in_words
 
 MOST_NODES = 24
-ROW_INCHES = 0.46
+ROW_INCHES, LINE_INCHES = 0.46, 0.13
+"""The height of a row whose node has one line beside its name, and of every line more."""
+
+LETTER_INCHES, MARGIN = 0.062, 0.014
+"""The width of a letter, on average, and what is left free beside the text in a node's box, as a share of the width."""
+
 STYLES: Mapping[str, Any] = {"measured": "-", "stated": (0, (5, 2)), "assumed": (0, (1, 1.6))}
 UP, DOWN = "\N{UPWARDS ARROW}", "\N{DOWNWARDS ARROW}"
 BAR = 0.014
-HALF = 0.34
-"""Half the height of a node's box, in rows."""
+BETWEEN_INCHES = 0.15
+"""What is free between the boxes of two rows."""
 
 
 @dataclass
@@ -43,22 +49,27 @@ def draw_cluster(cluster: ClusterSpec, width: Width) -> Drawing:
     above = _above(cluster)
     places = _places(cluster, nodes, above)
     rows = max((row for place in places.values() for row in place.rows), default=0) + 1
-    figure = figure_of(width, 0.75 + ROW_INCHES * rows)
+    columns = 1 + max((places[switch].column for switch in cluster.switches if switch in places), default=-1)
+    left, right = (0.5 if width.is_narrow else 0.56, 0.995) if columns else (0.005, 0.995 if width.is_narrow else 0.5)
+    letters = int((right - left - 2 * MARGIN) * width.inches / LETTER_INCHES)
+    texts = {node.name: _lines(cluster, node, letters) for node in nodes}
+    row_inches = ROW_INCHES + LINE_INCHES * (max(map(len, texts.values())) - 1)
+    half = (1 - BETWEEN_INCHES / row_inches) / 2
+    figure = figure_of(width, 0.75 - 0.55 * ROW_INCHES + row_inches * (rows + 0.55))
     axes = figure.subplots()
     axes.set(xlim=(0, 1), ylim=(rows - 0.4, -0.95))
     axes.axis("off")
-    columns = 1 + max((places[switch].column for switch in cluster.switches if switch in places), default=-1)
-    left, right = (0.5 if width.is_narrow else 0.56, 0.995) if columns else (0.005, 0.995 if width.is_narrow else 0.5)
     lefts = [0.02 + column * (left - 0.02) / max(columns, 1) for column in range(columns)]
     for switch in cluster.switches:
         if switch in places:
-            _draw_switch(axes, switch, places[switch], lefts[places[switch].column])
+            _draw_switch(axes, switch, places[switch], lefts[places[switch].column], half)
     for name, switch in above.items():
         if name in places and switch in places:
             here = left if name not in cluster.switches else lefts[places[name].column]
             _draw_links(axes, cluster, (name, switch), (lefts[places[switch].column] + BAR, here), places[name].middle)
     for node in nodes:
-        _draw_node(axes, cluster, node, (left, right), places[node.name].middle)
+        box = _Box(left, right, places[node.name].middle, half, LINE_INCHES / row_inches)
+        _draw_node(axes, node.name, texts[node.name], box)
     sources = {link.gbit_per_s.source for link in cluster.links if not columns or link.source != link.target}
     handles = [
         Line2D([], [], color=INK.light, linestyle=STYLES[each], label=each) for each in STYLES if each in sources
@@ -92,27 +103,48 @@ def _places(cluster: ClusterSpec, nodes: tuple[Node, ...], above: dict[str, str]
     return places
 
 
-def _draw_switch(axes: Axes, name: str, place: _Place, x: float) -> None:
-    top, bottom = place.rows[0] - HALF, place.rows[-1] + HALF / 2  # where the name of the next one stands, it has ended
+def _lines(cluster: ClusterSpec, node: Node, letters: int) -> list[str]:
+    """What there is to say of a node, in lines of at most so many `letters`; its pace begins one of its own."""
+    loops = [link for link in cluster.links if link.source == link.target == node.name]
+    inside = [f"within {rate(link.gbit_per_s.value)} Gbit/s" for link in loops] if not cluster.switches else []
+    said = [", ".join([node_in_words(replace(node, pace=None)), *inside])]
+    said += [pace_in_words(node.pace)] if node.pace else []
+    return [line for each in said for line in textwrap.wrap(each, letters)]
+
+
+def _draw_switch(axes: Axes, name: str, place: _Place, x: float, half: float) -> None:
+    top, bottom = place.rows[0] - half, place.rows[-1] + half / 2  # where the name of the next one stands, it has ended
     box = FancyBboxPatch((x, top), BAR, bottom - top, boxstyle="round,pad=0,rounding_size=0.006", linewidth=0)
     box.set_facecolor(MUTED.light)
     axes.add_patch(box)
     axes.text(x, top - 0.1, name, fontsize=8.5, fontweight="bold", va="bottom")
 
 
-def _draw_node(axes: Axes, cluster: ClusterSpec, node: Node, span: tuple[float, float], row: float) -> None:
-    x, right = span
+@dataclass(frozen=True)
+class _Box:
+    """Where a node is: from `left` to `right`, in the middle of a `row`; half its height and a line's, in rows."""
+
+    left: float
+    right: float
+    row: float
+    half: float
+    line: float
+
+
+def _draw_node(axes: Axes, name: str, lines: Sequence[str], box: _Box) -> None:
     shape = FancyBboxPatch(
-        (x, row - HALF), right - x, 2 * HALF, boxstyle="round,pad=0,rounding_size=0.012", linewidth=1.0
+        (box.left, box.row - box.half),
+        box.right - box.left,
+        2 * box.half,
+        boxstyle="round,pad=0,rounding_size=0.012",
+        linewidth=1.0,
     )
     shape.set(facecolor=PAPER.light, edgecolor=FAINT.light)
     axes.add_patch(shape)
-    loops = [link for link in cluster.links if link.source == link.target == node.name]
-    inside = [f"within {rate(link.gbit_per_s.value)} Gbit/s" for link in loops] if not cluster.switches else []
-    axes.text(x + 0.014, row - 0.13, node.name, fontsize=8.5, fontweight="bold", va="center")
-    axes.text(
-        x + 0.014, row + 0.15, ", ".join([node_in_words(node), *inside]), fontsize=8.0, color=MUTED.light, va="center"
-    )
+    x, first = box.left + MARGIN, box.row - len(lines) * box.line / 2
+    axes.text(x, first, name, fontsize=8.5, fontweight="bold", va="center")
+    for number, line in enumerate(lines, 1):
+        axes.text(x, first + number * box.line, line, fontsize=8.0, color=MUTED.light, va="center")
 
 
 def _draw_links(axes: Axes, cluster: ClusterSpec, ends: tuple[str, str], span: tuple[float, float], row: float) -> None:

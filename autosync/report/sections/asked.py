@@ -38,11 +38,12 @@ def _space(findings: Findings) -> str:
 
 
 def _search(findings: Findings) -> str:
-    options = findings.run.options
+    options, asked = findings.run.options, findings.run.asked
     parts = [str(options[name]) for name in ("searcher",) if name in options]
     if options.get("searcher") == "guided":
-        ranks = str(options.get("simulator", "a simulator"))
-        parts.append(f"candidates ranked by {IN_WORDS.get(ranks, ranks)}")
+        named = str(options.get("simulator", "a simulator"))
+        used = str(asked.get("simulator", named))
+        parts.append(f"candidates ranked by {IN_WORDS.get(used, used)}{'' if used == named else f' ({named})'}")
     parts += [f"seed {options['seed']}"] if "seed" in options else []
     return ", ".join(parts) or "not written down"
 

@@ -1,13 +1,15 @@
 """Predicted against measured: a direct look at how well the simulator estimates step times."""
 
+from collections.abc import Sequence
 from functools import partial
 
 from autosync.report.blocks import Block, Note, Picture, Row, Table, numbers, texts
-from autosync.report.findings import Findings
+from autosync.report.findings import Findings, Point
 from autosync.report.numbers import percent, percent_interval
 from autosync.report.pictures.predictions import draw_predictions
 from autosync.report.style import look_of
 from autosync.stats.estimate import Estimate
+from autosync.words.cluster import predicted_for
 from autosync.words.strategy import ARCHITECTURES
 
 
@@ -21,7 +23,7 @@ def predictions_blocks(findings: Findings) -> list[Block]:
         f"What the simulator said of each strategy before it was timed. On the dashed line it was right. "
         f"Horizontal bars are 95 % intervals of the measured median over steps. Hollow marks are baselines, "
         f"of which the first were predicted before anything was measured here. "
-        f"n = {len(known)} strategies.",
+        f"{_of_phases(findings, known)}n = {len(known)} strategies.",
         partial(draw_predictions, known),
     )
     if not findings.qualities:
@@ -43,6 +45,15 @@ def predictions_blocks(findings: Findings) -> list[Block]:
         "strategies.",
     )
     return [picture, table]
+
+
+def _of_phases(findings: Findings, known: Sequence[Point]) -> str:
+    """Where links change, for which phase predictions are, and how many of the `known` were timed after it."""
+    said = predicted_for(findings.run.cluster)
+    if not said:
+        return ""
+    later = sum(any(each.record.phases or ()) for each in known)
+    return f"{said} {later} of these were timed after phase 0, in full or in part. "
 
 
 def _cells(estimate: Estimate) -> tuple[str, str]:

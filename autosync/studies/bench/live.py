@@ -16,8 +16,10 @@ from autosync.runs import read_run
 from autosync.spec import cut, digest
 from autosync.studies.bench.contenders import OURS
 from autosync.studies.bench.versions import of_live
+from trials.cluster.file import cluster_to_emulate, is_cluster_file
 from trials.emulate.network import FRAME_BYTES
 from trials.guard import guarded
+from trials.opening import check_profile_of
 
 FORMAT = "autosync.bench.live/4"
 INTERRUPTED = 130
@@ -36,7 +38,7 @@ class LiveCell:
 
     @property
     def cluster_name(self) -> str:
-        return Path(self.cluster).stem if self.cluster.endswith((".yaml", ".yml")) else self.cluster
+        return Path(self.cluster).stem if is_cluster_file(self.cluster) else self.cluster
 
     def __str__(self) -> str:
         return f"{self.model}@{self.cluster_name}"
@@ -88,6 +90,32 @@ class LiveJob:
     def __str__(self) -> str:
         without = f" without {self.without_rule}" if self.without_rule else ""
         return f"{self.cell}: {self.searcher}{without}, seed {self.seed}"
+
+
+def jobs_of(
+    cells: Sequence[str],
+    seeds: int,
+    without_rules: Sequence[str],
+    profile: Path | None,
+    more: tuple[str, ...],
+    **given: Any,
+) -> list[LiveJob]:
+    """A job for each of `cells`, written MODEL@CLUSTER, for each rule to be without, for as many `seeds` from 0 on.
+
+    Paced passes follow the `profile` in a file, if one is given; `given` are other fields of the jobs. Raises
+    `AutosyncError`.
+    """
+    parsed = [parse_cell(cell) for cell in cells]
+    if profile is not None:
+        clusters = [cluster_to_emulate(cell.cluster) for cell in parsed]
+        check_profile_of(profile, [cell.model for cell in parsed], clusters, "--cells")
+        more = ("--profile", str(profile), *more)
+    return [
+        LiveJob(cell, seed=seed, without_rule=rule, more=more, **given)
+        for seed in range(seeds)
+        for cell in parsed
+        for rule in without_rules or ("",)
+    ]
 
 
 def command_of(job: LiveJob, out: Path, checkpoint: Path | None = None) -> list[str]:

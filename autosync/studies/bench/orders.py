@@ -12,10 +12,11 @@ from autosync.spec import digest
 from autosync.studies.bench.columns import CELLS, LIVE, SEARCHES, facts_of
 from autosync.studies.bench.contenders import CONTENDERS, TRANSFERRING
 from autosync.studies.bench.live import LiveJob, row_of, run_command, run_live
-from autosync.studies.bench.replaying import SEEDS_A_JOB, Replaying, SearchJob, checkpoint_of, strange_to
+from autosync.studies.bench.replaying import SEEDS_A_JOB, Replaying, SearchJob, checkpoint_of, others_than, strange_to
 from autosync.studies.bench.versions import FACTS, of_live
 from autosync.studies.collect.block import engine_digest
 from autosync.tune.recorded.cells import RecordedCell, read_cells
+from trials.cluster.file import cluster_to_emulate
 
 Say = Callable[[str], None]
 
@@ -70,14 +71,15 @@ def live(
 ) -> bool:
     """Run the live searches that have no result yet, one after the other; return whether all went well.
 
-    The simulator of a guided search is first taught on the cells in `data` that share neither its model nor cluster.
+    The simulator of a guided search is first taught on the cells in `data` that share neither its model nor cluster,
+    and whose times are of the kind that it will meet.
     Raises `KeyboardInterrupt` when one was interrupted.
     """
     store = ResultStore.create(out / "live", LIVE)
     recorded, _ = read_cells(data) if any(job.may_be_taught for job in jobs) else ([], [])
     code, failed = engine_digest(SOURCE), 0
     for number, asked in enumerate(jobs, 1):
-        strange = strange_to(recorded, asked.cell.model, asked.cell.cluster_name) if asked.may_be_taught else []
+        strange = _teachers_of(asked, recorded) if asked.may_be_taught else []
         job = replace(asked, taught_on=digest([each.digest for each in strange])) if strange else asked
         if job.key in store:
             continue
@@ -91,6 +93,12 @@ def live(
             failed += 1
     say(f"{len(jobs) - failed} of {len(jobs)} searches have a result.")
     return not failed
+
+
+def _teachers_of(job: LiveJob, recorded: Sequence[RecordedCell]) -> list[RecordedCell]:
+    strange = strange_to(recorded, job.cell.model, job.cell.cluster_name)
+    kind = cluster_to_emulate(job.cell.cluster).kind if strange else ""
+    return [cell for cell in strange if cell.kind == kind]
 
 
 def merge(out: Path, say: Say) -> None:
@@ -110,9 +118,9 @@ def _write_facts(cells: Sequence[RecordedCell], out: Path, say: Say) -> None:
 
 
 def _taught_on(order: ReplayOrder) -> dict[str, str]:
-    """The digest, for each cell, of all others, on which the simulator of a search of it may have been taught."""
+    """The digest, for each cell, of those on which the simulator of a search of it may have been taught."""
     cells, _ = read_cells(order.data)
-    return {cell.name: digest([each.digest for each in cells if each is not cell]) for cell in cells}
+    return {cell.name: digest([each.digest for each in others_than(cell, cells)]) for cell in cells}
 
 
 def _jobs(order: ReplayOrder, cells: Sequence[RecordedCell], taught_on: Mapping[str, str]) -> list[SearchJob]:

@@ -6,7 +6,7 @@ import os
 import shutil
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -62,6 +62,11 @@ def checkpoint_of(
 def strange_to(cells: Sequence[RecordedCell], model: str, cluster: str) -> list[RecordedCell]:
     """The cells that share neither the model nor the cluster, by name."""
     return [cell for cell in cells if not {model, cluster}.intersection((cell.model, cell.cluster))]
+
+
+def others_than(cell: RecordedCell, cells: Iterable[RecordedCell]) -> list[RecordedCell]:
+    """The cells but for `cell`, whose times are of the same kind, so that they can teach a simulator of it."""
+    return [each for each in cells if each is not cell and each.kind == cell.kind]
 
 
 def _records(cells: Sequence[RecordedCell], most: int | None) -> list[RuntimeRecord]:
@@ -147,7 +152,7 @@ class Replaying:
             raise BenchError(f"The records of {job.cell} have changed since this command began; run it again.")
         checkpoint = None
         if job.searcher in TRANSFERRING:
-            checkpoint = checkpoint_of([each for each in records.cells.values() if each is not cell], self.checkpoints)
+            checkpoint = checkpoint_of(others_than(cell, records.cells.values()), self.checkpoints)
         memory = {} if job.drawn else records.memories.setdefault(job.cell, {})  # no two drawn cells are alike
         cells = [(seed, drawn_cell(cell, seed) if job.drawn else cell) for seed in job.seeds]
         return [searched(each, job, seed, PriorKnowledge(checkpoint, each, memory)) for seed, each in cells]

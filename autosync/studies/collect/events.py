@@ -22,7 +22,8 @@ from autosync.words.quantities import duration, milliseconds
 class Errand:
     """What a visit is to do: time the due slots of `models` on a cluster that is up, until `seconds` are over.
 
-    A trial waits for `settle_seconds` at most until other work on the machine has ended.
+    A trial waits for `settle_seconds` at most until other work on the machine has ended. `profile` is the file of what
+    paced passes follow, if that is no pass here.
     """
 
     plan: Path
@@ -32,14 +33,17 @@ class Errand:
     round_number: int
     seconds: float
     settle_seconds: float
+    profile: Path | None = None
 
     def to_json(self) -> str:
-        return json.dumps(asdict(self) | {"plan": str(self.plan), "out": str(self.out)})
+        paths = {"plan": str(self.plan), "out": str(self.out), "profile": self.profile and str(self.profile)}
+        return json.dumps(asdict(self) | paths)
 
     @classmethod
     def from_json(cls, text: str) -> Errand:
         document = parse_json(text, "An errand", finite=False)
-        paths = {"plan": Path(document["plan"]), "out": Path(document["out"])}
+        profile = document["profile"]
+        paths = {"plan": Path(document["plan"]), "out": Path(document["out"]), "profile": profile and Path(profile)}
         return cls(**(document | paths | {"models": tuple(document["models"])}))
 
 

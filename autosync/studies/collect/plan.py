@@ -13,10 +13,7 @@ from autosync.spec import ClusterSpec, TimingProtocol, listed, quoted
 from autosync.spec.codec import first_repeated
 from autosync.stats.cells import CellName
 from trials.cluster.checked_yaml import read_checked
-from trials.cluster.file import read_cluster_file
-from trials.cluster.racks import parse_emulation
-
-CLUSTER_FILES = (".yaml", ".yml")
+from trials.cluster.file import cluster_to_emulate, is_cluster_file
 
 
 def _name(value: str) -> str:
@@ -87,7 +84,7 @@ class Plan(BaseModel):
 
 def cluster_name(given: str) -> str:
     """The name of a cluster of the plan: `two_racks` for topologies/two_racks.yaml, 4x200mbit for itself."""
-    return Path(given).stem if given.endswith(CLUSTER_FILES) else given
+    return Path(given).stem if is_cluster_file(given) else given
 
 
 def read_plan(file: Path) -> Plan:
@@ -101,7 +98,7 @@ def read_plan(file: Path) -> Plan:
 def cluster_of(plan: Plan, file: Path, name: str) -> ClusterSpec:
     """The cluster called `name` as `plan`, read from `file`, states it. Raises `ClusterError`."""
     given = next(each for each in plan.clusters if cluster_name(each) == name)
-    return read_cluster_file(file.parent / given) if given.endswith(CLUSTER_FILES) else parse_emulation(given)
+    return cluster_to_emulate(str(file.parent / given) if is_cluster_file(given) else given)
 
 
 def chosen(plan: Plan, models: Sequence[str], clusters: Sequence[str]) -> list[CellName]:

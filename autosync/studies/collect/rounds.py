@@ -31,7 +31,8 @@ OPENING_SECONDS = 600.0
 class Order:
     """What is asked for: `cells` of the plan in `plan_file`, for so many seconds.
 
-    A trial waits for `settle_seconds` at most until other work on the machine has ended.
+    A trial waits for `settle_seconds` at most until other work on the machine has ended. `profile` is the file of what
+    paced passes follow, if that is no pass here.
     """
 
     plan_file: Path
@@ -40,6 +41,7 @@ class Order:
     folder: Folder
     seconds: float
     settle_seconds: float
+    profile: Path | None = None
 
 
 @final
@@ -96,6 +98,7 @@ class Collection:
             round_number,
             max(self._deadline - time.monotonic(), 0.0),
             order.settle_seconds,
+            order.profile and order.profile.resolve(),
         )
         before = {cell: self.progress.left_of(cell) for cell in cells}
         try:

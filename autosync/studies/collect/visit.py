@@ -15,7 +15,7 @@ from ray.exceptions import RayError, RayTaskError
 
 from autosync.dataset import RecordStore
 from autosync.errors import AutosyncError, ClusterError, DatasetError, NodesLostError
-from autosync.spec import RuntimeRecord
+from autosync.spec import RuntimeRecord, read_device_profile
 from autosync.stats.cells import CellName
 from autosync.studies.collect.block import Block, Conditions, engine_digest, wait_until_quiet
 from autosync.studies.collect.events import Errand, Passed, Told, Trouble, write_event
@@ -103,7 +103,8 @@ class _Visit:
             if different := unlike_machines(before, found):
                 raise ClusterError(f"Cluster {cell.cluster!r} must be as it was first measured, but has {different}.")
             found = seated_like(before, addresses_of(found))
-        settings = trials_on_ray(found, probe=before is None)
+        profile = None if self._errand.profile is None else read_device_profile(self._errand.profile)
+        settings = trials_on_ray(found, probe=before is None, profile=profile)
         backend = RayBackend(Launch(model_on(cell.model, found), found, settings))
         if before is None:
             self._folder.write_cluster(cell.cluster, backend.cluster, backend.probing)

@@ -37,6 +37,11 @@ class RecordedCell(Cell):
     trials: Mapping[Strategy, tuple[RuntimeRecord, ...]]
     digest: str
 
+    @property
+    def kind(self) -> str:
+        """Of what kind its times are; see `RuntimeRecord.kind`."""
+        return next(iter(self.trials.values()))[0].kind
+
     @cached_property
     def seconds(self) -> Mapping[Strategy, float]:
         """True step seconds of each strategy: the median of its trials' medians; infinite if none was timed."""

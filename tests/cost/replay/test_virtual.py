@@ -24,10 +24,11 @@ from autosync.spec import (
     TimingProtocol,
     VariableStrategy,
 )
+from tests.cases import changing
 from tests.cost.test_paced import MODEL, NAMES, on_nodes
 
 COEFFICIENTS = ReplayCoefficients(core_seconds_per_byte=2e-9, overlap=0.9)
-JITTER = Spread(0.05)
+STEADY, JITTER = Spread(), Spread(0.05)
 VARIED = Spread(0.05, Slow(0.2, 20, 3.0))
 
 
@@ -66,11 +67,37 @@ def test_steps_that_are_interpolated_are_close_to_those_that_are_replayed(name: 
     clock = VirtualClock.of(MODEL, paced(VARIED), strategy(name), COEFFICIENTS)
     seconds, slowest = clock.step_seconds(0, 2000), clock.pass_seconds(0, 2000).max(axis=1)
     assert len(np.unique(slowest)) > 2 * virtual.MOST_REPLAYED
-    exact = [clock.step.taking(each).seconds(COEFFICIENTS) for each in slowest[:200].tolist()]
+    exact = [clock.by_phase[0].taking(each).seconds(COEFFICIENTS) for each in slowest[:200].tolist()]
     off = np.abs(np.log(seconds[:200] / exact))
     assert off.max() < 5e-3
     assert off.mean() < 1e-4
     assert np.count_nonzero(seconds[:200] == exact) < 200
+
+
+def test_steps_go_through_the_phases_by_their_own_clock_each_by_the_rates_of_the_one_it_begins_in() -> None:
+    steady = paced(VARIED)
+    cluster, steps = changing(steady, (1.0, 0.1), (2.0, 0.3)), 40
+    clock = VirtualClock.of(MODEL, cluster, strategy(), COEFFICIENTS)
+    seconds, phases = clock.step_seconds(3, steps), clock.phases(3, steps)
+    alone = [
+        VirtualClock.of(MODEL, changing(steady, (1.0, factor)).at(1.0), strategy(), COEFFICIENTS).step_seconds(3, steps)
+        for factor in (1.0, 0.1, 0.3)
+    ]
+    assert len(np.unique(np.round(np.median(alone, axis=1), 3))) == 3
+    begins = np.cumsum(seconds) - seconds
+    np.testing.assert_array_equal(phases, np.searchsorted([1.0, 2.0], begins, side="right"))
+    assert set(phases) == {0, 1, 2}
+    np.testing.assert_allclose(seconds, np.array(alone)[phases, range(steps)], rtol=1e-9)
+    later = clock.step_seconds(3, steps, begin_seconds=2.0)
+    np.testing.assert_allclose(later, alone[2], rtol=1e-9)
+    assert set(clock.phases(3, steps, begin_seconds=2.0)) == {2}
+
+
+def test_a_phase_that_is_over_before_a_step_is_has_none() -> None:
+    cluster = changing(paced(STEADY), (0.01, 0.1), (0.02, 0.3))
+    clock = VirtualClock.of(MODEL, cluster, strategy(), COEFFICIENTS)
+    assert list(clock.phases(0, 4)) == [0, 2, 2, 2]
+    assert clock.step_seconds(0, 0).shape == clock.phases(0, 0).shape == (0,)
 
 
 def test_draws_are_those_of_the_engine() -> None:

@@ -14,13 +14,14 @@ import pytest
 
 from autosync.cost import step_bound
 from autosync.dataset import RecordStore, ResultStore
-from autosync.errors import BenchError
+from autosync.errors import BenchError, SpecError
 from autosync.search.verdict.judging import judge, with_default
 from autosync.simulator import LearnedSimulator
+from autosync.spec import DeviceProfile
 from autosync.stats.estimate import Estimate
 from autosync.studies.bench.columns import LIVE
 from autosync.studies.bench.cost import EPOCHS, cost_table, live_costs
-from autosync.studies.bench.live import LiveJob, command_of, parse_cell, row_of
+from autosync.studies.bench.live import LiveJob, command_of, jobs_of, parse_cell, row_of
 from autosync.studies.bench.live_tables import controls_table, kinds_of, live_table, live_targets_table, rules_table
 from autosync.studies.bench.orders import ALL_MEMBERS, live
 from autosync.studies.bench.report import write_report
@@ -87,6 +88,31 @@ def test_an_ablation_of_a_rule_has_a_directory_of_its_own(tmp_path: Path) -> Non
     assert len({each.directory(tmp_path) for each in (JOB, job, replace(JOB, trials=41), replace(JOB, seed=2))}) == 4
 
 
+def asked(**changes: Any) -> list[LiveJob]:
+    """The jobs of one cell whose nodes are not paced, but for `changes`."""
+    given = {"cells": ["mlp@2x1gbit"], "seeds": 1, "without_rules": (), "profile": None, "more": ("--steps", "20")}
+    return jobs_of(**given | changes, searcher="guided", trials=40)
+
+
+def test_a_profile_is_one_models_and_that_of_paced_passes(tmp_path: Path) -> None:
+    device = DeviceProfile("H100", {"driver": "570"}, 32, "float32", "2026-11-20", 0.01, 0.02, {})
+    profile, paced = tmp_path / "h100.json", tmp_path / "paced.yaml"
+    with pytest.raises(SpecError, match=r"Profile '.*h100\.json' cannot be read: No such file or directory"):
+        asked(profile=profile)
+    profile.write_text(json.dumps(device.to_json()))
+    with pytest.raises(SpecError, match="--profile is what paced passes follow, but no node of this cluster is paced;"):
+        asked(profile=profile)
+    paced.write_text("nodes: [{count: 2}]\npace: {scale: 2}\n")
+    with pytest.raises(SpecError) as refusal:
+        asked(profile=profile, cells=[f"mlp@{paced}", f"bert-mini@{paced}"])
+    assert str(refusal.value) == (
+        "--profile is of one model, but here are mlp, bert-mini; choose its model with --cells."
+    )
+    (job,) = asked(profile=profile, cells=[f"mlp@{paced}"])
+    assert command_of(job, tmp_path)[-4:] == ["--profile", str(profile), "--steps", "20"]
+    assert asked()[0].more == ("--steps", "20")
+
+
 def test_a_live_search_is_kept_and_not_run_again(tmp_path: Path) -> None:
     said: list[str] = []
     tune = PlayedTune()
@@ -129,21 +155,27 @@ def test_a_run_without_a_readable_result_is_said_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_the_simulator_is_taught_first_by_other_models_on_other_clusters(tmp_path: Path) -> None:
+def test_the_simulator_is_taught_first_by_other_models_on_other_clusters_whose_times_are_of_the_same_kind(
+    tmp_path: Path,
+) -> None:
     data, tune = write_dataset(tmp_path / "data"), PlayedTune()
-    both, neither = (parse_cell(f"{name}.yaml") for name in ("mlp@two", "bert-mini@three"))
-    of_none, of_one, named = (replace(JOB, cell=both, more=()), replace(JOB, cell=neither, more=()), JOB)
-    rival = replace(of_one, searcher="evolution")
-    assert live([of_none, of_one, named, rival], data, tmp_path / "out", print, tune)
+    both, neither, other = (
+        replace(JOB, cell=parse_cell(f"{model}@{tmp_path / file}"), more=())
+        for model, file in (("mlp", "two.yaml"), ("bert-mini", "three.yaml"), ("bert-mini", "paced.yaml"))
+    )
+    for job, pace in ((both, ""), (neither, ""), (other, "pace: {scale: 2}\n")):
+        Path(job.cell.cluster).write_text(f"{pace}nodes: [{{count: 2}}]\n")
+    jobs = [both, neither, other, JOB, replace(neither, searcher="evolution")]
+    assert live(jobs, data, tmp_path / "out", print, tune)
     given = [dict(itertools.pairwise(command)) for command in tune.commands]
-    assert ["--warm-start" in each for each in given] == [False, True, False, False]
+    assert ["--warm-start" in each for each in given] == [False, True, False, False, False]
     learned = LearnedSimulator.load(Path(given[1]["--warm-start"]))
     (two,) = (each for each in read_cells(data)[0] if each.name == "mlp@two")
     assert learned._start.record_count == sum(each.timed for trials in two.trials.values() for each in trials)
     assert learned.settings.members == ALL_MEMBERS
     assert [bool(row["taught_on"]) for row in rows(tmp_path / "out")].count(True) == 1
-    assert live([of_none, of_one, named, rival], data, tmp_path / "out", print, tune)
-    assert len(tune.commands) == 4, "all are kept"
+    assert live(jobs, data, tmp_path / "out", print, tune)
+    assert len(tune.commands) == len(jobs), "all are kept"
 
 
 @pytest.mark.parametrize("text", ["bert-mini", "@4x200mbit", "bert-mini@"])

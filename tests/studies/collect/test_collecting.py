@@ -11,6 +11,7 @@ import pytest
 from autosync.dataset import RecordStore
 from autosync.spec import RuntimeRecord
 from autosync.studies.collect.folder import Folder
+from tests.commands.explained_runs import write_profile
 from tests.trials.emulate.clusters import needs_root, remains
 from tests.tune.jobs import Job, ended
 from trials.emulate import down
@@ -104,6 +105,23 @@ def test_a_time_budget_ends_a_collection_between_trials(folder: Folder) -> None:
     assert remains(folder.emulated_name) == []
 
 
+@pytest.mark.thorough  # it takes a cluster of its own
+def test_paced_passes_follow_a_profile_that_fits_the_model(folder: Folder) -> None:
+    (folder.path / "paced.yaml").write_text("pace: {scale: 2}\nnodes: [{count: 2}]\n")
+    (folder.path / "plan.yaml").write_text(
+        PLAN.replace("2x200mbit", "paced.yaml").replace("strategies: 5", "strategies: 2")
+    )
+    asked = ("--profile", str(write_profile(folder.path / "h100.json")))
+    assert "2 trials in" in ended(collect(folder, *asked), 0)
+    every = records(folder)
+    assert {each.outcome for each in every} == {"ok"}
+    assert {each.model.device_profile.device for each in every if each.model.device_profile} == {"H100"}
+    assert min(each.median_seconds or 0.0 for each in every) > 0.2
+    other = ("--out", str(folder.path / "other"), "--profile", str(write_profile(folder.path / "other.json", 32)))
+    printed = ended(collect(folder, *other), 1)
+    assert "mlp@paced: The profile of 'H100' does not fit model 'mlp': it was measured with batches of 32" in printed
+
+
 @pytest.mark.thorough
 def test_two_collections_do_not_share_a_folder(folder: Folder) -> None:
     with folder.held():
@@ -120,3 +138,10 @@ def test_what_was_asked_wrongly_is_said_before_anything_is_made(folder: Folder) 
     job = collect(folder)
     assert job.status() == 2
     assert "collect: No model is called 'mlq'." in job.complaint
+    write_profile(folder.path / "h100.json")
+    told = "collect: --profile is what paced passes follow, but no node of this cluster is paced; give the nodes a pace"
+    for models, refusal in {"mlp": told, "mlp, bert-mini": "collect: --profile is of one model, but here are"}.items():
+        (folder.path / "plan.yaml").write_text(PLAN.replace("[mlp]", f"[{models}]"))
+        job = collect(folder, "--profile", "h100.json")
+        assert job.status() == 2
+        assert refusal in job.complaint

@@ -150,7 +150,11 @@ def test_a_quota_of_cores_needs_a_control_group_that_the_user_may_write(user: Or
     done = user.run(*COMMAND, "up", "slow.yaml", "--no-ray", "--name", name)
     assert done.returncode == 2
     assert done.stderr.startswith("emulate: A quota of 0.5 cores cannot be written to '/sys/fs/cgroup/")
-    assert "leave the nodes' cores at the machine's, or run where control groups can be written." in done.stderr
+    assert done.stderr.endswith(
+        "; run where control groups can be written, or leave `cores` out, and let a `pace` of the nodes stand in, such "
+        "as `pace: {scale: 2}` of a slow one.\n"
+    )
+    assert done.stderr.count("\n") == 1
 
 
 def test_a_quota_of_cores_holds_in_a_control_group_that_is_the_users(user: OrdinaryUser, name: str) -> None:
