@@ -5,9 +5,10 @@ from pathlib import Path
 
 import click
 
-from autosync.commands.shell import SETTINGS, print_lines, run_command
+from autosync.commands.shell import PLACE, SETTINGS, print_lines, run_command
 from autosync.engine.capture_apart import captured_apart
 from autosync.spec import ClusterSpec, ModelSpec, Strategy
+from autosync.spec.address import Place
 from trials.capture_limit import capture_time_limit
 
 
@@ -17,12 +18,12 @@ from trials.capture_limit import capture_time_limit
 @click.option("--cluster", type=Path, help="Cluster file.  [default: the run's, or what the strategy implies]")
 @click.option(
     "--result",
-    type=Path,
+    type=PLACE,
     help="A run's directory or its result.json, or a directory of records.  [default: beside STRATEGY]",
 )
 @capture_time_limit
 def command(
-    strategy: Path, model: str | None, cluster: Path | None, result: Path | None, capture_seconds: float
+    strategy: Path, model: str | None, cluster: Path | None, result: Place | None, capture_seconds: float
 ) -> None:
     """Say what STRATEGY, a strategy.json, does, what it costs, and which baseline it is nearest to."""
     from autosync.report.explained import explained  # NumPy and SciPy are imported only once the command is right
