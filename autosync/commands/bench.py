@@ -8,8 +8,9 @@ from typing import Any
 
 import click
 
-from autosync.commands.shell import GOES_ON, NOT_DONE, SETTINGS, names_in, run_command
+from autosync.commands.shell import GOES_ON, NOT_DONE, PLACE, SETTINGS, names_in, run_command
 from autosync.search.registry import SEARCHERS
+from autosync.spec.address import Place
 
 CELLS = tuple(
     f"{model}@{cluster}"
@@ -45,7 +46,7 @@ def _all(*options: Any) -> Any:
 def _replaying(searchers: Sequence[str], seeds: int) -> Any:
     """The options of the commands that replay."""
     return _all(
-        click.option("--data", type=Path, default=Path("runtimes"), help="Folder of the records."),
+        click.option("--data", type=PLACE, default=Path("runtimes"), help="Folder of the records."),
         OUT,
         click.option("--searchers", default=",".join(searchers), help="With commas between."),
         click.option("--cells", default="", help="MODEL@CLUSTER, with commas between.  [default: all]"),
@@ -154,7 +155,7 @@ def _replay(searchers: str, cells: str, given: dict[str, Any]) -> None:
     replay(ReplayOrder(searchers=names_in(searchers), cells=names_in(cells), **given), click.echo)
 
 
-def _live(data: Path, out: Path, cells: str, **given: Any) -> int:
+def _live(data: Place, out: Path, cells: str, **given: Any) -> int:
     from autosync.studies.bench.live import jobs_of
     from autosync.studies.bench.orders import live
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import click
 
-from autosync.commands.shell import GOES_ON, SETTINGS, names_in, print_lines, run_command
+from autosync.commands.shell import GOES_ON, PLACE, SETTINGS, names_in, print_lines, run_command
+from autosync.spec.address import Address, Place
 from autosync.studies.evaluation import (
     BUILDERS,
     EXPERIMENTS,
@@ -27,7 +28,7 @@ from autosync.studies.evaluation.cells import KINDS, split_of, stored_records
 
 
 @click.command("evaluate", context_settings=SETTINGS)
-@click.option("--data", type=Path, default=Path("runtimes"), help="Folder of the records, or with them in `records`.")
+@click.option("--data", type=PLACE, default=Path("runtimes"), help="Folder of the records, or with them in `records`.")
 @click.option("--kind", type=click.Choice(KINDS), help="Of which records, where times of several kinds are there.")
 @click.option("--out", type=Path, help="Folder of the report.  [default: `evaluation` in that of --data]")
 @click.option("--simulators", default="", help="Simulators to fit, with commas between.  [default: all]")
@@ -37,7 +38,7 @@ from autosync.studies.evaluation.cells import KINDS, split_of, stored_records
 @click.option("--quick", "is_quick", is_flag=True, help="Two seeds, few records: minutes, and wide intervals.")
 @click.option("--report-only", is_flag=True, help="Fit nothing; write the report from the results there are.")
 @click.pass_obj
-def command(builders: Mapping[str, Builder], /, data: Path, kind: str | None, out: Path | None, **given: Any) -> None:
+def command(builders: Mapping[str, Builder], /, data: Place, kind: str | None, out: Path | None, **given: Any) -> None:
     """Fit the simulators on recorded step times and test them on others; tables and pictures go to --out.
 
     May be stopped at any moment; the same command goes on. The report shows all results there are, of earlier
@@ -46,10 +47,13 @@ def command(builders: Mapping[str, Builder], /, data: Path, kind: str | None, ou
     simulators = _chosen("--simulators", given["simulators"], builders)
     experiments = _chosen("--only", given["only"], EXPERIMENTS)
     settings = _settings(given["is_quick"], given["seeds"], given["most_records"])
+    if out is None:
+        if isinstance(data, Address):
+            raise EvaluationError(f"--out names the folder of the report, which cannot be in {data}; name one here.")
+        out = data / "evaluation"
     cells, small = measured_cells(stored_records(data, kind), split_of)
     left_out = [*small, *passed_over(cells, settings)]
     print_lines(f"Passed over: {sentence}" for sentence in left_out)
-    out = out or data / "evaluation"
     evaluation = Evaluation(cells, settings, builders, Journal(out / "results.jsonl"))
     done = 0 if given["report_only"] else evaluation.run(experiments, simulators, time.process_time, click.echo)
     click.echo(f"{done} results are new. The report: {write_report(out, evaluation.findings(), left_out)}")

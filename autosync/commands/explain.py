@@ -6,9 +6,10 @@ from pathlib import Path
 
 import click
 
-from autosync.commands.shell import SETTINGS, print_lines, run_command
+from autosync.commands.shell import PLACE, SETTINGS, print_lines, run_command
 from autosync.engine.capture_apart import captured_apart
 from autosync.spec import ClusterSpec, DeviceProfile, ModelSpec, Strategy, read_device_profile
+from autosync.spec.address import Place
 from trials.capture_limit import capture_time_limit
 
 
@@ -18,7 +19,7 @@ from trials.capture_limit import capture_time_limit
 @click.option("--cluster", type=Path, help="Cluster file.  [default: the run's, or what the strategy implies]")
 @click.option(
     "--result",
-    type=Path,
+    type=PLACE,
     help="A run's directory or its result.json, or a directory of records.  [default: beside STRATEGY]",
 )
 @click.option("--profile", type=Path, help="What paced passes follow: the model on another device, a JSON file.")
@@ -27,7 +28,7 @@ def command(
     strategy: Path,
     model: str | None,
     cluster: Path | None,
-    result: Path | None,
+    result: Place | None,
     profile: Path | None,
     capture_seconds: float,
 ) -> None:

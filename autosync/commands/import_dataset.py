@@ -5,20 +5,21 @@ from pathlib import Path
 
 import click
 
-from autosync.commands.shell import NOT_DONE, SETTINGS, run_command
+from autosync.commands.shell import NOT_DONE, PLACE, SETTINGS, run_command
 from autosync.dataset.autosync_import import import_dataset
 from autosync.dataset.store import RecordStore
+from autosync.spec.address import Place
 
 
 @click.command("import", context_settings=SETTINGS)
 @click.argument("directory", type=Path)
-@click.option("--out", type=Path, default=Path("data"), help="Directory of records to add to.")
+@click.option("--out", type=PLACE, default=Path("data"), help="Directory or address of records to add to.")
 @click.option(
     "--sparse-rows",
     type=click.IntRange(1),
     help="Rows that a replica's step touches in each table with a sparse gradient; the dataset does not tell.",
 )
-def command(directory: Path, out: Path, sparse_rows: int | None) -> int:
+def command(directory: Path, out: Place, sparse_rows: int | None) -> int:
     """Read the public AutoSync dataset, unpacked to DIRECTORY, into records of this program."""
     imported = import_dataset(directory, RecordStore.create(out), sparse_rows)
     for (where, reason), count in imported.passed_over.most_common():

@@ -8,9 +8,10 @@ from typing import Any
 
 import click
 
-from autosync.commands.shell import SETTINGS, print_lines, run_command
+from autosync.commands.shell import PLACE, SETTINGS, print_lines, run_command
 from autosync.simulator.networks import NETWORKS
 from autosync.simulator.saved import shipped_folder
+from autosync.spec.address import Place
 from autosync.studies.evaluation import METRICS, measured_cells
 from autosync.studies.evaluation.cells import KINDS, split_of, stored_records
 from autosync.studies.evaluation.pretraining import card_of, pretrained
@@ -21,12 +22,12 @@ SHOWN = ("pairwise", "peak_at_1", "mape", "coverage")
 
 
 @click.command("pretrain", context_settings=SETTINGS)
-@click.option("--data", type=Path, default=Path("runtimes"), help="Folder of the records, or with them in `records`.")
+@click.option("--data", type=PLACE, default=Path("runtimes"), help="Folder of the records, or with them in `records`.")
 @click.option("--kind", type=click.Choice(KINDS), help="Of which records, where times of several kinds are there.")
 @click.option("--out", type=Path, help="Folder of the checkpoint.  [default: the one that comes with the program]")
 @click.option("--network", type=click.Choice(list(NETWORKS)), default="linear", help="What corrects the replay.")
 @click.option("--seed", type=click.IntRange(0), default=0, help="Same seed and same records, same checkpoint.")
-def command(data: Path, kind: str | None, out: Path | None, network: str, seed: int) -> None:
+def command(data: Place, kind: str | None, out: Path | None, network: str, seed: int) -> None:
     """Fit a simulator on recorded step times, and write what a search can start from (--warm-start).
 
     It learns from the strategies of the training part, of all models and clusters, stops by those of the validation

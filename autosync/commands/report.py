@@ -6,12 +6,13 @@ from pathlib import Path
 import click
 from rich.table import Table
 
-from autosync.commands.shell import SETTINGS, run_command
+from autosync.commands.shell import PLACE, SETTINGS, run_command
 from autosync.report.comparison import Comparison, standings_of, write_comparison
 from autosync.report.numbers import NOTHING, ratio
 from autosync.report.page import write_report
 from autosync.runs import read_run, run_called
 from autosync.runs.listing import plain_console
+from autosync.spec.address import Place
 from autosync.words.quantities import duration, milliseconds
 
 COMPARISON = Path("comparison.html")
@@ -19,9 +20,9 @@ COMPARISON = Path("comparison.html")
 
 @click.command("report", context_settings=SETTINGS)
 @click.argument("runs", metavar="RUN [RUN ...]", nargs=-1, required=True)
-@click.option("--data", type=Path, help="Directory of the runs' records.  [default: where each run kept them]")
+@click.option("--data", type=PLACE, help="Directory of the runs' records.  [default: where each run kept them]")
 @click.option("--out", type=Path, help=f"File to write.  [default: report.html in the run; of several {COMPARISON}]")
-def command(runs: tuple[str, ...], data: Path | None, out: Path | None) -> None:
+def command(runs: tuple[str, ...], data: Place | None, out: Path | None) -> None:
     """Write the report of a RUN again, or a page that compares several; RUN is a directory, or a name in runs/."""
     found = [read_run(run_called(each), data) for each in runs]
     for run in found:

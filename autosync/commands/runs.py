@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from autosync.commands.shell import SETTINGS, run_command
+from autosync.commands.shell import PLACE, SETTINGS, run_command
 from autosync.errors import AutosyncError
 from autosync.runs.contenders import beside_the_verdict, contenders_of, verdict_in_words
 from autosync.runs.documents import result_schema, returned_strategy
@@ -14,6 +14,7 @@ from autosync.runs.export import csv_of, json_of
 from autosync.runs.listing import contenders_table, listed_runs, plain_console, run_called, runs_table
 from autosync.runs.run import Run, read_run
 from autosync.spec import cut
+from autosync.spec.address import Place
 
 
 @click.group("runs", context_settings=SETTINGS)
@@ -22,7 +23,7 @@ def command() -> None:
 
 
 RUN = click.argument("run", required=False)
-DATA = click.option("--data", type=Path, help="Directory of the run's records.  [default: where the run kept them]")
+DATA = click.option("--data", type=PLACE, help="Directory of the run's records.  [default: where the run kept them]")
 
 
 @command.command("list")
@@ -42,7 +43,7 @@ def list_runs(folder: Path) -> None:
 @command.command()
 @RUN
 @DATA
-def show(run: str | None, data: Path | None) -> None:
+def show(run: str | None, data: Place | None) -> None:
     """The verdict of RUN, its contenders, and where its files are."""
     found, console = _run(run, data), plain_console()
     nodes = len(found.cluster.nodes)
@@ -83,7 +84,7 @@ def best(run: str | None, as_json: bool) -> None:
 @DATA
 @click.option("--format", "kind", type=click.Choice(["csv", "json"]), default="csv", show_default=True)
 @click.option("--out", type=Path, help="File to write.  [default: standard output]")
-def export(run: str | None, data: Path | None, kind: str, out: Path | None) -> None:
+def export(run: str | None, data: Place | None, kind: str, out: Path | None) -> None:
     """A row for each trial of RUN."""
     found = _run(run, data)
     if not found.records:
@@ -109,7 +110,7 @@ def schema() -> None:
     click.echo(json.dumps(result_schema(), indent=2))
 
 
-def _run(name: str | None, data: Path | None) -> Run:
+def _run(name: str | None, data: Place | None) -> Run:
     return read_run(run_called(name), data)
 
 

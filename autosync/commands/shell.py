@@ -2,11 +2,13 @@
 
 import os
 from collections.abc import Iterable, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, final
 
 import click
 
-from autosync.errors import AutosyncError
+from autosync.errors import AutosyncError, SpecError
+from autosync.spec.address import Address, Place, place_of
 
 NOT_DONE = 1
 """Exit status of a command that ended before all was done."""
@@ -24,6 +26,24 @@ GOES_ON = "Interrupted; every result so far is kept, and the same command goes o
 
 RAYS_OWN_NEWS = "A worker died or was killed while executing a task"
 """What Ray prints, at length, of a process that has died."""
+
+
+@final
+class PlaceType(click.ParamType):  # type: ignore[type-arg]  # only newer ones are generic
+    """A folder of records: a path, or an address such as s3://bucket/records."""
+
+    name = "path"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Place:
+        if isinstance(value, Path | Address):
+            return value
+        try:
+            return place_of(value)
+        except SpecError as error:
+            self.fail(str(error), param, ctx)
+
+
+PLACE = PlaceType()
 
 
 def run_command(

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from autosync.commands.shell import INTERRUPTED, SETTINGS, run_command, without_rays_own_news
+from autosync.commands.shell import INTERRUPTED, PLACE, SETTINGS, run_command, without_rays_own_news
 from autosync.engine.capture_apart import CAPTURE_SECONDS
 from autosync.search.registry import SEARCHERS
 from autosync.tune.options import ON_NODE_LOSS, SIMULATORS, TRAINING_STEPS, OptionsError, TuneOptions
@@ -27,9 +27,11 @@ from autosync.tune.options import ON_NODE_LOSS, SIMULATORS, TRAINING_STEPS, Opti
 @click.option("--round-size", type=int, help="Trials of a round, all of which may run side by side.  [default: 4]")
 @click.option("--seed", default=0, help="Same seed and same measurements give the same proposals.")
 @click.option("--out", type=Path, help="Directory of the run.  [default: runs/MODEL-TIME]")
-@click.option("--data", default=Path("data"), type=Path, help="Directory of all records ever measured (Parquet).")
 @click.option(
-    "--replay", type=Path, help="Search these records, and no cluster; --model is a cell: bert-mini@two_racks."
+    "--data", default=Path("data"), type=PLACE, help="Directory or address of all records ever measured (Parquet)."
+)
+@click.option(
+    "--replay", type=PLACE, help="Search these records, and no cluster; --model is a cell: bert-mini@two_racks."
 )
 @click.option("--resume", is_flag=True, help="Go on with the run in --out.")
 @click.option("--warmup", "warmup_steps", default=10, help="Steps thrown away before timing.")

@@ -1,5 +1,6 @@
 """The Arrow room: records as Parquet files that pandas and Ray Data open too, and the AutoSync dataset's import."""
 
+from autosync.dataset.files import records_folder
 from autosync.dataset.ray_reader import ray_dataset, read_rows, records_with_ids
 from autosync.dataset.results import ResultColumn, ResultStore
 from autosync.dataset.schema import COLUMNS, SCHEMA, Column, Schema
@@ -17,6 +18,7 @@ __all__ = [
     "Schema",
     "ray_dataset",
     "read_rows",
+    "records_folder",
     "records_with_ids",
     "split_of",
     "split_records",

@@ -1,48 +1,66 @@
-"""Whole files of records: listed, read, and written so that a crash leaves all of a file or nothing."""
+"""Whole files of records: listed, read, and written so that a crash leaves all of a file or nothing.
+
+They are on this machine's file system, or at an address (`remote.py`)."""
 
 import os
 import stat
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 
-from autosync.dataset.parquet import plain, read_table, write_table
+from autosync.dataset.parquet import parquet_bytes, plain, read_table, write_table
+from autosync.dataset.remote import remote_at, said
 from autosync.dataset.schema import SCHEMA, Schema
 from autosync.errors import DatasetError
+from autosync.spec.address import Address, Place
 
 SUFFIX = ".parquet"
 TEMPORARY_PREFIX, TEMPORARY_SUFFIX = ".autosync-", ".tmp"
+PROOF = b"autosync can write here"
 IGNORED_PREFIXES = (".", "_")
 """Names that pandas, pyarrow and Ray Data pass over in a directory of Parquet files; temporary files start so."""
 
 
-def list_files(directory: Path) -> list[Path]:
-    """Files of records in `directory`, by name.
+def list_files(directory: Place) -> list[Place]:
+    """Files of records in `directory`, by name; at an address, none where nothing was written yet.
 
     Raises `DatasetError` when it cannot be listed, or holds something else: readers of the plain directory would fail.
     """
+    if isinstance(directory, Address):
+        return _checked([directory / name for name in _sizes(directory) if not name.startswith(IGNORED_PREFIXES)])
     try:
         paths = [path for path in sorted(directory.iterdir()) if not path.name.startswith(IGNORED_PREFIXES)]
     except OSError as error:
         raise DatasetError(
             f"No records can be read from {directory}: {error.strerror}. Give a directory that autosync wrote."
         ) from None
-    for path in paths:
-        if path.suffix != SUFFIX or not _may_be_a_file(path):
-            raise DatasetError(
-                f"A directory of records holds Parquet files only, but {path} is none; move it elsewhere."
-            )
-    return paths
+    return _checked(list(paths))
 
 
-def read_file(path: Path, schema: Schema = SCHEMA, columns: Sequence[str] | None = None) -> pa.Table:
+def records_folder(data: Place) -> Place | None:
+    """The folder of records that `data` names: `records` in it, or itself; None where there is no such folder."""
+    inside = data / "records"
+    if isinstance(inside, Path):
+        folder = inside if inside.is_dir() else data
+        return folder if isinstance(folder, Path) and folder.is_dir() else None
+    return inside if list_files(inside) else data
+
+
+def with_bytes(directory: Place) -> Iterator[tuple[Place, int]]:
+    """What `list_files` gives, with sizes. Raises as that does, and `FileNotFoundError` when a file has gone."""
+    sizes = _sizes(directory) if isinstance(directory, Address) else {}
+    for path in list_files(directory):
+        yield path, path.stat().st_size if isinstance(path, Path) else sizes.get(path.name, 0)
+
+
+def read_file(path: Place, schema: Schema = SCHEMA, columns: Sequence[str] | None = None) -> pa.Table:
     """What `read_encoded` gives, with the text in every row. Raises as that does."""
     return plain(read_encoded(path, schema, columns), str(path))
 
 
-def read_encoded(path: Path, schema: Schema = SCHEMA, columns: Sequence[str] | None = None) -> pa.Table:
+def read_encoded(path: Place, schema: Schema = SCHEMA, columns: Sequence[str] | None = None) -> pa.Table:
     """The rows of one file, upgraded to `schema`, or some of its columns; text as dictionaries.
 
     Raises `DatasetError` when the file is not of records, damaged, too large or newer than this program, and
@@ -53,11 +71,14 @@ def read_encoded(path: Path, schema: Schema = SCHEMA, columns: Sequence[str] | N
     )
 
 
-def write_file(directory: Path, name: str, table: pa.Table) -> None:
+def write_file(directory: Place, name: str, table: pa.Table) -> None:
     """Write `table` as the file `name`, on disk when this returns; replaces a file of that name.
 
     Raises `DatasetError`, leaving nothing behind, when the disk is full or the directory cannot be written.
     """
+    if isinstance(directory, Address):
+        _put(directory, name, parquet_bytes(table))
+        return
     temporary = _temporary(directory)
     try:
         with temporary.open("xb") as file:
@@ -72,14 +93,19 @@ def write_file(directory: Path, name: str, table: pa.Table) -> None:
         _remove(temporary)
 
 
-def check_writable(directory: Path) -> None:
+def check_writable(directory: Place) -> None:
     """Make `directory` if it is missing and write to it. Raises `DatasetError` when that fails."""
+    if isinstance(directory, Address):
+        name = _temporary_name()
+        _put(directory, name, PROOF)
+        remove_file(directory / name)
+        return
     probe = _temporary(directory)
     try:
         directory.mkdir(parents=True, exist_ok=True)
         _sync_directory(directory.parent)
         with probe.open("xb") as file:
-            file.write(b"autosync can write here")
+            file.write(PROOF)
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
@@ -88,19 +114,25 @@ def check_writable(directory: Path) -> None:
         _remove(probe)
 
 
-def remove_file(path: Path) -> None:
+def remove_file(path: Place) -> None:
     """Delete one file of records; one that is gone already is fine. Raises `DatasetError`."""
     try:
+        if isinstance(path, Address):
+            remote_at(path, path.parent).remove()
+            return
         path.unlink(missing_ok=True)
     except OSError as error:
         raise _unwritable(path.parent, error) from None
 
 
-def remove_stale_temporaries(directory: Path, older_than_seconds: float) -> None:
+def remove_stale_temporaries(directory: Place, older_than_seconds: float) -> None:
     """Delete temporary files that a killed process left; younger ones may be in use by another process.
 
     Ages are taken against a file made now, so that the file system's clock is the only one.
     """
+    if isinstance(directory, Address):
+        _remove_stale_objects(directory, older_than_seconds)
+        return
     probe = _temporary(directory)
     try:
         with probe.open("xb"):
@@ -118,8 +150,10 @@ def remove_stale_temporaries(directory: Path, older_than_seconds: float) -> None
         _remove(probe)
 
 
-def _may_be_a_file(path: Path) -> bool:
+def _may_be_a_file(path: Place) -> bool:
     """Whether it is one, or has just gone; reading what else a directory may hold, such as a pipe, might never end."""
+    if isinstance(path, Address):
+        return True  # of what is at an address, files alone were listed
     try:
         return stat.S_ISREG(path.stat().st_mode)
     except FileNotFoundError:
@@ -128,8 +162,56 @@ def _may_be_a_file(path: Path) -> bool:
         return False
 
 
+def _checked(paths: list[Place]) -> list[Place]:
+    for path in paths:
+        if path.suffix != SUFFIX or not _may_be_a_file(path):
+            raise DatasetError(
+                f"A directory of records holds Parquet files only, but {path} is none; move it elsewhere."
+            )
+    return paths
+
+
+def _sizes(directory: Address) -> dict[str, int]:
+    try:
+        return remote_at(directory).sizes()
+    except OSError as error:
+        raise DatasetError(f"No records can be read from {directory}: {said(error, 'name another place')}") from None
+
+
+def _put(directory: Address, name: str, content: bytes) -> None:
+    try:
+        remote_at(directory).put(name, content, _temporary_name())
+    except OSError as error:
+        raise _unwritable(directory, error) from None
+
+
+def _remove_stale_objects(directory: Address, older_than_seconds: float) -> None:
+    names = [name for name in _sizes(directory) if name.startswith(TEMPORARY_PREFIX)]
+    if not names:
+        return
+    probe = _temporary_name()
+    _put(directory, probe, PROOF)
+    try:
+        now = remote_at(directory / probe, directory).written_at()
+        for name in names:
+            try:
+                stale = now - remote_at(directory / name, directory).written_at() > older_than_seconds
+            except FileNotFoundError:
+                continue
+            if stale:
+                remove_file(directory / name)
+    except OSError as error:
+        raise _unwritable(directory, error) from None
+    finally:
+        remove_file(directory / probe)
+
+
+def _temporary_name() -> str:
+    return f"{TEMPORARY_PREFIX}{uuid.uuid4().hex}{TEMPORARY_SUFFIX}"
+
+
 def _temporary(directory: Path) -> Path:
-    return directory / f"{TEMPORARY_PREFIX}{uuid.uuid4().hex}{TEMPORARY_SUFFIX}"
+    return directory / _temporary_name()
 
 
 def _remove(path: Path) -> None:
@@ -149,6 +231,8 @@ def _sync_directory(directory: Path) -> None:
         os.close(descriptor)
 
 
-def _unwritable(directory: Path, error: OSError) -> DatasetError:
+def _unwritable(directory: Place, error: OSError) -> DatasetError:
+    if isinstance(directory, Address):
+        return DatasetError(f"Records cannot be written to {directory}: {said(error, 'name another place')}")
     why = error.strerror or str(error).rstrip(".")
     return DatasetError(f"Records cannot be written to {directory}: {why}. Free the disk, or give another directory.")

@@ -6,7 +6,7 @@ it in each row says so (`plain`), and whoever wants Python values shares them am
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from io import BytesIO
 from typing import Any, BinaryIO
 
 import pyarrow as pa
@@ -14,8 +14,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from autosync.dataset.pages import Footer, PageError, held_by, read_footer
+from autosync.dataset.remote import remote_at, said
 from autosync.errors import DatasetError
 from autosync.spec import cut
+from autosync.spec.address import Address, Place
 
 MOST_ROWS = 2**20
 """The most rows of a file. One of `FULL_BYTES`, over which files are not merged, holds a twentieth of that."""
@@ -34,7 +36,7 @@ VALUE_BYTES = 8
 Check = Callable[[pa.Schema], object]
 
 
-def read_table(path: Path, check: Check, columns: Sequence[str] | None = None) -> pa.Table:
+def read_table(path: Place, check: Check, columns: Sequence[str] | None = None) -> pa.Table:
     """The rows of `path`, or some columns of them, once `check` has let its schema pass; text as dictionaries.
 
     Raises `DatasetError` when the file is damaged, or holds more than the limits of this module, and
@@ -55,7 +57,7 @@ def read_table(path: Path, check: Check, columns: Sequence[str] | None = None) -
         return table
 
 
-def metadata_of(path: Path) -> Mapping[bytes, bytes]:
+def metadata_of(path: Place) -> Mapping[bytes, bytes]:
     """What the schema of `path` says of itself. Raises as `read_table` does."""
     with _opened(path) as file:
         read_footer(file)
@@ -68,6 +70,13 @@ def write_table(table: pa.Table, file: BinaryIO) -> None:
     with pq.ParquetWriter(file, schema, compression="zstd", write_page_checksum=True) as writer:
         for begin in range(0, len(table), ROWS_A_GROUP):
             writer.write_table(plain(table.slice(begin, ROWS_A_GROUP), "a table to be written"))
+
+
+def parquet_bytes(table: pa.Table) -> bytes:
+    """What `write_table` writes of `table`."""
+    file = BytesIO()
+    write_table(table, file)
+    return file.getvalue()
 
 
 def plain(table: pa.Table, where: str) -> pa.Table:
@@ -105,10 +114,10 @@ def rows_of(table: pa.Table) -> Iterator[dict[str, Any]]:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[BinaryIO]:
+def _opened(path: Place) -> Iterator[BinaryIO]:
     """The file; what fails within is said as `read_table` says it."""
     try:
-        with path.open("rb") as file:
+        with BytesIO(_fetched(path)) if isinstance(path, Address) else path.open("rb") as file:
             yield file
     except FileNotFoundError:
         raise
@@ -119,7 +128,17 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
         ) from None
 
 
-def _check_size(path: Path, file: BinaryIO, footer: Footer, columns: Sequence[str] | None) -> None:
+def _fetched(path: Address) -> bytes:
+    """The file's content: it is asked for once, as each question to a store takes long."""
+    try:
+        return remote_at(path, path.parent).fetched(MOST_BYTES)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise DatasetError(f"{path} cannot be read: {said(error, 'move it elsewhere')}") from None
+
+
+def _check_size(path: Place, file: BinaryIO, footer: Footer, columns: Sequence[str] | None) -> None:
     """Raise `DatasetError` when rows or pages are too many or too large, before any is decompressed."""
     if footer.rows > MOST_ROWS:
         raise DatasetError(

@@ -6,7 +6,6 @@ import logging
 import warnings
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -16,6 +15,7 @@ from autosync.dataset.schema import COLUMNS, PLAIN, RecordReader
 from autosync.dataset.store import RecordStore
 from autosync.errors import DatasetError
 from autosync.spec import RuntimeRecord
+from autosync.spec.address import Place, absolute, place_of
 
 if TYPE_CHECKING:
     import ray.data
@@ -26,7 +26,7 @@ NEEDED = ("record_id", "model_json", "cluster_json", "strategy_json", "protocol_
 """Columns that a record is made of, beside those of `PLAIN`."""
 
 
-def ray_dataset(directory: Path) -> ray.data.Dataset:
+def ray_dataset(directory: Place) -> ray.data.Dataset:
     """A lazy dataset of the rows in `directory` (columns: `autosync.dataset.COLUMNS`), read by Ray on this node.
 
     Starts Ray when it is not running. The files must not be compacted before the dataset is read.
@@ -35,7 +35,7 @@ def ray_dataset(directory: Path) -> ray.data.Dataset:
     return _dataset(directory)
 
 
-def read_rows(directory: Path, columns: Sequence[str], ids: Collection[str] | None = None) -> list[dict[str, Any]]:
+def read_rows(directory: Place, columns: Sequence[str], ids: Collection[str] | None = None) -> list[dict[str, Any]]:
     """Some columns of all rows, or of those of these ids, read by Ray Data on this node beside whatever it runs.
 
     Starts over when another process merges files meanwhile. Raises `DatasetError` as `ray_dataset` does.
@@ -58,7 +58,7 @@ def read_rows(directory: Path, columns: Sequence[str], ids: Collection[str] | No
     raise DatasetError(f"Files in {directory} keep vanishing while they are read; stop what deletes them.")
 
 
-def records_with_ids(directory: Path, ids: Collection[str]) -> list[RuntimeRecord]:
+def records_with_ids(directory: Place, ids: Collection[str]) -> list[RuntimeRecord]:
     """The records of those ids, in the order of their ids; what only later versions of the files hold is left out.
 
     Raises `DatasetError` as `ray_dataset` does, and when a row breaks a rule of records.
@@ -70,7 +70,7 @@ def records_with_ids(directory: Path, ids: Collection[str]) -> list[RuntimeRecor
     return [reader.record(later | by_id[each], str(directory)) for each in sorted(by_id)]
 
 
-def _dataset(directory: Path, columns: Sequence[str] | None = None, **reading: Any) -> ray.data.Dataset:
+def _dataset(directory: Place, columns: Sequence[str] | None = None, **reading: Any) -> ray.data.Dataset:
     import ray.data
 
     files = RecordStore(directory).current_files()
@@ -79,10 +79,10 @@ def _dataset(directory: Path, columns: Sequence[str] | None = None, **reading: A
             f"Ray Data needs a record to know the columns, but {directory} holds none; run a trial first."
         )
     # Ray's own reader verifies no checksum and knows no limit. Whole paths: its workers are in folders of their own.
-    named = ray.data.from_items([{"path": str(path.resolve())} for path in files])
+    named = ray.data.from_items([{"path": str(absolute(path))} for path in files])
 
     def rows(batch: pa.Table) -> pa.Table:
-        return pa.concat_tables(read_file(Path(path), columns=columns) for path in batch.column("path").to_pylist())
+        return pa.concat_tables(read_file(place_of(path), columns=columns) for path in batch.column("path").to_pylist())
 
     # Only this node has to have the files.
     here = {"ray.io/node-id": ray.get_runtime_context().get_node_id()}

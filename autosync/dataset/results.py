@@ -102,8 +102,8 @@ class ResultStore:
             for key, count in counts.items():
                 found[key] = whole.slice(begin, count)
                 begin += count
-        paths = [path for path in list_files(self.directory) if path.stem != MERGED]
-        found |= {path.stem: self._table(path) for path in paths}
+        stems = [Path(path.name).stem for path in list_files(self.directory)]
+        found |= {stem: self._table(self._path(stem)) for stem in stems if stem != MERGED}
         return {key: found[key] for key in sorted(found)}
 
     def _counts(self) -> dict[str, int]:

@@ -1,8 +1,10 @@
-"""A directory of records: append one, read all, merge many small files into one.
+"""A directory of records, here or at an address: append one, read all, merge many small files into one.
 
-Crash safety rests on three habits. A file appears by renaming a finished temporary one. Its name comes from what it
-holds (`record-ID`, or `records-` and the digest of all its ids), so that writing the same rows twice gives one file.
+Crash safety rests on three habits. A file appears when it is whole (`files.py`, `remote.py`). Its name comes from what
+it holds (`record-ID`, or `records-` and the digest of all its ids), so that writing the same rows twice gives one file.
 Readers drop rows whose `record_id` they have met; so merged rows may exist twice for a moment, and are never missing.
+Several machines may merge at once: who deletes a file has written all its rows under another name before, and two
+merged files that each hold the other's rows have one name, which neither deletes.
 """
 
 from __future__ import annotations
@@ -10,7 +12,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, final
 
 import pyarrow as pa
@@ -22,12 +23,14 @@ from autosync.dataset.files import (
     read_encoded,
     remove_file,
     remove_stale_temporaries,
+    with_bytes,
     write_file,
 )
 from autosync.dataset.parquet import equal, plain, rows_of, values_of
 from autosync.dataset.schema import ID_LENGTH, SCHEMA, RecordReader, table_of
 from autosync.errors import DatasetError
 from autosync.spec import RuntimeRecord
+from autosync.spec.address import Place
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,10 +55,10 @@ class RecordStore:
     Every method raises `DatasetError`, naming the file, when the directory holds anything that is not records.
     """
 
-    directory: Path
+    directory: Place
 
     @classmethod
-    def create(cls, directory: Path) -> RecordStore:
+    def create(cls, directory: Place) -> RecordStore:
         """The store in `directory`, made if missing; checked now, so that no trial is run only to be lost.
 
         Raises `DatasetError` when it cannot be written, or holds a file that is not of records.
@@ -90,17 +93,17 @@ class RecordStore:
         """Read what `read_table` does, as a pandas DataFrame."""
         return self.read_table(columns).to_pandas()
 
-    def current_files(self) -> list[Path]:
+    def current_files(self) -> list[Place]:
         """Files that hold all records between them, less those whose rows are all in bigger ones."""
         tables = self._whole(lambda: list(self._tables(["record_id"])))
         ids = {path: set(values_of(table.column(0))) for path, table in tables}
         covered: set[str] = set()
         current = []
-        for path in sorted(ids, key=lambda path: (-len(ids[path]), path)):
+        for path in sorted(ids, key=lambda path: (-len(ids[path]), str(path))):
             if not ids[path] <= covered:
                 current.append(path)
                 covered |= ids[path]
-        return sorted(current)
+        return sorted(current, key=str)
 
     def compact(self, stale_seconds: float = STALE_SECONDS) -> int:
         """Merge small files, and return how many were merged. It may be killed at any moment, and run beside others.
@@ -109,11 +112,11 @@ class RecordStore:
         """
         remove_stale_temporaries(self.directory, stale_seconds)
         try:
-            return sum(self._merge(batch) for batch in _batches(list_files(self.directory)))
+            return sum(self._merge(batch) for batch in _batches(with_bytes(self.directory)))
         except FileNotFoundError:
             return 0  # another process is merging the same files; what it leaves is merged next time
 
-    def _merge(self, paths: Sequence[Path]) -> int:
+    def _merge(self, paths: Sequence[Place]) -> int:
         tables = [table for _, table in _distinct((path, read_encoded(path)) for path in paths)]
         table = pa.concat_tables(tables).unify_dictionaries()
         order = plain(table.select(ORDER), str(self.directory))
@@ -138,7 +141,7 @@ class RecordStore:
         found.sort(key=lambda each: (each[1].started_at, each[0]))
         return [record for _, record in found]
 
-    def _tables(self, columns: Sequence[str] | None = None) -> Iterator[tuple[Path, pa.Table]]:
+    def _tables(self, columns: Sequence[str] | None = None) -> Iterator[tuple[Place, pa.Table]]:
         """Yield each file with its rows. Raises `FileNotFoundError` when one has gone before it was read."""
         for path in list_files(self.directory):
             yield path, read_encoded(path, columns=columns)
@@ -153,7 +156,7 @@ class RecordStore:
         raise DatasetError(f"Files in {self.directory} keep vanishing while they are read; stop what deletes them.")
 
 
-def _distinct(tables: Iterable[tuple[Path, pa.Table]]) -> Iterator[tuple[Path, pa.Table]]:
+def _distinct(tables: Iterable[tuple[Place, pa.Table]]) -> Iterator[tuple[Place, pa.Table]]:
     """The tables less the rows whose `record_id` came before."""
     met: set[str] = set()
     for path, table in tables:
@@ -164,16 +167,15 @@ def _distinct(tables: Iterable[tuple[Path, pa.Table]]) -> Iterator[tuple[Path, p
         yield path, table if all(keep) else table.filter(pa.array(keep, pa.bool_()))
 
 
-def _batches(paths: Iterable[Path]) -> Iterator[list[Path]]:
+def _batches(files: Iterable[tuple[Place, int]]) -> Iterator[list[Place]]:
     """Groups of two or more small files, each no bigger than a full file needs."""
-    batch: list[Path] = []
+    batch: list[Place] = []
     size = 0
-    for path in paths:
-        file_bytes = path.stat().st_size
-        if file_bytes >= FULL_BYTES:
+    for path, own_bytes in files:
+        if own_bytes >= FULL_BYTES:
             continue
         batch.append(path)
-        size += file_bytes
+        size += own_bytes
         if size >= FULL_BYTES:
             yield batch
             batch, size = [], 0

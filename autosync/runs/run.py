@@ -9,6 +9,7 @@ from typing import Any
 from autosync.errors import AutosyncError
 from autosync.runs.documents import document_in, result_of, returned_strategy, run_document, state_of
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
+from autosync.spec.address import Address, Place, place_of
 from autosync.stats.accuracy import strategy_medians
 
 REVERTED = "reverted: "
@@ -27,7 +28,7 @@ class Run:
 
     directory: Path
     document: Mapping[str, Any]
-    data: Path | None = None
+    data: Place | None = None
     records: tuple[RuntimeRecord, ...] = ()
     result: Mapping[str, Any] | None = None
     probe: Mapping[str, Any] | None = None
@@ -148,7 +149,7 @@ def is_run(directory: Path) -> bool:
     return (directory / "run.json").is_file()
 
 
-def read_run(directory: Path, data: Path | None = None) -> Run:
+def read_run(directory: Path, data: Place | None = None) -> Run:
     """The run in `directory`, its records looked for in `data` or where it kept them. Raises `AutosyncError`."""
     if not is_run(directory):
         raise AutosyncError(f"A run is a directory with a run.json, but {directory} has none; name a run's directory.")
@@ -172,18 +173,21 @@ def read_run(directory: Path, data: Path | None = None) -> Run:
     )
 
 
-def records_of(directory: Path | None, document: Mapping[str, Any]) -> Path | None:
+def records_of(directory: Path | None, document: Mapping[str, Any]) -> Place | None:
     """The folder with the records of the run in `directory`: where it kept them, or, if it was moved, beside it.
 
     Else, or without a run, the folder of those that lie here; None if they are nowhere.
     """
-    kept = Path(str(document.get("options", {}).get("data", DATA)))
+    kept = place_of(str(document.get("options", {}).get("data", DATA)))
     beside = [directory / DATA, directory.resolve().parent.parent / DATA] if directory else []
-    places = [kept, *beside, Path(DATA)]
+    places: list[Place] = [kept, *beside, Path(DATA)]
     return next((place for place in places if _holds_records(place)), None)
 
 
-def _holds_records(place: Path) -> bool:
+def _holds_records(place: Place) -> bool:
+    """Whether it is worth reading; who is at an address is first asked by reading."""
+    if isinstance(place, Address):
+        return True
     try:
         return place.is_dir() and any(place.glob("*.parquet"))
     except OSError:  # a name too long, or a directory that may not be read

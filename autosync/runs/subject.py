@@ -10,6 +10,7 @@ from typing import Any
 from autosync.errors import AutosyncError, ModelError, SpecError
 from autosync.runs import is_run, records_of, result_of, run_document
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy, check_strategy, quoted, read_json
+from autosync.spec.address import Address, Place
 from autosync.words.quantities import milliseconds
 
 
@@ -18,7 +19,7 @@ class RunFiles:
     """A run's `directory`, None when there is none, and the directory of records `data`."""
 
     directory: Path | None
-    data: Path | None
+    data: Place | None
 
     @property
     def model_digest(self) -> str | None:
@@ -54,11 +55,13 @@ class RunFiles:
         return run_document(self.directory) if self.directory else None
 
 
-def find_files(given: Path | None, beside: Path) -> RunFiles:
+def find_files(given: Place | None, beside: Path) -> RunFiles:
     """The run or records that `given` names; without it the run that the strategy lies in, and records in `data`."""
     if given is None:
         run = RunFiles(beside if is_run(beside) else None, None)
         return RunFiles(run.directory, records_of(run.directory, run._document or {}))
+    if isinstance(given, Address):
+        return RunFiles(beside if is_run(beside) else None, given)
     directory = given.parent if given.is_file() else given
     if is_run(directory):
         return RunFiles(directory, records_of(directory, RunFiles(directory, None)._document or {}))
@@ -74,7 +77,7 @@ class Sources:
     strategy: Path
     model: str | None = None
     cluster: Path | None = None
-    result: Path | None = None
+    result: Place | None = None
 
 
 @dataclass(frozen=True)

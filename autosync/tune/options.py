@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from autosync.engine.capture_apart import CAPTURE_SECONDS, MOST_CAPTURE_SECONDS
 from autosync.errors import AutosyncError
 from autosync.search.registry import SEARCHERS
+from autosync.spec.address import Address, Place, absolute, place_of
 
 CLOSED_FORMS = ("analytic", "replay")
 SIMULATORS = ("auto", *CLOSED_FORMS, "linear", "rnn", "gat", "deepsets", "trees")
@@ -60,6 +61,13 @@ class OptionsError(AutosyncError, ValueError):
     """An option is out of range, or options contradict each other."""
 
 
+def _place(given: Any) -> Any:
+    return place_of(given) if isinstance(given, str) else given
+
+
+RecordsPlace: TypeAlias = Annotated[Place, BeforeValidator(_place)]
+
+
 class TuneOptions(BaseModel):
     """Options of one search. `create` checks them and says what is wrong in one sentence."""
 
@@ -78,8 +86,8 @@ class TuneOptions(BaseModel):
     round_size: int | None = Field(None, ge=1)
     seed: int = Field(0, ge=0, le=LARGEST_SEED)
     out: Path
-    data: Path = Path("data")
-    replay: Path | None = None
+    data: RecordsPlace = Path("data")
+    replay: RecordsPlace | None = None
     resume: bool = False
     warmup_steps: int = Field(10, ge=0)
     timed_steps: int = Field(40, ge=1)
@@ -134,6 +142,10 @@ class TuneOptions(BaseModel):
         of_timing = [name for name in OF_TIMING if getattr(self, name) != type(self).model_fields[name].default]
         if self.replay is not None and of_timing:
             raise OptionsError(f"--replay times nothing; leave {' and '.join(map(flag, of_timing))} out.")
+        if self.emulate is not None and isinstance(self.data, Address):
+            raise OptionsError(
+                "--emulate makes a cluster whose nodes reach nothing but each other, so --data is a folder."
+            )
         if self.or_local and self.emulate is None:
             raise OptionsError("--or-local is for where no cluster can be emulated; it needs --emulate.")
         if self.reprobe and not (self.resume and self.probe):
@@ -166,7 +178,7 @@ class TuneOptions(BaseModel):
         chosen = {name: value for name, value in json.loads(self.model_dump_json()).items() if name in same}
         if self.warm_start is not None:
             chosen["warm_start"] = str(self.warm_start.resolve())
-        return chosen | {"data": str(self.data.resolve())}
+        return chosen | {"data": str(absolute(self.data))}
 
 
 def flag(name: str) -> str:

@@ -20,6 +20,7 @@ from autosync.runs import REVERTED, csv_of
 from autosync.search.verdict.counterfactuals import counterfactuals, worth_of
 from autosync.search.verdict.judging import judge
 from autosync.spec import RuntimeRecord, Strategy, TimingProtocol
+from autosync.spec.address import Place
 from autosync.tune.directory import RunDirectory, asked
 from autosync.tune.options import TuneOptions
 from autosync.tune.result import Result, result_json
@@ -129,7 +130,7 @@ def finals_of(trials: Sequence[RuntimeRecord]) -> tuple[tuple[RuntimeRecord, ...
     return tuple(tuple(_turn(each, turn) for each in chosen) for turn in range(ROUNDS))
 
 
-def write_run(directory: Path, story: Story, data: Path | None = None, command: Sequence[str] = ()) -> RunDirectory:
+def write_run(directory: Path, story: Story, data: Place | None = None, command: Sequence[str] = ()) -> RunDirectory:
     """`run.json` and the records, by what the tuner itself uses."""
     options = TuneOptions.create(model="bert", out=directory, data=data or directory.parent / "data", trials=40)
     run = RunDirectory.open(options)

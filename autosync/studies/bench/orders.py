@@ -9,6 +9,7 @@ from typing import final
 from autosync.dataset import ResultStore
 from autosync.errors import BenchError
 from autosync.spec import digest
+from autosync.spec.address import Place
 from autosync.studies.bench.columns import CELLS, LIVE, SEARCHES, facts_of
 from autosync.studies.bench.contenders import CONTENDERS, TRANSFERRING
 from autosync.studies.bench.live import LiveJob, row_of, run_command, run_live
@@ -33,7 +34,7 @@ class ReplayOrder:
     """What to replay: `searchers` on `cells` (all when empty), with `seeds` seeds from 0 on, in so many `processes`; on
     cells as they were recorded, or `drawn` for each seed."""
 
-    data: Path
+    data: Place
     out: Path
     searchers: Sequence[str]
     cells: Sequence[str]
@@ -67,7 +68,7 @@ def replay(order: ReplayOrder, say: Say) -> None:
 
 
 def live(
-    jobs: Sequence[LiveJob], data: Path, out: Path, say: Say, run: Callable[[Sequence[str]], int] = run_command
+    jobs: Sequence[LiveJob], data: Place, out: Path, say: Say, run: Callable[[Sequence[str]], int] = run_command
 ) -> bool:
     """Run the live searches that have no result yet, one after the other; return whether all went well.
 

@@ -20,6 +20,7 @@ from autosync.errors import BenchError
 from autosync.search.protocol import run_search
 from autosync.space import SearchSpace
 from autosync.spec import RuntimeRecord, digest
+from autosync.spec.address import Place
 from autosync.studies.bench.contenders import (
     CONTENDERS,
     MEMBERS,
@@ -124,7 +125,7 @@ class SearchJob:
 class Replaying:
     """Runs jobs: `data` has their records, and `checkpoints` are kept of what was learned of other cells."""
 
-    data: Path
+    data: Place
     checkpoints: Path
 
     def run(self, jobs: Sequence[SearchJob], processes: int) -> Iterator[tuple[SearchJob, list[Row]]]:
@@ -166,12 +167,12 @@ class _Records:
     memories: dict[str, Memory]
 
     @classmethod
-    def read(cls, data: Path) -> _Records:
+    def read(cls, data: Place) -> _Records:
         return cls({cell.name: cell for cell in read_cells(data)[0]}, {})
 
 
 @lru_cache(maxsize=1)
-def _read_once(data: Path) -> _Records:
+def _read_once(data: Place) -> _Records:
     """The records, read once by a process that lives for one command."""
     return _Records.read(data)
 

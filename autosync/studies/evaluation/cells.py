@@ -6,16 +6,16 @@ import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import final
 
 import numpy as np
 import numpy.typing as npt
 
 from autosync.cost import drifts_in_cell
-from autosync.dataset import RecordStore, split_of
+from autosync.dataset import RecordStore, records_folder, split_of
 from autosync.errors import AutosyncError
 from autosync.spec import RuntimeRecord
+from autosync.spec.address import Place
 from autosync.spec.kept import TIMES
 from autosync.spec.pace import NUMBERS
 from autosync.stats.cells import Cell, CellName, records_by_cell, with_noise
@@ -157,14 +157,13 @@ def _too_small(cell: MeasuredCell) -> str:
     )
 
 
-def stored_records(data: Path, kind: str | None = None) -> list[RuntimeRecord]:
+def stored_records(data: Place, kind: str | None = None) -> list[RuntimeRecord]:
     """The records in the folder `data`, or in `records` within it, of `kind` or all of one.
 
     Raises `EvaluationError` when there are none, or, as these are never compared, of several kinds.
     """
-    inside = data / "records"
-    folder = inside if inside.is_dir() else data
-    if not folder.is_dir():
+    folder = records_folder(data)
+    if folder is None:
         raise EvaluationError(f"--data names a folder of records, but there is no folder {data}.")
     records = RecordStore(folder).read()
     if not records:

@@ -5,15 +5,15 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import final
 
 from autosync.cost import drifts_in_cell
-from autosync.dataset import RecordStore
+from autosync.dataset import RecordStore, records_folder
 from autosync.engine.zoo import default_space
 from autosync.errors import DatasetError
 from autosync.space import SearchSpace
 from autosync.spec import RuntimeRecord, Strategy, digest
+from autosync.spec.address import Place
 from autosync.stats.cells import Cell, CellName, records_by_cell, with_noise
 from autosync.stats.hits import Yardstick, is_hit, yardstick_of
 from autosync.stats.noise import Noise, noise_of
@@ -97,14 +97,13 @@ class RecordedCell(Cell):
         return found
 
 
-def read_cells(folder: Path, only: Sequence[str] = ()) -> tuple[list[RecordedCell], list[str]]:
+def read_cells(folder: Place, only: Sequence[str] = ()) -> tuple[list[RecordedCell], list[str]]:
     """The cells in `folder` (or in `records` inside it), and a sentence for each that is too small.
 
     `only` names the cells wanted; all when empty. Raises `DatasetError`.
     """
-    inside = folder / "records"
-    store = inside if inside.is_dir() else folder
-    if not store.is_dir():
+    store = records_folder(folder)
+    if store is None:
         raise DatasetError(f"Trials are read from a folder of records, but there is no folder {folder}; name another.")
     cells, small = recorded_cells(RecordStore(store).read())
     known = [cell.name for cell in cells]

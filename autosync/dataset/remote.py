@@ -1,0 +1,177 @@
+"""Files at an address: listed, fetched whole, and written so that they appear whole or not at all.
+
+An object store shows an object once all of it is there, so a writer that is killed leaves nothing to be seen (of a
+large one, an upload that never ended, which the store's own rules clear away). Elsewhere a file gets its name when it
+is whole. Whoever does not answer within the limits of this module is given up.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TypeVar, final
+
+import pyarrow as pa
+from pyarrow import fs
+
+from autosync.errors import DatasetError
+from autosync.spec import cut
+from autosync.spec.address import Address
+
+LOOK_SECONDS, TRANSFER_SECONDS = 60.0, 600.0
+"""The longest that listing, asking and removing may take; and the longest for a file there or back."""
+
+OBJECT_STORES = ("s3", "gs", "gcs")
+"""Schemes of stores whose objects appear whole."""
+
+RETRIES = {"gs": "retry_limit_seconds=20", "gcs": "retry_limit_seconds=20"}
+"""Options that keep a scheme's own client from trying for a quarter of an hour, unless the address has them."""
+
+WORDS = (
+    ("NO_SUCH_BUCKET|bucket does not exist|ContainerNotFound", "make the bucket first, or name another"),
+    (
+        "ACCESS_DENIED|ACCESS_KEY|SIGNATURE|TOKEN|credential|UNAUTHENTICATED|PERMISSION_DENIED|Unauthorized|Forbidden",
+        "give credentials as the tools of its provider read them, and check what they allow",
+    ),
+    ("NETWORK|curl|resolve host|timed out|does not answer|UNAVAILABLE|SLOW_DOWN", "check the network and the address"),
+    ("not implemented|libjvm|libhdfs", "this machine cannot use such an address; name another"),
+)
+"""What to do, by words of what went wrong."""
+
+T = TypeVar("T")
+
+
+@final
+@dataclass(frozen=True)
+class Remote:
+    """A file system that serves `address`, and `path`, what it calls it."""
+
+    address: Address
+    files: fs.FileSystem
+    path: str
+
+    @property
+    def is_object_store(self) -> bool:
+        return self.address.scheme in OBJECT_STORES
+
+    def sizes(self) -> dict[str, int]:
+        """Bytes of the files here by their names, in order; without a folder there are none. Raises `OSError`."""
+        selected = fs.FileSelector(self.path, allow_not_found=True)
+        found = _within(LOOK_SECONDS, lambda: self.files.get_file_info(selected))
+        if not found and self.is_object_store:
+            self._check_bucket()
+        return {each.base_name: each.size for each in sorted(found, key=lambda each: each.path) if each.is_file}
+
+    def fetched(self, most_bytes: int) -> bytes:
+        """The content of this file, of at most so many bytes. Raises `OSError`, `FileNotFoundError` when it is gone."""
+
+        def fetch() -> bytes:
+            with self.files.open_input_file(self.path) as file:
+                if file.size() > most_bytes:
+                    raise OSError(f"it has {file.size()} bytes, and at most {most_bytes} are read")
+                return file.read()
+
+        try:
+            return _within(TRANSFER_SECONDS, fetch)
+        except FileNotFoundError:
+            raise
+        except OSError:
+            if self._is_gone():
+                raise FileNotFoundError(f"{self.address} is gone") from None
+            raise
+
+    def put(self, name: str, content: bytes, temporary: str) -> None:
+        """Write the file `name` in this folder; where it would be seen half-written it is called `temporary` until it
+        is whole. Raises `OSError`."""
+
+        def put() -> None:
+            path, at_first = f"{self.path}/{name}", f"{self.path}/{name if self.is_object_store else temporary}"
+            if not self.is_object_store:
+                self.files.create_dir(self.path, recursive=True)
+            with self.files.open_output_stream(at_first) as stream:
+                stream.write(content)
+            if at_first != path:
+                self.files.move(at_first, path)
+
+        _within(TRANSFER_SECONDS, put)
+
+    def remove(self) -> None:
+        """Delete this file; one that is gone already is fine. Raises `OSError`."""
+        try:
+            _within(LOOK_SECONDS, lambda: self.files.delete_file(self.path))
+        except FileNotFoundError:
+            return
+
+    def written_at(self) -> float:
+        """When this file was written, by the clock of who serves it. Raises `OSError`."""
+        info = _within(LOOK_SECONDS, lambda: self.files.get_file_info(self.path))
+        if info.mtime_ns is None:
+            raise FileNotFoundError(f"{self.address} is gone")
+        return info.mtime_ns / 1e9
+
+    def _is_gone(self) -> bool:
+        try:
+            return _within(LOOK_SECONDS, lambda: self.files.get_file_info(self.path)).type == fs.FileType.NotFound
+        except OSError:
+            return False
+
+    def _check_bucket(self) -> None:
+        bucket = self.path.partition("/")[0]
+        if _within(LOOK_SECONDS, lambda: self.files.get_file_info(bucket)).type == fs.FileType.NotFound:
+            raise OSError(f"the bucket does not exist: {bucket}")
+
+
+@lru_cache(maxsize=64)
+def _folder_at(address: Address) -> tuple[fs.FileSystem, str]:
+    extra = RETRIES.get(address.scheme, "")
+    known = extra and extra.partition("=")[0] in address.options
+    options = "&".join(each for each in (address.options, "" if known else extra) if each)
+    found: tuple[fs.FileSystem, str] = _within(
+        LOOK_SECONDS, lambda: fs.FileSystem.from_uri(str(Address(address.base, options)))
+    )
+    return found
+
+
+def remote_at(address: Address, folder: Address | None = None) -> Remote:
+    """Who serves `address`, a folder or a file in `folder`. Raises `OSError`, and `DatasetError` for what is no address
+    of any file system that is known."""
+    try:
+        files, path = _folder_at(folder or address)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise DatasetError(
+            f"Records are in a folder, or at an address that pyarrow.fs knows, such as s3://bucket/records or "
+            f"gs://bucket/records; {address} is none ({cut(str(error)).rstrip('.')})."
+        ) from None
+    return Remote(address, files, path if folder is None else f"{path}/{address.name}")
+
+
+def said(error: OSError, otherwise: str) -> str:
+    """What went wrong, and what to do, or `otherwise`, as the end of a sentence."""
+    text = " ".join(str(error).split())
+    reason = re.sub(r"^When .{0,400}?: (?=AWS)|\(Request ID:.*|; Details:.*", "", text).strip().rstrip(".")
+    advice = next((do for words, do in WORDS if re.search(words, text)), otherwise)
+    return f"{cut(reason)}; {advice}."
+
+
+def _within(seconds: float, ask: Callable[[], T]) -> T:
+    """What `ask` returns or raises. Raises `TimeoutError` when it does neither in time; it is then left to itself."""
+    answers: list[T] = []
+    errors: list[BaseException] = []
+
+    def asked() -> None:
+        try:
+            answers.append(ask())
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=asked, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if errors:
+        raise errors[0]
+    if not answers:
+        raise TimeoutError(f"it does not answer within {seconds:.0f} s")
+    return answers[0]
