@@ -255,8 +255,10 @@ class Resources:
         shared = (f"cores of machine {machine.machine}" for machine in self.machines)
         return (*links, *nodes, *servers, *shared)
 
-    def add_shared(self, busy: FloatArray) -> None:
-        """Fill in the shared machines' columns of `busy` (..., columns), in seconds, from the nodes' columns."""
-        core_seconds = busy[..., self.nodes] * self.cores
-        for column, (machine, nodes) in enumerate(self.machines.items(), self.shared.start):
-            busy[..., column] = core_seconds @ nodes / machine.count
+    def on_machines(self, node_seconds: FloatArray) -> FloatArray:
+        """Seconds of the shared machines' cores, (..., machines), by those of the nodes' cores, (..., nodes)."""
+        core_seconds, machines = node_seconds * self.cores, self.machines.items()
+        found = np.zeros((*core_seconds.shape[:-1], len(machines)))
+        for column, (machine, nodes) in enumerate(machines):
+            found[..., column] = core_seconds @ nodes / machine.count
+        return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -98,9 +99,7 @@ class ClusterSpec(Noun, what="A cluster", keys=("nodes", "switches", "links")):
                     raise SpecError(
                         f"A link ends at {quoted(end)}, which is no node or switch. Known: {listed(names)}."
                     )
-        for source in self.nodes:
-            for target in self.nodes:
-                self.route(source.name, target.name)
+        self._check_routes()
 
     def _check_paces(self) -> None:
         numbers = {node.pace.numbers if node.pace else None for node in self.nodes}
@@ -216,37 +215,75 @@ class ClusterSpec(Noun, what="A cluster", keys=("nodes", "switches", "links")):
 
     def route(self, source: str, target: str) -> tuple[Link, ...]:
         """Links crossed from node `source` to node `target`, fewest first found; the loopback within a node."""
-        try:
-            return self._routes[source, target]
-        except KeyError:
+        beyond = self._reached[self._ways_out[source]] if source in self._ways_out else {}
+        loopback = self._leaving.get((source, source))
+        if source == target and loopback is not None:
+            return (loopback,)
+        if source == target or target not in beyond or target not in self._ways_out:
             raise SpecError(
                 f"No route leads from {quoted(source)} to {quoted(target)}; add the missing links. "
                 f"A route crosses at most {MOST_CROSSED}."
-            ) from None
+            )
+        first, rest = beyond[target]
+        return (self._leaving[source, first], *rest)
+
+    def _check_routes(self) -> None:
+        """Raise `SpecError` for the first two nodes that no route joins."""
+        names = [node.name for node in self.nodes]
+        for source in names:
+            beyond = self._reached[self._ways_out[source]]
+            others = len(beyond) - (source in beyond)
+            if others + 1 < len(names) or (source, source) not in self._leaving:
+                for target in names:
+                    self.route(source, target)
 
     @cached_property
-    def _routes(self) -> dict[tuple[str, str], tuple[Link, ...]]:
-        leaving: dict[str, list[Link]] = {}
-        routes: dict[tuple[str, str], tuple[Link, ...]] = {}
+    def _leaving(self) -> dict[tuple[str, str], Link]:
+        """The first link, and of loopbacks the last, from each node or switch to each other, in the order of links."""
+        found: dict[tuple[str, str], Link] = {}
         for link in self.links:
             if link.source == link.target:
-                routes[link.source, link.target] = (link,)
+                found[link.source, link.target] = link
             else:
-                leaving.setdefault(link.source, []).append(link)
+                found.setdefault((link.source, link.target), link)
+        return found
+
+    @cached_property
+    def _ways_out(self) -> dict[str, tuple[str, ...]]:
+        """Where the links of each node lead to, in their order: nodes that have that in common share routes beyond."""
+        found: dict[str, list[str]] = {node.name: [] for node in self.nodes}
+        for source, target in self._leaving:
+            if source in found and source != target:
+                found[source].append(target)
+        return {name: tuple(targets) for name, targets in found.items()}
+
+    @cached_property
+    def _reached(self) -> dict[tuple[str, ...], dict[str, tuple[str, tuple[Link, ...]]]]:
+        """Of each way out: the end of its first link on the route to each node, and the links behind that one."""
+        leaving: dict[str, list[Link]] = {}
+        for (source, target), link in self._leaving.items():
+            if source != target:
+                leaving.setdefault(source, []).append(link)
         names = {node.name for node in self.nodes}
-        for start in names:
-            paths: dict[str, tuple[Link, ...]] = {start: ()}
-            queue = deque([start])
-            while queue:
-                here = queue.popleft()
-                if (here != start and here in names) or len(paths[here]) == MOST_CROSSED:
-                    continue  # traffic passes through switches, never through another node
-                for link in leaving.get(here, ()):
-                    if link.target not in paths:
-                        paths[link.target] = (*paths[here], link)
-                        queue.append(link.target)
-            routes |= {(start, end): path for end, path in paths.items() if end in names and end != start}
-        return routes
+        return {ways: _reached_by(ways, leaving, names) for ways in dict.fromkeys(self._ways_out.values())}
+
+
+def _reached_by(
+    ways: Sequence[str], leaving: Mapping[str, Sequence[Link]], nodes: Collection[str]
+) -> dict[str, tuple[str, tuple[Link, ...]]]:
+    """The nodes reached by links to `ways`: over which of these each is, and the links behind it, fewest first found."""
+    paths: dict[str, tuple[str, tuple[Link, ...]]] = {each: (each, ()) for each in ways}
+    queue = deque(ways)
+    while queue:
+        here = queue.popleft()
+        first, path = paths[here]
+        if here in nodes or len(path) + 1 == MOST_CROSSED:
+            continue  # traffic passes through switches, never through another node
+        for link in leaving.get(here, ()):
+            if link.target not in paths:
+                paths[link.target] = first, (*path, link)
+                queue.append(link.target)
+    return {end: path for end, path in paths.items() if end in nodes}
 
 
 def _rounded(rate: Figure) -> int:

@@ -12,9 +12,8 @@ from autosync.spec.quoting import quoted
 
 SOURCES = ("measured", "stated", "assumed")
 
-MOST_NODES, MOST_DEVICES = 512, 1280
-"""The most nodes and devices of a cluster. 1024 workers on 512 nodes took 7 s and a gigabyte to explain, both of
-which grow with the square."""
+MOST_NODES, MOST_DEVICES = 1024, 2048
+"""The most nodes and devices of a cluster: 1024 with a worker process and a GPU each."""
 
 LONGEST_NAME = 255
 

@@ -124,7 +124,7 @@ def test_a_hostile_file_is_refused_before_anything_starts(monkeypatch: Any, stra
             assert (status, output.count("\n")) == (2, 1), output
     Path("cluster.yaml").write_text("nodes: [{workers: 1000000000}]")
     status, output = ran(monkeypatch, "--model", "mlp", "--strategy", strategy, "--cluster", "cluster.yaml")
-    assert (status, "workers: must be less than or equal to 1280, not 1000000000." in output) == (2, True)
+    assert (status, "workers: must be less than or equal to 2048, not 1000000000." in output) == (2, True)
 
 
 def test_a_run_is_not_written_over_nor_gone_on_with_under_another_strategy(

@@ -167,22 +167,22 @@ def test_a_node_that_breaks_a_rule_is_refused(arguments: tuple[Any, ...], messag
         Node(*arguments)
 
 
-@pytest.mark.parametrize("workers", [1281, 10**9, 10**60])
+@pytest.mark.parametrize("workers", [2049, 10**9, 10**60])
 def test_a_node_of_more_workers_than_can_be_reckoned_with_is_refused(workers: int):
-    with pytest.raises(SpecError, match=f"Node 'n' has at most 1280 workers and as many GPUs, not {workers} and 0"):
+    with pytest.raises(SpecError, match=f"Node 'n' has at most 2048 workers and as many GPUs, not {workers} and 0"):
         Node("n", "", 1.0, workers)
-    with pytest.raises(SpecError, match="at most 1280 workers and as many GPUs"):
+    with pytest.raises(SpecError, match="at most 2048 workers and as many GPUs"):
         Node("n", "", 1.0, 1, workers)
 
 
 def test_a_cluster_larger_than_can_be_reckoned_with_is_refused_at_once():
-    node, big = Node("n", "", 1.0), Node("n", "", 1.0, 700)
+    node, big = Node("n", "", 1.0), Node("n", "", 1.0, 1100)
     link = Link("n", "n", ONE, ONE)
     for given, sentence in (
-        (((node,) * 513, ()), "A cluster has at most 512 nodes, not 513; state a smaller one."),
-        (((node,), (), ("s",) * 513), "A cluster has at most 512 switches, not 513; state a smaller one."),
+        (((node,) * 1025, ()), "A cluster has at most 1024 nodes, not 1025; state a smaller one."),
+        (((node,), (), ("s",) * 1025), "A cluster has at most 1024 switches, not 1025; state a smaller one."),
         (((node,), (link,) * 16_385), "A cluster has at most 16384 links, not 16385; state a smaller one."),
-        (((big, big), ()), "A cluster has at most 1280 workers and GPUs, not 1400; state a smaller one."),
+        (((big, big), ()), "A cluster has at most 2048 workers and GPUs, not 2200; state a smaller one."),
     ):
         with pytest.raises(SpecError, match=re.escape(sentence)):
             ClusterSpec(*given)

@@ -12,11 +12,12 @@ from autosync.cost.closed_form.step_time import (
     link_seconds,
     node_compute_seconds,
     node_seconds,
+    resource_seconds,
     server_seconds,
     step_seconds,
     step_terms,
 )
-from autosync.cost.closed_form.tables import CostTables, cost_tables
+from autosync.cost.closed_form.tables import cost_tables
 from autosync.cost.coefficients import Coefficients
 from autosync.layout.channels import Channel
 from autosync.layout.together import Layout
@@ -94,10 +95,17 @@ def bottleneck(model: ModelSpec, cluster: ClusterSpec, strategy: Strategy, coeff
     weights: dict[str, float] = {}
     servers: set[str] = set()
     known: dict[Channel, FloatArray] = {}
+    costed: dict[int, FloatArray] = {}
+    resource = number + dict(zip(("link", "node", "server"), tables.columns.resources, strict=True))[kind].start
     for shard in Layout.made(tables.slices, strategy.variables).shards:
         channel = shard.channel
         if channel not in known:
-            known[channel] = _seconds_a_unit(tables, channel, coefficients)[kind][:, number]
+            projected = tables.projected(channel)
+            loads = id(projected.push)  # which channels that are alike have in common
+            if loads not in costed:
+                every = projected.pull + projected.push + projected.back
+                costed[loads] = resource_seconds(every, tables, coefficients)
+            known[channel] = costed[loads][:, projected.of_resource(resource, tables.alike)]
         weight = float(np.array(shard.slice.weighs) @ known[channel])
         if weight > 0:
             weights[shard.variable.name] = weights.get(shard.variable.name, 0.0) + weight
@@ -118,17 +126,6 @@ def _name(cluster: ClusterSpec, kind: str, number: int) -> str:
         link = cluster.links[number]
         return f"{link.source} > {link.target}"
     return cluster.nodes[number].name if kind == "node" else str(cluster.server_devices[number])
-
-
-def _seconds_a_unit(tables: CostTables, channel: Channel, coefficients: Coefficients) -> dict[str, FloatArray]:
-    """Seconds that one of each quantity takes, float64 (quantities, resources), for every kind of resource."""
-    projected = tables.projected(channel)
-    loads = projected.pull + projected.push + projected.back
-    return {
-        "link": link_seconds(loads, tables),
-        "node": node_seconds(loads, tables, coefficients),
-        "server": server_seconds(loads, tables, coefficients),
-    }
 
 
 @dataclass(frozen=True, eq=False)

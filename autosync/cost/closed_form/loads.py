@@ -9,14 +9,15 @@ import numpy.typing as npt
 
 from autosync.cost.closed_form.batch import Uses, uses_of_entries, uses_of_rows
 from autosync.cost.closed_form.entries import Entries, entries_of
+from autosync.cost.closed_form.matrices import WAYS, Matrices
 from autosync.cost.closed_form.rows import ENCODED, MIXED, DecisionRows
-from autosync.cost.closed_form.tables import PHASES, CostTables, Matrices, cost_tables
+from autosync.cost.closed_form.tables import PHASES, CostTables, cost_tables
 from autosync.errors import SpecError
 from autosync.layout.channels import Channel
 from autosync.spec import ClusterSpec, ModelSpec, Strategy, VariableStrategy, check_strategy
 
-CHUNK = 128
-"""Strategies worked on at once: what they take stays within tens of megabytes."""
+CHUNK, MOST_LOADS = 128, 8_000_000
+"""The most strategies worked on at once, and the most loads of all of them: it stays within tens of megabytes."""
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -63,7 +64,7 @@ class Loads:
 
     @cached_property
     def _total(self) -> FloatArray:
-        return np.asarray(self.by_phase[0] @ (self.matrices.pull + self.matrices.push + self.matrices.back))
+        return self.matrices.times(self.by_phase[0], WAYS)
 
 
 def loads_by_replicas(
@@ -79,8 +80,9 @@ def loads_by_replicas(
     for replicas, positions in groups.items():
         _check_replicas(model, cluster, strategies[positions[0]])
         tables = cost_tables(model, cluster, replicas)
-        for begin in range(0, len(positions), CHUNK):
-            chosen = positions[begin : begin + CHUNK]
+        chunk = max(1, min(CHUNK, MOST_LOADS // (PHASES * tables.columns.count)))
+        for begin in range(0, len(positions), chunk):
+            chosen = positions[begin : begin + chunk]
             used = _used(tables, model, [strategies[position] for position in chosen])
             yield np.array(chosen, dtype=np.intp), used, channel_loads(tables, used)
 

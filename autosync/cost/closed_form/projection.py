@@ -6,6 +6,7 @@ the columns.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import final
@@ -13,6 +14,8 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
+from autosync.cost.alike import Alike
+from autosync.cost.everyone import Pairs
 from autosync.layout.exchange import SCALE_BYTES, Exchange, Quantities, Stage, Transfer, Work
 from autosync.spec import ClusterSpec, Device, Link
 
@@ -43,6 +46,29 @@ class Columns:
     def count(self) -> int:
         return int(self.server_updated_bytes.stop)
 
+    @property
+    def resources(self) -> tuple[slice, slice, slice]:
+        """The places of links, nodes and servers among resources, as in `Resources`."""
+        links = self.link_bytes.stop
+        nodes = links + self.node_bytes.stop - self.node_bytes.start
+        servers = nodes + self.server_reduced_bytes.stop - self.server_reduced_bytes.start
+        return slice(0, links), slice(links, nodes), slice(nodes, servers)
+
+    def of_resources(self, resources: Sequence[int]) -> list[int]:
+        """The columns of some links, nodes and servers, by their columns in `Resources`."""
+        links, nodes = self.link_bytes.stop, self.node_bytes.stop - self.node_bytes.start
+        found = []
+        for each in resources:
+            if each < links:
+                found += [at.start + each for at in (self.link_bytes, self.link_messages)]
+            elif each < links + nodes:
+                of_node = self.node_bytes, self.node_messages, self.node_work_bytes
+                found += [at.start + each - links for at in of_node]
+            else:
+                of_server = self.server_reduced_bytes, self.server_updated_bytes
+                found += [at.start + each - links - nodes for at in of_server]
+        return found
+
 
 @dataclass(frozen=True, eq=False)
 class Projected:
@@ -50,7 +76,8 @@ class Projected:
 
     `back` is what a server sends back after its update.
     `latency_seconds` is that of its longest chain of messages, `seconds_a_byte` how long a byte of payload takes to be
-    pushed where each stage waits for the one before.
+    pushed where each stage waits for the one before. The loads of an exchange with a server on `node` are those of one
+    on the node `first`, which is like it: where these differ they have to change places.
     """
 
     pull: FloatArray
@@ -58,6 +85,25 @@ class Projected:
     back: FloatArray
     latency_seconds: float
     seconds_a_byte: float
+    node: str = ""
+    first: str = ""
+
+    def moved(self, way: str, alike: Alike, columns: Columns) -> FloatArray:
+        """The exchange's own `pull`, `push` or `back`, (7, columns)."""
+        loads: FloatArray = getattr(self, way)
+        if self.node == self.first:
+            return loads
+        here, there = (columns.of_resources(alike.own[node]) for node in (self.node, self.first))
+        found: FloatArray = loads.copy()
+        found[:, here], found[:, there] = loads[:, there], loads[:, here]
+        return found
+
+    def of_resource(self, resource: int, alike: Alike) -> int:
+        """The resource of the exchange whose loads these are that stands for one of this exchange."""
+        if self.node == self.first:
+            return resource
+        here, there = alike.own[self.node], alike.own[self.first]
+        return dict(zip([*here, *there], [*there, *here], strict=True)).get(resource, resource)
 
 
 @final
@@ -84,6 +130,24 @@ class Projection:
             self._add_work(push, work, exchange.server)
         latency = sum(self._latency_seconds(stage) for stage in (*exchange.pull, *exchange.push))
         return Projected(pull, push, back, latency, sum(map(self._seconds_a_byte, exchange.push)))
+
+    def of_gather(self, stages: Sequence[Pairs], like: Transfer, work: Sequence[Work]) -> Projected:
+        """What a gather loads of messages like `like` between these pairs, stage by stage, and of `work`."""
+        pull, push, back = (np.zeros((len(Quantities._fields), self.columns.count)) for _ in range(3))
+        at, (links, nodes, _) = self.columns, self.columns.resources
+        one = np.zeros((len(Quantities._fields), 2))
+        _add(one, 0, 1, like)
+        slowest, rates = 0.0, np.array([link.bytes_per_second for link in self._cluster.links])
+        for stage in stages:
+            over_links, at_cores = stage.over_links[links], stage.at_cores[nodes]
+            push[:, at.link_bytes] += np.outer(one[:, 0], over_links)
+            push[:, at.link_messages] += np.outer(one[:, 1], over_links)
+            push[:, at.node_bytes] += np.outer(one[:, 0], at_cores)
+            push[:, at.node_messages] += np.outer(one[:, 1], at_cores)
+            slowest += like.payload * float((over_links / rates).max())
+        for each in work:
+            self._add_work(push, each, None)
+        return Projected(pull, push, back, sum(each.latency_seconds for each in stages), slowest)
 
     def _latency_seconds(self, stage: Stage) -> float:
         """The stage's rounds times the longest route's latency."""

@@ -107,6 +107,7 @@ class DecisionRows:
 
     def __init__(self, tables: CostTables) -> None:
         self.channels: list[Channel] = []
+        self._channel_numbers: dict[Channel, int] = {}
         self._tables = tables
         self._forget()
 
@@ -192,10 +193,12 @@ class DecisionRows:
         return way[0], channel, key, self._tables.phases[variable.name], variable.ready_order, shard.slice.item_bytes
 
     def _channel_number(self, channel: Channel) -> int:
-        if channel not in self.channels:
+        number = self._channel_numbers.get(channel)
+        if number is None:
             self._tables.projected(channel)  # raises where there is no such server
+            number = self._channel_numbers[channel] = len(self.channels)
             self.channels.append(channel)
-        return self.channels.index(channel)
+        return number
 
     def _take_up_new(self) -> None:
         if not self._new:

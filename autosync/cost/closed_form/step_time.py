@@ -17,12 +17,13 @@ chain.
 """
 
 from dataclasses import dataclass
-from itertools import accumulate
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
 from autosync.cost.closed_form.loads import Loads
+from autosync.cost.closed_form.matrices import BACK, PUSH, WAYS
 from autosync.cost.closed_form.tables import PHASES, CostTables
 from autosync.cost.coefficients import Coefficients
 
@@ -63,10 +64,10 @@ def step_terms(loads: Loads, coefficients: Coefficients) -> StepTerms:
     forward = max(float(node_forward.max()), delay)
     backward = 2 * forward
     ready = np.linspace(0.0, backward, PHASES)[:, None]
-    links, nodes, servers, seconds = _resource_seconds(tables, coefficients)
-    pull, push, back = (each @ seconds for each in (loads.matrices.pull, loads.matrices.push, loads.matrices.back))
-    pulled, pushed, sent_back = (loads.by_phase[0] @ each for each in (pull, push, back))
-    busy = (loads.by_phase @ (push + back)).max(axis=2)
+    links, nodes, servers = tables.columns.resources
+    convert, times = partial(resource_seconds, tables=tables, coefficients=coefficients), loads.matrices.times
+    pulled, pushed, sent_back = (times(loads.by_phase[0], (way,), convert) for way in WAYS)
+    busy = times(loads.by_phase, (PUSH, BACK), convert).max(axis=2)
     busiest = np.maximum(busy, loads.chain_seconds.T)
     end = np.where(busiest > 0, busiest + ready, 0.0).max(axis=0)
     computed = (pushed[:, nodes] + sent_back[:, nodes] + 2 * node_forward).max(axis=1)
@@ -114,15 +115,11 @@ def server_seconds(loads: FloatArray, tables: CostTables, coefficients: Coeffici
     return np.asarray(worked_bytes * coefficients.core_seconds_per_reduced_byte)
 
 
-def _resource_seconds(tables: CostTables, coefficients: Coefficients) -> tuple[slice, slice, slice, FloatArray]:
-    """Seconds that one of each column keeps each resource busy, (columns, links + nodes + servers); before it, the
-    places of links, nodes and servers in it."""
-    each = np.eye(tables.columns.count)
+def resource_seconds(loads: FloatArray, tables: CostTables, coefficients: Coefficients) -> FloatArray:
+    """Seconds that each resource is busy; `loads` (..., columns) -> (..., links + nodes + servers)."""
     parts = (
-        link_seconds(each, tables),
-        node_seconds(each, tables, coefficients),
-        server_seconds(each, tables, coefficients),
+        link_seconds(loads, tables),
+        node_seconds(loads, tables, coefficients),
+        server_seconds(loads, tables, coefficients),
     )
-    ends = list(accumulate(part.shape[1] for part in parts))
-    links, nodes, servers = (slice(begin, end) for begin, end in zip([0, *ends], ends, strict=False))
-    return links, nodes, servers, np.hstack(parts)
+    return np.concatenate(parts, axis=-1)

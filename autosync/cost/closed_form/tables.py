@@ -1,16 +1,19 @@
 """Tables of one model on one cluster with its replicas: what can be worked out before a strategy is known."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
 
-from autosync.cost.capacity import PassCosts, core_flops, fair_cores, paced_passes, replicas_on_cores
+from autosync.cost.alike import Alike
+from autosync.cost.capacity import PassCosts, Resources, core_flops, fair_cores, paced_passes, replicas_on_cores
+from autosync.cost.closed_form.matrices import Matrices
 from autosync.cost.closed_form.projection import Columns, Projected, Projection
-from autosync.layout.channels import Channel, Exchanges
+from autosync.cost.everyone import MOST_LISTED, gather_pairs, work_of_gather
+from autosync.layout.channels import GATHERED, Channel, Exchanges
 from autosync.layout.shards import Slices
 from autosync.layout.topology import Topology
 from autosync.spec import ClusterSpec, ModelSpec
@@ -22,19 +25,6 @@ MOST_MATRICES = 64
 """The most matrices kept; strategies costed together use one of a few sets of channels."""
 
 FloatArray = npt.NDArray[np.float64]
-
-
-class Matrices(NamedTuple):
-    """What some channels load: C channels times 7 quantities make rows, of which `rows` (r,) load anything at all.
-
-    `pull`, `push` and `back`, float64 (r, columns), have those rows; `latency_seconds` is float64 (C,).
-    """
-
-    rows: npt.NDArray[np.intp]
-    pull: FloatArray
-    push: FloatArray
-    back: FloatArray
-    latency_seconds: FloatArray
 
 
 @final
@@ -65,24 +55,39 @@ class CostTables:
     def projected(self, channel: Channel) -> Projected:
         """What the exchange of `channel` loads. Raises `KeyError` when the cluster has no such server."""
         if channel not in self._projected:
-            if channel[1] and channel[1] not in self._servers:
-                raise KeyError(channel[1])
-            self._projected[channel] = self._projection.of(self._exchanges.of(channel))
+            self._projected[channel] = self._made(channel)
         return self._projected[channel]
 
     def matrices(self, channels: tuple[Channel, ...]) -> Matrices:
         """The matrices of one or more channels, in the order given."""
         if channels not in self._matrices:
-            found = [self.projected(channel) for channel in channels]
-            pull, push, back = (
-                np.concatenate([getattr(each, name) for each in found]) for name in ("pull", "push", "back")
-            )
-            rows = np.flatnonzero((pull + push + back).any(axis=1))
-            latency = np.array([each.latency_seconds for each in found])
             if len(self._matrices) >= MOST_MATRICES:
                 self._matrices.clear()
-            self._matrices[channels] = Matrices(rows, pull[rows], push[rows], back[rows], latency)
+            found = [self.projected(channel) for channel in channels]
+            self._matrices[channels] = Matrices.of(found, self.alike, self.columns)
         return self._matrices[channels]
+
+    @cached_property
+    def alike(self) -> Alike:
+        """Which nodes can change places."""
+        return Alike(Resources(self.cluster), self.replicas)
+
+    def _made(self, channel: Channel) -> Projected:
+        what, server, local_copy = channel
+        if server:
+            if server not in self._servers:
+                raise KeyError(server)
+            first = self.alike.stands_for(server)
+            nodes = [self.alike.resources.node_of[each] for each in (server, first)]
+            if first != server:
+                return replace(self.projected((what, first, local_copy)), node=nodes[0], first=nodes[1])
+            return replace(self._projection.of(self._exchanges.of(channel)), node=nodes[0], first=nodes[1])
+        if what in GATHERED and len(self.replicas) > MOST_LISTED:
+            topology = self._exchanges.topology
+            stages = gather_pairs(topology, self.alike)
+            work = work_of_gather(topology, self._exchanges.slots, channel)
+            return self._projection.of_gather(stages, GATHERED[what], work)
+        return self._projection.of(self._exchanges.of(channel))
 
     @cached_property
     def _servers(self) -> frozenset[str]:

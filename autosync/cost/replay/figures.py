@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from autosync.cost.coefficients import ReplayCoefficients
-from autosync.cost.replay.queues import Timeline
-from autosync.cost.replay.step import Step, timeline_of
+from autosync.cost.replay.queues import Timeline, replayed
+from autosync.cost.replay.step import Step
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -51,10 +51,10 @@ class StepFigures:
 def step_figures(step: Step, coefficients: ReplayCoefficients) -> StepFigures:
     """The figures of one replay."""
     tasks, first = step.tasks(coefficients), step.graph.passes
-    timeline = timeline_of(tasks)
+    timeline = replayed(step.folded(tasks))
     overhead = coefficients.step_overhead_seconds
     seconds = overhead + float(timeline.end.max())
-    utilization = tasks.busy.sum(axis=0) / max(seconds, 1e-12)
+    utilization = tasks.total()[step.catalogue.places.of_column] / max(seconds, 1e-12)
     passes = (float(timeline.begin[0]), float(timeline.end[first - 1]))
     communication, exposed = _under_way(timeline.begin[first:], timeline.end[first:], passes)
     resources = step.resources

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -48,11 +47,6 @@ class StepGraph:
     def passes(self) -> int:
         """How many tasks compute: the forward pass, and the backward pass's segments."""
         return 1 + len(self.boundaries)
-
-    @cached_property
-    def tasks_of_part(self) -> list[tuple[int, IntArray]]:
-        """The tasks that are the same part, counted behind the passes."""
-        return [(int(part), np.flatnonzero(self.part_of == part)) for part in np.unique(self.part_of)]
 
 
 @dataclass

@@ -6,20 +6,21 @@ messages, bytes copied, bytes reduced and bytes updated.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, final
 
 import numpy as np
 import numpy.typing as npt
 
-from autosync.cost.capacity import Resources
+from autosync.cost.capacity import Resources, replicas_on_cores
 from autosync.cost.coefficients import ReplayCoefficients
+from autosync.cost.everyone import pairs_of_all
 from autosync.cost.replay.flows import last_arrival
-from autosync.cost.replay.queues import Tasks, replayed
+from autosync.cost.replay.places import Pattern, Places, numbered_alike
 from autosync.layout.exchange import SCALE_BYTES, Quantities, Stage, Transfer, Work
-from autosync.spec import ClusterSpec, Link
 
 FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.intp]
 
 LINK, MESSAGES, COPIED, REDUCED, UPDATED = range(5)
 QUANTITIES = len(Quantities._fields)
@@ -43,33 +44,40 @@ class Flow(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """`loads` float64 (kinds, quantities, columns), in seconds, messages and bytes a unit of capacity.
+    """`loads` float64 (kinds, quantities, groups), in seconds, messages and bytes a unit of capacity, of each group of
+    places in `pattern`, which are loaded alike.
 
-    `chain` float64 (kinds, quantities) is what follows one another in a part that has an idle cluster to itself, one
-    unit of what it adds included; `latency_seconds` is that of its chain of messages. Of a ring, `ring_members` counts
-    who is in it: where its chunks go round in pieces, only one of these is in the chain.
+    `node_groups` (nodes,) are the groups of the nodes' cores. `chain` float64 (kinds, quantities) is what follows one
+    another in a part that has an idle cluster to itself, one unit of what it adds included; `latency_seconds` is that
+    of its chain of messages. Of a ring, `ring_members` counts who is in it: where its chunks go round in pieces, only
+    one of these is in the chain.
     """
 
     loads: FloatArray
+    pattern: Pattern
+    node_groups: IntArray
     chain: FloatArray
     latency_seconds: float = 0.0
     ring_members: int = 0
 
 
 class Costed(NamedTuple):
-    """A part under some coefficients, seconds a unit of each quantity: `busy` (quantities, columns), `chain`."""
+    """A part under some coefficients, seconds a unit of each quantity: `busy` (quantities, groups), `chain`; and what a
+    shard that sets out takes of each group, (groups,)."""
 
     busy: FloatArray
     chain: FloatArray
+    of_shard: FloatArray
 
 
 @final
 class PartMaker:
-    """Makes parts of exchanges on one cluster."""
+    """Makes parts of exchanges on one cluster with its replicas."""
 
-    def __init__(self, resources: Resources) -> None:
+    def __init__(self, resources: Resources, replicas: Sequence[str]) -> None:
         self.resources = resources
-        self._routes: dict[tuple[str, str], tuple[list[int], float]] = {}
+        self.places = Places(resources, tuple(replicas))
+        self.replicas_a_core = replicas_on_cores(resources.cluster, replicas) / resources.cores
 
     def of_stage(self, stage: Stage, added: Sequence[Work] = ()) -> Part:
         """The part that is a stage of messages, with the work that is done on the way."""
@@ -77,44 +85,58 @@ class PartMaker:
 
     def of_flows(self, flows: Mapping[Flow, int], rounds: int = 1, added: Sequence[Work] = ()) -> Part:
         """The part that is as many of each of `flows` as stated, which all begin at the same time."""
-        resources = self.resources
-        loads = np.zeros((5, QUANTITIES, resources.count))
+        loads = np.zeros((5, QUANTITIES, self.resources.count))
         chain = np.zeros((5, QUANTITIES))
-        latency = 0.0
-        for flow, count in flows.items():
-            links, seconds = self._route(flow)
-            latency = max(latency, seconds)
-            weights, messages = _weights(flow), _messages(flow)
-            for link in links:
-                loads[LINK, :, link] += count * weights / resources.bytes_per_second[link]
-            if not flow.through_cores:
-                continue
-            for end in (flow.source, flow.target):
-                node = resources.node_column[end]
-                cores = resources.cores[node - resources.nodes.start]
-                loads[MESSAGES, :, node] += count * messages / cores
-                loads[COPIED, :, node] += count * weights / cores
-            if rounds <= 2:
-                chain[MESSAGES] = np.maximum(chain[MESSAGES], 2 * messages)
-                chain[COPIED] = np.maximum(chain[COPIED], 2 * weights)
+        counts = np.array(list(flows.values()), dtype=np.float64)
+        weights = np.array([_weights(flow) for flow in flows]).reshape(-1, QUANTITIES)
+        messages = np.array([_messages(flow) for flow in flows]).reshape(-1, QUANTITIES)
+        routes = [self.places.alike.route(flow.source, flow.target) for flow in flows]
+        self._add_to_links(loads, [links for links, _ in routes], counts[:, None] * weights)
+        outside = np.array([flow.through_cores for flow in flows], dtype=np.bool_)
+        node = self.resources.node_column
+        ends = [(node[flow.source], node[flow.target]) for flow in flows]
+        at = np.array(ends, dtype=np.intp).reshape(-1, 2)[outside]
+        self._add_to_cores(loads[MESSAGES], at, counts[outside, None] * messages[outside])
+        self._add_to_cores(loads[COPIED], at, counts[outside, None] * weights[outside])
         if rounds > 2:
             self._chain_of_ring(flows, chain)
         else:
+            if outside.any():
+                chain[MESSAGES], chain[COPIED] = 2 * messages[outside].max(axis=0), 2 * weights[outside].max(axis=0)
             chain[LINK] = self._fair_seconds(flows)
         if added:
             chain[REDUCED] = chain[COPIED] / 2
         for work in added:
             self._add_work(loads, work, on_server=False)
-        return Part(loads, chain, rounds * latency, ring_members=rounds // 2 + 1 if rounds > 2 else 0)
+        latency = max((seconds for _, seconds in routes), default=0.0)
+        return self._folded(loads, chain, rounds * latency, rounds // 2 + 1 if rounds > 2 else 0)
+
+    def of_everyone(self, like: Transfer) -> Part:
+        """The part in which every replica sends what `like` takes to each other."""
+        one = self.flow_like(like, "", "", through_cores=True)
+        pairs = pairs_of_all(self.places.alike)
+        loads, chain = (np.zeros((5, QUANTITIES, *of)) for of in ((self.resources.count,), ()))
+        links, nodes, weights = self.resources.links, self.resources.nodes, _weights(one)
+        loads[LINK, :, links] = np.outer(weights, pairs.over_links[links] / self.resources.bytes_per_second)
+        for kind, each in ((MESSAGES, _messages(one)), (COPIED, weights)):
+            loads[kind, :, nodes] = np.outer(each, pairs.at_cores[nodes] / self.resources.cores)
+            chain[kind] = 2 * each
+        return self._folded(loads, chain, pairs.latency_seconds)
 
     def of_work(self, works: Iterable[Work], server: str | None) -> Part:
         """The part that is adding up and updating, after the messages before it and before those after."""
         loads = np.zeros((5, QUANTITIES, self.resources.count))
         for work in works:
             self._add_work(loads, work, on_server=work.device == server)
-        return Part(loads, np.zeros((5, QUANTITIES)))
+        return self._folded(loads, np.zeros((5, QUANTITIES)))
+
+    def of_other(self, part: Part, device: str, other: str) -> Part:
+        """What `part` is of a device, of one that is like it."""
+        places = self.places.exchanged(part.pattern.group_of(self.resources.count), device, other)
+        return replace(part, pattern=Pattern.of(places, part.pattern.groups))
 
     def costed(self, part: Part, coefficients: ReplayCoefficients) -> Costed:
+        resources, at = self.resources, part.node_groups
         rates = np.array(
             [
                 1.0 + coefficients.link_overhead,
@@ -125,8 +147,49 @@ class PartMaker:
             ]
         )
         busy = np.tensordot(rates, part.loads, axes=1)
-        self.resources.add_shared(busy)
-        return Costed(busy, rates @ part.chain)
+        of_shard = np.zeros(part.pattern.groups)
+        of_shard[at] = self.replicas_a_core * coefficients.core_seconds_per_shard
+        shared = slice(part.pattern.groups - len(resources.machines), None)
+        for seconds in (busy, of_shard):
+            seconds[..., shared] = resources.on_machines(seconds[..., at])
+        return Costed(busy, rates @ part.chain, of_shard)
+
+    def _folded(self, loads: FloatArray, chain: FloatArray, latency: float = 0.0, ring_members: int = 0) -> Part:
+        """The part with the places that are loaded alike in groups; cores of nodes that are like each other beside.
+
+        Cores of nodes with replicas are in a group even where nothing loads them, for shards that set out; shared
+        machines have the last groups, a group each.
+        """
+        resources, of_column = self.resources, self.places.of_column
+        looks = np.zeros((loads.shape[0] * loads.shape[1] + 2, resources.count))
+        looks[:-2] = loads.reshape(-1, resources.count)
+        looks[-2, resources.nodes] = self.replicas_a_core
+        looks[-1, resources.nodes] = 1.0
+        number, first = numbered_alike(looks)
+        groups, machines = len(first), len(resources.machines)
+        number[resources.shared] = groups + np.arange(machines)
+        group_of = np.empty_like(number)
+        group_of[of_column] = number
+        kept = np.zeros((*loads.shape[:2], groups + machines))
+        kept[..., :groups] = loads[..., first]
+        pattern = Pattern.of(group_of, groups + machines)
+        return Part(kept, pattern, number[resources.nodes], chain, latency, ring_members)
+
+    def _add_to_links(self, loads: FloatArray, routes: Sequence[Sequence[int]], weights: FloatArray) -> None:
+        """Add what flows with these `weights` (flows, quantities) load onto the links of their routes."""
+        flow = np.repeat(np.arange(len(routes)), [len(each) for each in routes])
+        link = np.array([each for route in routes for each in route], dtype=np.intp)
+        for quantity in np.flatnonzero(weights.any(axis=0)):
+            seconds = weights[flow, quantity] / self.resources.bytes_per_second[link]
+            loads[LINK, quantity] += np.bincount(link, seconds, minlength=self.resources.count)
+
+    def _add_to_cores(self, loads: FloatArray, ends: IntArray, weights: FloatArray) -> None:
+        """Add `weights` (flows, quantities) to `loads` (quantities, columns) of both `ends` (flows, 2) of each flow."""
+        node = ends.ravel()
+        cores = self.resources.cores[node - self.resources.nodes.start]
+        for quantity in np.flatnonzero(weights.any(axis=0)):
+            each = np.repeat(weights[:, quantity], 2) / cores
+            loads[quantity] += np.bincount(node, each, minlength=self.resources.count)
 
     def flow_like(self, transfer: Transfer, source: str, target: str, through_cores: bool) -> Flow:
         """A flow between two nodes of what `transfer` takes."""
@@ -138,20 +201,17 @@ class PartMaker:
         within = source == target and "/gpu:" in transfer.source and "/gpu:" in transfer.target
         return self.flow_like(transfer, source, target, not within)
 
-    def _route(self, flow: Flow) -> tuple[list[int], float]:
-        """The links' columns, and the latency."""
-        ends = flow.source, flow.target
-        if ends not in self._routes:
-            links: tuple[Link, ...] = self.resources.cluster.route(*ends)
-            columns = [self.resources.link_column[id(link)] for link in links]
-            self._routes[ends] = columns, sum(link.latency_seconds for link in links)
-        return self._routes[ends]
-
     def _chain_of_ring(self, flows: Mapping[Flow, int], chain: FloatArray) -> None:
         """Add to `chain` a chunk's way round: every hop in turn, each as fast as its own slowest link."""
         total = sum(flows.values())
         for flow, count in flows.items():
-            slowest = min((self.resources.bytes_per_second[link] for link in self._route(flow)[0]), default=np.inf)
+            slowest = min(
+                (
+                    self.resources.bytes_per_second[link]
+                    for link in self.places.alike.route(flow.source, flow.target)[0]
+                ),
+                default=np.inf,
+            )
             share, weights = count / total, _weights(flow)
             chain[LINK] += share * weights / slowest
             if flow.through_cores:
@@ -163,7 +223,7 @@ class PartMaker:
         seconds = np.zeros(QUANTITIES)
         if len(flows) > MOST_FLOWS:
             return seconds
-        routes = [self._route(flow)[0] for flow in flows]
+        routes = [self.places.alike.route(flow.source, flow.target)[0] for flow in flows]
         counts = np.array(list(flows.values()), dtype=np.float64)
         weights = np.array([_weights(flow) for flow in flows]).reshape(-1, QUANTITIES)
         for quantity in np.flatnonzero(weights.any(axis=0)):
@@ -196,27 +256,3 @@ def _messages(flow: Flow) -> FloatArray:
     messages = np.zeros(QUANTITIES)
     messages[[PIECES, SCALES]] = flow.messages, flow.gradients
     return messages
-
-
-def exchange_seconds(
-    cluster: ClusterSpec, stages: Sequence[Stage], payload_bytes: float, coefficients: ReplayCoefficients
-) -> float:
-    """Seconds of stages that follow one another, with so many bytes of payload."""
-    maker = PartMaker(Resources(cluster))
-    parts = [maker.of_stage(stage) for stage in stages]
-    if not parts:
-        return 0.0
-    quantities = np.array(Quantities(payload_bytes=payload_bytes))
-    costed = [maker.costed(part, coefficients) for part in parts]
-    count = len(parts)
-    tasks = Tasks(
-        busy=np.stack([quantities @ each.busy for each in costed]),
-        chain=np.array(
-            [part.latency_seconds + quantities @ each.chain for part, each in zip(parts, costed, strict=True)]
-        ),
-        rank=range(count),
-        line=range(count),
-        successors=[*([each + 1] for each in range(count - 1)), []],
-        waits_for=[0, *[1] * (count - 1)],
-    )
-    return float(replayed(tasks).end.max())

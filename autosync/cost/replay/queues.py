@@ -7,14 +7,18 @@ is left to the others), while small tasks go ahead of the rest of large ones. Ta
 line, however, where the next begins when the one before it is through, as messages do between two processes.
 """
 
+from __future__ import annotations
+
 import heapq
+from array import array
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
+
+from autosync.cost.replay.places import Pattern
 
 PORTIONS = 32
 """A portion is this part of the busiest resource's seconds, or more."""
@@ -27,18 +31,41 @@ Observer = Callable[[int, int, float, float], None]
 
 @dataclass(frozen=True, eq=False)
 class Tasks:
-    """`busy` float64 (tasks, resources) in seconds; `chain` (tasks,) is how long a task takes with all to itself.
+    """Task t loads places in the `pattern_of[t]`-th of `patterns`, group g of it for `seconds[t][g]`; `chain` (tasks,)
+    is how long a task takes with all to itself.
 
     Of tasks that are ready at the same time the one with the lower `rank` comes first; those of one `line` keep their
     order.
     """
 
-    busy: FloatArray
+    places: int
+    patterns: Sequence[Pattern]
+    pattern_of: Sequence[int]
+    seconds: Sequence[Sequence[float]]
     chain: FloatArray
     rank: Sequence[int]
     line: Sequence[int]
     successors: Sequence[Sequence[int]]
     waits_for: Sequence[int]
+
+    def total(self) -> FloatArray:
+        """The seconds that all tasks together keep each place busy, (places,)."""
+        view = array("d", bytes(8 * self.places))
+        total = np.frombuffer(view)
+        for number, seconds in zip(self.pattern_of, self.seconds, strict=True):
+            pattern = self.patterns[number]
+            for place, group in pattern.singles:
+                view[place] += seconds[group]
+            for first, after, group, holes in pattern.runs:
+                kept = [view[place] for place in holes]
+                total[first:after] += seconds[group]
+                for place, before in zip(holes, kept, strict=True):
+                    view[place] = before
+        return total
+
+    def listed(self) -> Tasks:
+        """The same tasks, place by place."""
+        return replace(self, patterns=[each.listed() for each in self.patterns])
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,13 +78,19 @@ class Timeline:
 
 
 def replayed(tasks: Tasks, observe: Observer | None = None) -> Timeline:
-    """Go through all tasks. `observe` is told of every portion: its task, a resource, when that begins and ends it."""
-    successors, (count, width) = tasks.successors, tasks.busy.shape
-    portions = _portions(tasks.busy)
-    used = _used(tasks.busy / portions[:, None])
+    """Go through all tasks. `observe` is told of every portion: its task, a place, when that begins and ends it."""
+    if observe is not None:
+        tasks = tasks.listed()
+    successors, count = tasks.successors, len(tasks.seconds)
+    portions = _portions(tasks)
     ready, begin, end = [0.0] * count, [-1.0] * count, [0.0] * count
-    left, chain, waits_for = portions.tolist(), tasks.chain.tolist(), list(tasks.waits_for)
-    free = [0.0] * width
+    left, chain, waits_for = list(portions), tasks.chain.tolist(), list(tasks.waits_for)
+    # NumPy goes through runs, and Python through single places of the same memory: each is slow at the other's.
+    free = array("d", bytes(8 * tasks.places))
+    in_runs = np.frombuffer(free)
+    patterns = [(each.singles, each.runs) for each in tasks.patterns]
+    pattern_of, of_tasks = tasks.pattern_of, tasks.seconds
+    maximum, longest, add = np.maximum, np.maximum.reduce, np.add
     queue = _Queue(tasks.rank, tasks.line, [each > 1 for each in left])
     for task in range(count):
         if not waits_for[task]:
@@ -67,17 +100,43 @@ def replayed(tasks: Tasks, observe: Observer | None = None) -> Timeline:
         if not queue.takes(task):
             continue
         first = until = now
-        for resource, seconds in used[task]:
-            at = free[resource]
+        singles, runs = patterns[pattern_of[task]]
+        portion = portions[task]
+        of_groups = of_tasks[task]
+        if portion > 1:
+            of_groups = [each / portion for each in of_groups]
+        for place, group in singles:
+            seconds = of_groups[group]
+            if not seconds:
+                continue
+            at = free[place]
             if at < now:
                 at = now
             elif at > first:
                 first = at
-            free[resource] = then = at + seconds
+            free[place] = then = at + seconds
             if then > until:
                 until = then
             if observe is not None:
-                observe(task, resource, at, then)
+                observe(task, place, at, then)
+        for begins, ends, group, holes in runs:
+            seconds = of_groups[group]
+            if not seconds:
+                continue
+            run = in_runs[begins:ends]
+            kept = [free[place] for place in holes]
+            for place in holes:
+                free[place] = now
+            maximum(run, now, run)
+            at = longest(run).item()
+            add(run, seconds, run)
+            for place, before in zip(holes, kept, strict=True):
+                free[place] = before
+            if at > first:
+                first = at
+            at += of_groups[group]
+            if at > until:
+                until = at
         if begin[task] < 0:
             begin[task] = first
         left[task] -= 1
@@ -133,37 +192,12 @@ class _Queue:
             del self.first[line]
 
 
-def _used(seconds: FloatArray) -> list[list[tuple[int, float]]]:
-    """The resources each task uses, and for how long at a time; of `seconds` (tasks, resources) most are 0."""
-    task, resource = np.nonzero(seconds)
-    pairs = list(zip(resource.tolist(), seconds[task, resource].tolist(), strict=True))
-    ends = np.searchsorted(task, np.arange(len(seconds) + 1)).tolist()
-    return [pairs[begin:end] for begin, end in pairwise(ends)]
-
-
-def _portions(busy: FloatArray) -> npt.NDArray[np.int64]:
+def _portions(tasks: Tasks) -> list[int]:
     """The number of portions in which each task comes."""
-    busiest = float(busy.sum(axis=0).max(initial=0.0))
+    busiest = float(tasks.total().max(initial=0.0))
     if busiest <= 0:
-        return np.ones(len(busy), dtype=np.int64)
-    wanted = np.ceil(busy.max(axis=1) * PORTIONS / busiest)
-    return np.asarray(np.clip(wanted, 1, MOST_PORTIONS), dtype=np.int64)
-
-
-FEW = 48
-"""The most resources that are not worth folding."""
-
-
-def folded(tasks: Tasks) -> Tasks:
-    """The same tasks on fewer resources, with the same times."""
-    busy = tasks.busy
-    if busy.shape[1] <= FEW:
-        return tasks
-    # Equal columns have equal sums under any weights; which of these are equal is checked.
-    marks = np.cos(np.arange(1, len(busy) + 1)) @ busy
-    order = np.argsort(marks, kind="stable")
-    columns = busy[:, order]
-    differs = np.ones(len(order), dtype=np.bool_)
-    differs[1:] = (columns[:, 1:] != columns[:, :-1]).any(axis=0)
-    kept = np.sort(order[differs & columns.any(axis=0)])
-    return replace(tasks, busy=np.ascontiguousarray(busy[:, kept])) if len(kept) else tasks
+        return [1] * len(tasks.seconds)
+    longest = np.array([max(seconds) if seconds else 0.0 for seconds in tasks.seconds])
+    wanted = np.ceil(longest * PORTIONS / busiest)
+    found: list[int] = np.clip(wanted, 1, MOST_PORTIONS).astype(np.intp).tolist()
+    return found

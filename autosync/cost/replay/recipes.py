@@ -9,9 +9,11 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
-from autosync.cost.capacity import Resources, replicas_on_cores
+from autosync.cost.capacity import Resources
 from autosync.cost.coefficients import ReplayCoefficients
+from autosync.cost.everyone import MOST_LISTED, work_of_gather
 from autosync.cost.replay.parts import Costed, Flow, Part, PartMaker
+from autosync.cost.replay.places import Pattern, Places, without_twins
 from autosync.layout.channels import GATHERED, Channel, Exchanges
 from autosync.layout.exchange import Exchange, Transfer, Work
 from autosync.layout.gather import gather_among
@@ -22,6 +24,9 @@ MANY = 32
 
 MOST_COSTED = 8
 """The most coefficients for which parts are kept at a time."""
+
+MOST_FOLDINGS = 256
+"""The most sets of parts whose foldings are kept at a time."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +52,11 @@ class Catalogue:
     replicas: tuple[str, ...]
     slots: int
     parts: list[Part] = field(default_factory=list)
+    """Parts alike but for the device that they are of have the same loads, and are costed once: see `stands_for`."""
+    stands_for: list[int] = field(default_factory=list)
+    """The first of the parts that are like each."""
     _recipes: dict[Channel, Recipe] = field(default_factory=dict)
+    _folded: dict[tuple[int, ...], tuple[Sequence[Pattern], int]] = field(default_factory=dict)
     _costed: dict[ReplayCoefficients, list[Costed]] = field(default_factory=dict)
 
     def recipe(self, channel: Channel) -> Recipe:
@@ -65,8 +74,24 @@ class Catalogue:
                 self._costed.clear()
             self._costed[coefficients] = []
         found = self._costed[coefficients]
-        found += [self._maker.costed(part, coefficients) for part in self.parts[len(found) :]]
+        for number in range(len(found), len(self.parts)):
+            like = self.stands_for[number]
+            found.append(found[like] if like < number else self._maker.costed(self.parts[number], coefficients))
         return found
+
+    def folded(self, parts: tuple[int, ...]) -> tuple[Sequence[Pattern], int]:
+        """The patterns of computing and of these parts, on as few places as they are told apart by, and how many."""
+        if parts not in self._folded:
+            if len(self._folded) >= MOST_FOLDINGS:
+                self._folded.clear()
+            patterns = [self.computing.pattern, *(self.parts[part].pattern for part in parts)]
+            self._folded[parts] = without_twins(patterns, self.resources.count)
+        return self._folded[parts]
+
+    @cached_property
+    def computing(self) -> Part:
+        """The part in which replicas' cores are in groups, and nothing is loaded."""
+        return self._maker.of_work((), None)
 
     @cached_property
     def has_gpus(self) -> bool:
@@ -76,11 +101,15 @@ class Catalogue:
     @cached_property
     def replicas_a_core(self) -> npt.NDArray[np.float64]:
         """Replicas on each node's cores, per core, (nodes,)."""
-        return replicas_on_cores(self.resources.cluster, self.replicas) / self.resources.cores
+        return self._maker.replicas_a_core
+
+    @property
+    def places(self) -> Places:
+        return self._maker.places
 
     @cached_property
     def _maker(self) -> PartMaker:
-        return PartMaker(self.resources)
+        return PartMaker(self.resources, self.replicas)
 
     @cached_property
     def _topology(self) -> Topology:
@@ -91,6 +120,10 @@ class Catalogue:
         return Exchanges(self._topology, self.slots)
 
     def _made(self, channel: Channel) -> Recipe:
+        what, server, local_copy = channel
+        like = self._maker.places.alike.stands_for(server) if server else ""
+        if like != server:
+            return self._of_other(self.recipe((what, like, local_copy)), like, server)
         if channel[0] in GATHERED and len(self.replicas) >= MANY:
             return self._to_everyone(channel)
         exchange = self._exchanges.of(channel)
@@ -118,18 +151,15 @@ class Catalogue:
         return [self._maker.of_work(left, exchange.server)] if left else []
 
     def _to_everyone(self, channel: Channel) -> Recipe:
-        """The recipe of a gather by pairs of nodes: a thousand replicas send a million messages.
-
-        What each replica adds and updates, two replicas do in small.
-        """
-        maker, count = self._maker, len(self.replicas)
-        of_two = Exchanges(Topology(self.resources.cluster, self.replicas[:2]), self.slots).of(channel).work[0]
-        work = [
-            Work(each, of_two.added * count / 2, of_two.updated_touched * count / 2, of_two.updated_held)
-            for each in self.replicas
-        ]
-        push = self._numbered([maker.of_flows(each) for each in self._flows(GATHERED[channel[0]])])
-        return Recipe(push=push, work=self._numbered([maker.of_work(work, None)]))
+        """The recipe of a gather by pairs of nodes: a thousand replicas send a million messages."""
+        what, maker = channel[0], self._maker
+        straight = not gather_among(self._topology).levels
+        if straight and len(self.resources.cluster.nodes) > MOST_LISTED:
+            push = [maker.of_everyone(GATHERED[what])]
+        else:
+            push = [maker.of_flows(each) for each in self._flows(GATHERED[what])]
+        numbers, work = self._numbered(push), work_of_gather(self._topology, self.slots, channel)
+        return Recipe(push=numbers, work=self._numbered([maker.of_work(work, None)]))
 
     def _flows(self, transfer: Transfer) -> Iterator[Counter[Flow]]:
         """The flows of each stage of a gather, of messages like `transfer`."""
@@ -141,6 +171,17 @@ class Catalogue:
                 flows[self._maker.flow_like(transfer, source, target, not within)] += parts
             yield flows
 
-    def _numbered(self, parts: Sequence[Part]) -> tuple[int, ...]:
+    def _of_other(self, recipe: Recipe, server: str, other: str) -> Recipe:
+        """What `recipe` is of a server, of one that is like it."""
+
+        def of_other(parts: tuple[int, ...]) -> tuple[int, ...]:
+            made = [self._maker.of_other(self.parts[part], server, other) for part in parts]
+            return self._numbered(made, [self.stands_for[part] for part in parts])
+
+        return Recipe(*map(of_other, (recipe.pull, recipe.push, recipe.work, recipe.send)))
+
+    def _numbered(self, parts: Sequence[Part], like: Sequence[int] | None = None) -> tuple[int, ...]:
+        numbers = range(len(self.parts), len(self.parts) + len(parts))
         self.parts += parts
-        return tuple(range(len(self.parts) - len(parts), len(self.parts)))
+        self.stands_for += like or numbers
+        return tuple(numbers)

@@ -65,4 +65,6 @@ def _parcels(parcels: Sequence[Sequence[Shard]], replicas: int) -> Iterator[Ship
 
 def _cut(use: Use, share: float, messages: float) -> Use:
     """A `share` of a use, which goes in so many messages where the whole would go in one."""
+    if share == 1.0 and use.quantities.pieces == messages:
+        return use
     return Use(use.channel, Quantities(*(value * share for value in use.quantities))._replace(pieces=messages))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,8 @@ from autosync.cost.capacity import PassCosts, Resources, paced_passes
 from autosync.cost.closed_form.tables import CostTables, cost_tables
 from autosync.cost.coefficients import ReplayCoefficients
 from autosync.cost.replay.graph import StepGraph, step_graph
-from autosync.cost.replay.queues import Observer, Tasks, Timeline, folded, replayed
+from autosync.cost.replay.places import Pattern
+from autosync.cost.replay.queues import Observer, Tasks, Timeline, replayed
 from autosync.cost.replay.recipes import Catalogue
 from autosync.cost.replay.shipments import shipments
 from autosync.errors import SpecError
@@ -40,53 +41,109 @@ class Step:
         return replace(self, passes=replace(self.passes, paced=replace(self.passes.paced, seconds=pass_seconds)))
 
     def tasks(self, coefficients: ReplayCoefficients) -> Tasks:
-        graph, first = self.graph, self.graph.passes
-        busy = np.zeros((first + len(graph.part_of), self.resources.count))
-        chain = np.zeros(len(busy))
-        busy[:first], chain[:first] = self._computing(coefficients)
-        costed = self.catalogue.costed(coefficients)
-        for part, rows in graph.tasks_of_part:
-            busy[first + rows] = graph.quantities[rows] @ costed[part].busy
-            chain[first + rows] = graph.chained[rows] @ costed[part].chain + self.catalogue.parts[part].latency_seconds
-        of_shard = np.zeros(self.resources.count)
-        of_shard[self.resources.nodes] = self.catalogue.replicas_a_core * coefficients.core_seconds_per_shard
-        self.resources.add_shared(of_shard)
-        busy[first:] += np.outer(graph.shards, of_shard)
-        # What is ready goes first; the passes go on beside it.
-        rank = [*range(len(busy), len(busy) + first), *range(first, len(busy))]
-        line = [*[-1] * first, *graph.part_of.tolist()]
-        return Tasks(busy, chain, rank, line, graph.successors, graph.waits_for)
+        graph, first, catalogue = self.graph, self.graph.passes, self.catalogue
+        seconds = [*self._computing(coefficients), *([[]] * len(graph.part_of))]
+        chain = np.zeros(len(seconds))
+        chain[:first] = self._delays(coefficients)
+        costed = catalogue.costed(coefficients)
+        for part, rows, (quantities, chained, shards) in self._alike:
+            busy, of_chain, of_shard = costed[part]
+            found = (quantities @ busy + shards * of_shard).tolist()
+            for row, each in zip(rows, found, strict=True):
+                seconds[row] = each
+            chain[rows] = chained @ of_chain + catalogue.parts[part].latency_seconds
+        patterns, rank, line = self._patterns, self._rank, self._line
+        return Tasks(
+            self.resources.count,
+            patterns,
+            self._pattern_of,
+            seconds,
+            chain,
+            rank,
+            line,
+            graph.successors,
+            graph.waits_for,
+        )
+
+    def folded(self, tasks: Tasks) -> Tasks:
+        """The tasks of this step on fewer places, with the same times."""
+        patterns, places = self.catalogue.folded(self._used)
+        return replace(tasks, patterns=patterns, places=places)
 
     def timeline(self, coefficients: ReplayCoefficients, observe: Observer | None = None) -> Timeline:
-        """The replay of the tasks, from when the step's overhead is over."""
-        return timeline_of(self.tasks(coefficients), observe)
+        """The replay of the tasks, from when the step's overhead is over; `observe` is told of places."""
+        tasks = self.tasks(coefficients)
+        return replayed(tasks if observe else self.folded(tasks), observe)
 
     def seconds(self, coefficients: ReplayCoefficients) -> float:
         """Seconds of the whole step."""
         return coefficients.step_overhead_seconds + float(self.timeline(coefficients).end.max())
 
-    def _computing(self, coefficients: ReplayCoefficients) -> tuple[FloatArray, FloatArray]:
-        """What the passes keep busy, and how long they take on a GPU or paced: (passes, resources), (passes,)."""
-        resources = self.resources
-        shares = np.diff(1 - coefficients.overlap * (1 - self.graph.boundaries), prepend=0.0)
-        shares = np.concatenate([[0.0], shares])
+    @cached_property
+    def _used(self) -> tuple[int, ...]:
+        """The numbers of the parts that there are in the step."""
+        return tuple(np.unique(self.graph.part_of).tolist())
+
+    @cached_property
+    def _patterns(self) -> list[Pattern]:
+        """The pattern of the passes, and those of the parts used."""
+        return [self.catalogue.computing.pattern, *(self.catalogue.parts[part].pattern for part in self._used)]
+
+    @cached_property
+    def _pattern_of(self) -> list[int]:
+        """The number of each task's pattern among these."""
+        found = np.searchsorted(np.array(self._used), self.graph.part_of) + 1
+        return [*[0] * self.graph.passes, *found.tolist()]
+
+    @cached_property
+    def _rank(self) -> list[int]:
+        """What is ready goes first; the passes go on beside it."""
+        first, count = self.graph.passes, len(self.graph.waits_for)
+        return [*range(count, count + first), *range(first, count)]
+
+    @cached_property
+    def _line(self) -> list[int]:
+        return [*[-1] * self.graph.passes, *self.graph.part_of.tolist()]
+
+    @cached_property
+    def _alike(self) -> list[tuple[int, list[int], tuple[FloatArray, FloatArray, FloatArray]]]:
+        """The first of the parts that are like each other, the tasks of all of them, and their quantities, chained
+        quantities and shards."""
+        graph, found = self.graph, []
+        first = np.array(self.catalogue.stands_for, dtype=np.intp)[graph.part_of]
+        for part in np.unique(first).tolist():
+            rows = np.flatnonzero(first == part)
+            held = graph.quantities[rows], graph.chained[rows], graph.shards[rows, None]
+            found.append((part, (rows + graph.passes).tolist(), held))
+        return found
+
+    def _computing(self, coefficients: ReplayCoefficients) -> list[list[float]]:
+        """What the passes keep each group of places busy, (passes, groups)."""
         forward, backward = self.passes.core_seconds(coefficients)
-        core_seconds = backward * shares
+        core_seconds = backward * self._shares(coefficients)
         core_seconds[0] = forward
-        busy = np.zeros((len(shares), resources.count))
-        busy[:, resources.nodes] = np.outer(core_seconds, self.catalogue.replicas_a_core)
-        resources.add_shared(busy)
+        part = self.catalogue.computing
+        replicas = np.zeros(part.pattern.groups)
+        replicas[part.node_groups] = self.catalogue.replicas_a_core
+        busy = np.outer(core_seconds, replicas)
+        machines = self.resources.on_machines(busy[:, part.node_groups])
+        busy[:, part.pattern.groups - machines.shape[1] :] = machines
+        found: list[list[float]] = busy.tolist()
+        return found
+
+    def _delays(self, coefficients: ReplayCoefficients) -> FloatArray:
+        """How long the passes take on a GPU or paced, (passes,)."""
         if not self.catalogue.has_gpus and self.passes.paced is None:
-            return busy, np.zeros(len(shares))
+            return np.zeros(self.graph.passes)
         forward, backward = self.passes.delay_seconds(coefficients)
-        delay = backward * shares
+        delay = backward * self._shares(coefficients)
         delay[0] = forward
-        return busy, delay
+        return delay
 
-
-def timeline_of(tasks: Tasks, observe: Observer | None = None) -> Timeline:
-    """The replay of a step's tasks."""
-    return replayed(tasks if observe else folded(tasks), observe)
+    def _shares(self, coefficients: ReplayCoefficients) -> FloatArray:
+        """The shares of the backward pass that its segments are, behind the forward pass's 0, (passes,)."""
+        shares = np.diff(1 - coefficients.overlap * (1 - self.graph.boundaries), prepend=0.0)
+        return np.concatenate([[0.0], shares])
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,9 +16,11 @@ SHORTEST_US = 1e-3
 def predicted_trace(step: Step, coefficients: ReplayCoefficients) -> dict[str, Any]:
     """One process with a thread for each resource that is used; an event for each portion of a task on it."""
     events: list[dict[str, Any]] = []
+    columns = step.catalogue.places.columns.tolist()
     overhead_us = coefficients.step_overhead_seconds * 1e6
 
-    def observe(task: int, resource: int, begin: float, end: float) -> None:
+    def observe(task: int, place: int, begin: float, end: float) -> None:
+        resource = columns[place]
         name, kind, about = _described(step, task)
         at_us, long_us = overhead_us + begin * 1e6, (end - begin) * 1e6
         if long_us > SHORTEST_US:

@@ -5,13 +5,9 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
-from autosync.baselines import BASELINES
-from autosync.cost.coefficients import ReplayCoefficients
 from autosync.cost.replay import Replay, step_of
-from autosync.cost.replay.queues import folded, replayed
 from autosync.spec import (
     AllReduce,
     ClusterSpec,
@@ -24,7 +20,6 @@ from autosync.spec import (
 )
 from search_spaces.default import SPACE
 from tests import cases
-from tests.cost.cases import all_by
 
 CLUSTERS = [cases.star_cluster(), cases.uneven_cluster(), cases.rack_cluster(), cases.gpu_cluster()]
 
@@ -93,27 +88,6 @@ def test_renumbering_devices_that_are_alike_does_not_matter(workers: int) -> Non
     strategies = sampled(model, cluster)
     found = predicted(model, cluster, list(map(rotated, strategies)))
     assert found == pytest.approx(predicted(model, cluster, strategies), rel=1e-9)
-
-
-@pytest.mark.parametrize("baseline", BASELINES)
-def test_folding_changes_no_time(baseline: str) -> None:
-    model = cases.bert_like_model(1)
-    for cluster in (cases.star_cluster(24), cases.gpu_cluster(20, 2)):
-        tasks = step_of(model, cluster, BASELINES[baseline](model, cluster)).tasks(ReplayCoefficients())
-        fewer = folded(tasks)
-        assert fewer.busy.shape[1] < tasks.busy.shape[1]
-        assert np.array_equal(replayed(fewer).end, replayed(tasks).end)
-
-
-def test_a_thousand_symmetric_workers_are_replayed_on_as_few_resources_as_sixteen() -> None:
-    model, found = cases.bert_like_model(1), []
-    for nodes in (16, 128):
-        cluster = cases.gpu_cluster(nodes, 8)
-        step = step_of(model, cluster, all_by(model, cluster, AllReduce(0)))
-        tasks = folded(step.tasks(ReplayCoefficients()))
-        found.append(tasks.busy.shape)
-    assert found[0] == found[1]
-    assert found[0][1] <= 8
 
 
 def test_what_a_replay_is_taken_apart_into_is_bounded() -> None:

@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from autosync.cost.replay.places import Pattern
 from autosync.cost.replay.queues import Tasks, Timeline, replayed
 
 TURN = 1.0 / 8
@@ -16,16 +17,17 @@ TURN = 1.0 / 8
 def run(busy: list[list[float]], line: list[int] | None = None, chain: list[float] | None = None) -> Timeline:
     """Tasks that are all ready at once."""
     count = len(busy)
-    return replayed(
-        Tasks(
-            busy=np.array(busy, dtype=np.float64),
-            chain=np.array(chain or [0.0] * count),
-            rank=range(count),
-            line=line or list(range(count)),
-            successors=[[]] * count,
-            waits_for=[0] * count,
-        )
-    )
+    return replayed(tasks_of(busy, chain or [0.0] * count, line or list(range(count)), [[]] * count, [0] * count))
+
+
+def tasks_of(
+    busy: list[list[float]], chain: list[float], line: list[int], successors: list[list[int]], waits_for: list[int]
+) -> Tasks:
+    """Tasks that keep each place busy for seconds of its own, `busy` (tasks, places)."""
+    places = len(busy[0])
+    each = Pattern(places, tuple((place, place) for place in range(places)))
+    count = len(busy)
+    return Tasks(places, [each], [0] * count, busy, np.array(chain), range(count), line, successors, waits_for)
 
 
 def test_a_task_takes_as_long_as_what_it_keeps_busy_longest() -> None:
@@ -63,14 +65,8 @@ def test_short_tasks_on_the_same_way_overlap_what_they_only_wait_for() -> None:
 
 
 def test_a_task_begins_when_the_last_of_those_before_it_has_ended() -> None:
-    tasks = Tasks(
-        busy=np.array([[1.0, 0.0], [0.0, 3.0], [1.0, 1.0]]),
-        chain=np.zeros(3),
-        rank=[0, 1, 2],
-        line=[0, 1, 2],
-        successors=[[2], [2], []],
-        waits_for=[0, 0, 2],
-    )
+    busy = [[1.0, 0.0], [0.0, 3.0], [1.0, 1.0]]
+    tasks = tasks_of(busy, [0.0] * 3, [0, 1, 2], successors=[[2], [2], []], waits_for=[0, 0, 2])
     timeline = replayed(tasks)
     assert (timeline.ready[2], timeline.begin[2], timeline.end[2]) == (3.0, 3.0, 4.0)
 
@@ -78,7 +74,7 @@ def test_a_task_begins_when_the_last_of_those_before_it_has_ended() -> None:
 def test_no_resource_is_busy_with_two_portions_at_a_time() -> None:
     generator = np.random.default_rng(0)
     busy = generator.random((20, 5)) * (generator.random((20, 5)) < 0.4)
-    tasks = Tasks(busy, np.zeros(20), range(20), [each % 6 for each in range(20)], [[]] * 20, [0] * 20)
+    tasks = tasks_of(busy.tolist(), [0.0] * 20, [each % 6 for each in range(20)], [[]] * 20, [0] * 20)
     used: list[list[tuple[float, float]]] = [[] for _ in range(5)]
 
     def observe(_: int, resource: int, begin: float, end: float) -> None:

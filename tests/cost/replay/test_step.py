@@ -259,7 +259,7 @@ def test_links_carry_what_the_traffic_of_baselines_says(baseline: str) -> None:
 
 def _agrees_with_traffic(model: ModelSpec, cluster: ClusterSpec, strategy: Strategy) -> None:
     step = step_of(model, cluster, strategy)
-    busy = step.tasks(FREE).busy.sum(axis=0)[step.resources.links]
+    busy = step.tasks(FREE).total()[step.catalogue.places.of_column][step.resources.links]
     assert busy * step.resources.bytes_per_second == pytest.approx(traffic(model, cluster, strategy).bytes, rel=1e-6)
 
 
