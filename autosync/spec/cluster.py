@@ -271,7 +271,7 @@ class ClusterSpec(Noun, what="A cluster", keys=("nodes", "switches", "links")):
 def _reached_by(
     ways: Sequence[str], leaving: Mapping[str, Sequence[Link]], nodes: Collection[str]
 ) -> dict[str, tuple[str, tuple[Link, ...]]]:
-    """The nodes reached by links to `ways`: over which of these each is, and the links behind it, fewest first found."""
+    """The nodes reached by links to `ways`: over which of these, and the links behind it, fewest first found."""
     paths: dict[str, tuple[str, tuple[Link, ...]]] = {each: (each, ()) for each in ways}
     queue = deque(ways)
     while queue:

@@ -137,7 +137,7 @@ WRONG = {
     "nodes: [{gpus: 1000000000}]": r"nodes\[0\]\.gpus: must be less than or equal to 2048, not 1000000000\.",
     "nodes: [{count: 1000000000}]": r"nodes\[0\]\.count: must be less than or equal to 1024, not 1000000000\.",
     "nodes: [{count: 600}, {count: 425}]": "nodes: a cluster has at most 1024 nodes, not 1025; state a smaller one",
-    "nodes: [{workers: 1100}, {workers: 1100}]": "A cluster has at most 2048 workers and GPUs, not 2200; state a smaller",
+    "nodes: [{workers: 1100}, {workers: 1100}]": "A cluster has at most 2048 workers and GPUs, not 2200",
     f"link: {'9' * 400}gbit\nnodes: [{{}}]": r"link: must be a finite number, not inf\.",
     f"link: {'x' * 900_000}\nnodes: [{{}}]": r"link: A rate is written like .*, not 'x{76}\.\.\.\.$",
     f"nodes: [{{}}]\n? {'k' * 900_000}\n: 1": r", k{77}\.\.\.: there is no such key; known are",
