@@ -13,6 +13,9 @@ not all of them, the sum of theirs must go, and into it the sum of the others'. 
     step >= M(replicas elsewhere) / what can come into it, the same
     step >= sum of (F + B) over the replicas on one machine's cores / these cores
 
+What is paced is released at known times of its pass, and crosses no link before: what is released from T on, after the
+fastest pass began, takes T and then as long as the links take for it alone.
+
 All of this holds for any parts of a cluster as well, if each is taken for one node: of what hangs on a switch, racks
 as well as nodes, G parts have to send 2 G - 2 sums out together.
 
@@ -80,7 +83,38 @@ def _at_greatest_rates(cluster: ClusterSpec) -> ClusterSpec:
     return replace(cluster, links=tuple(links))
 
 
+@dataclass(frozen=True)
+class _Cut:
+    """Links into or out of a part of the cluster, or of several parts: what sums must cross them, at which rate.
+
+    `replicas` are those whose sum crosses, of one part; of several, those in each, whose sums all cross.
+    """
+
+    links: str
+    bytes_per_second: float
+    replicas: tuple[int, ...]
+
+    def seconds(self, variables: Sequence[Variable]) -> float:
+        if len(self.replicas) == 1:
+            return _sum_of(variables, *self.replicas) / self.bytes_per_second
+        return _crossing(variables, self.replicas) / self.bytes_per_second
+
+
 def _by_links(model: ModelSpec, cluster: ClusterSpec) -> Iterator[StepBound]:
+    """Bounds by what crosses links: of all gradients, and of those that are released late in paced passes."""
+    cuts = list(_cuts(cluster))
+    yield from (StepBound(cut.seconds(model.variables), cut.links) for cut in cuts)
+    paced = paced_passes(model, cluster, [str(device) for device in cluster.replica_devices])
+    if paced is None:
+        return
+    for fraction in sorted(set(paced.ready.values())):
+        left = [each for each in model.variables if paced.ready.get(each.name, -1.0) >= fraction]
+        begin = paced.earliest_seconds * (paced.forward + (1 - paced.forward) * fraction)
+        for cut in cuts:
+            yield StepBound(begin + cut.seconds(left), f"{cut.links}, which wait for paced passes")
+
+
+def _cuts(cluster: ClusterSpec) -> Iterator[_Cut]:
     replicas = Counter(device.node for device in cluster.replica_devices)
     if len(replicas) < 2:
         return
@@ -94,22 +128,20 @@ def _by_links(model: ModelSpec, cluster: ClusterSpec) -> Iterator[StepBound]:
             coming[link.target] += link.bytes_per_second
     elsewhere = {node: all_replicas - held for node, held in replicas.items()}
     for rates, way, summed in ((leaving, "out of", replicas), (coming, "into", elsewhere)):
-        everything = _crossing(model, list(replicas.values()))
-        yield StepBound(everything / sum(rates.values()), f"the links {way} all nodes together")
+        yield _Cut(f"the links {way} all nodes together", sum(rates.values()), tuple(replicas.values()))
         for node, count in summed.items():
-            yield StepBound(_model_bytes(model, count) / rates[node], f"the links {way} {node}")
+            yield _Cut(f"the links {way} {node}", rates[node], (count,))
     for switch in cluster.switches:
-        yield from _around(switch, model, replicas, links)
+        yield from _around(switch, replicas, links)
     for link in links:
         beyond = _reached(link.target, [each for each in links if {each.source, each.target} != _ends(link)])
         inside = sum(count for node, count in replicas.items() if node in beyond)
         if link.source not in beyond and 0 < inside < all_replicas:
-            seconds = _model_bytes(model, all_replicas - inside) / link.bytes_per_second
-            yield StepBound(seconds, f"link {link.source} > {link.target}")
+            yield _Cut(f"link {link.source} > {link.target}", link.bytes_per_second, (all_replicas - inside,))
 
 
-def _around(switch: str, model: ModelSpec, replicas: Counter[str], links: Sequence[Link]) -> Iterator[StepBound]:
-    """Bounds by all links of a switch to the parts that hang on it; two parts are bound by each one's links more."""
+def _around(switch: str, replicas: Counter[str], links: Sequence[Link]) -> Iterator[_Cut]:
+    """All links of a switch to the parts that hang on it; two parts are bound by each one's links more."""
     at, rest = [link for link in links if switch in _ends(link)], [link for link in links if switch not in _ends(link)]
     parts: dict[frozenset[str], int] = {}
     for link in at:
@@ -118,13 +150,13 @@ def _around(switch: str, model: ModelSpec, replicas: Counter[str], links: Sequen
     held = [(part, count) for part, count in parts.items() if count]
     if len(held) < 3 or sum(count for _, count in held) > replicas.total():
         return
-    everything = _crossing(model, [count for _, count in held])
     for way, end in (("out of", "source"), ("into", "target")):
         rate = sum(link.bytes_per_second for link in at for part, _ in held if getattr(link, end) in part)
-        yield StepBound(everything / rate, f"the links {way} all that hangs on {switch} together")
+        counts = tuple(count for _, count in held)
+        yield _Cut(f"the links {way} all that hangs on {switch} together", rate, counts)
 
 
-def _crossing(model: ModelSpec, replicas: Sequence[int]) -> float:
+def _crossing(variables: Sequence[Variable], replicas: Sequence[int]) -> float:
     """Bytes that at least have to leave parts with so many replicas each, or to come into them, in all."""
     of_elements, others = 2 * len(replicas) - 2, [sum(replicas) - held for held in replicas]
     return sum(
@@ -132,7 +164,7 @@ def _crossing(model: ModelSpec, replicas: Sequence[int]) -> float:
             of_elements * _sum_bytes(variable, 1) if _is_summed_by_elements(variable) else 0.0,
             sum(_sum_bytes(variable, count) for count in others),
         )
-        for variable in model.variables
+        for variable in variables
     )
 
 
@@ -156,8 +188,8 @@ def _by_cores(model: ModelSpec, cluster: ClusterSpec) -> Iterator[StepBound]:
             yield StepBound(count * passes / machine.count, reason)
 
 
-def _model_bytes(model: ModelSpec, replicas: int) -> float:
-    return sum(_sum_bytes(variable, replicas) for variable in model.variables)
+def _sum_of(variables: Sequence[Variable], replicas: int) -> float:
+    return sum(_sum_bytes(variable, replicas) for variable in variables)
 
 
 def _is_summed_by_elements(variable: Variable) -> bool:

@@ -54,13 +54,15 @@ DRAWN_STEPS = 64
 class PacedPasses:
     """A step's passes where they are paced: a delay that keeps no core busy, but for releases and what is held.
 
-    `seconds` is the slowest replica's pass in the median step, `least_seconds` in the least of those drawn, `forward`
-    the forward pass's share of it; `core_seconds` are spent for each replica all the same, `release_seconds` of them on
-    releases, and `ready` says when these are, as fractions of the backward pass.
+    `seconds` is the slowest replica's pass in the median step, `least_seconds` in the least of those drawn,
+    `earliest_seconds` the fastest replica's in any of them, `forward` the forward pass's share of it; `core_seconds`
+    are spent for each replica all the same, `release_seconds` of them on releases, and `ready` says when these are, as
+    fractions of the backward pass.
     """
 
     seconds: float
     least_seconds: float
+    earliest_seconds: float
     forward: float
     core_seconds: float
     release_seconds: float
@@ -73,12 +75,14 @@ def paced_passes(model: ModelSpec, cluster: ClusterSpec, replicas: Collection[st
     if not cluster.paced or profile is None:
         return None
     paces = paces_of(cluster, replicas)
-    drawn = [max(pace.seconds(profile, 0, step, name) for name, pace in paces) for step in range(DRAWN_STEPS)]
+    drawn = np.array([[pace.seconds(profile, 0, step, name) for name, pace in paces] for step in range(DRAWN_STEPS)])
+    slowest = drawn.max(1)
     plan, both = releases(profile), profile.forward_seconds + profile.backward_seconds
     forward, released = profile.forward_seconds / both, len(plan) * RELEASE_CORE_SECONDS
     return PacedPasses(
-        float(np.median(drawn)),
-        min(drawn),
+        float(np.median(slowest)),
+        float(slowest.min()),
+        float(drawn.min()),
         forward,
         released + (_computing_seconds(model) if cluster.numbers == "held" else 0.0),
         released,

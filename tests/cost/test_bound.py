@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from autosync.cost import step_bound, traffic
-from autosync.spec import ClusterSpec, ModelProfile, ModelSpec, SharedCores
+from autosync.cost import Replay, step_bound, traffic
+from autosync.spec import ClusterSpec, ModelProfile, ModelSpec, Pace, SharedCores, Spread
 from tests.cases import (
     bert_like_model,
     changing,
@@ -45,6 +45,46 @@ def test_no_exact_strategy_keeps_all_links_busy_for_less(model: ModelSpec, clust
     busy = [max(traffic(model, cluster, each).bytes / rates) for each in exact]
     assert len(busy) > 20
     assert 0 < step_bound(model, cluster).seconds <= min(busy) * (1 + 1e-9)  # some are at the bound
+
+
+STEADY = Spread()
+PACED = replace(
+    MODEL, profile=ModelProfile(0.1, 0.3, {each.name: (1 + each.ready_order) / 6 for each in MODEL.variables})
+)
+
+
+def paced(cluster: ClusterSpec, *seconds: float, spread: Spread = STEADY) -> ClusterSpec:
+    """The cluster with passes of these seconds on its nodes, of the last on all that are left."""
+    of_nodes = [seconds[min(place, len(seconds) - 1)] for place in range(len(cluster.nodes))]
+    nodes = [
+        replace(each, pace=Pace(0.0, one, spread=spread)) for each, one in zip(cluster.nodes, of_nodes, strict=True)
+    ]
+    return replace(cluster, nodes=tuple(nodes))
+
+
+@pytest.mark.parametrize("spread", [Spread(), Spread(0.3)], ids=["steady", "varied"])
+@pytest.mark.parametrize("cluster", [star_cluster(4, 0.01), uneven_cluster(), racks(2, 2, uplink_gbit_per_s=0.01)])
+def test_no_exact_strategy_is_replayed_in_less_than_paced_passes_and_links_take(
+    cluster: ClusterSpec, spread: Spread
+) -> None:
+    cluster = paced(cluster, 0.1, 0.2, spread=spread)
+    exact = [each for each in sampled(PACED, cluster, 60) if not each.changes_statistics]
+    assert len(exact) > 20
+    assert step_bound(PACED, cluster).seconds <= min(np.exp(Replay().predict(PACED, cluster, exact)))
+
+
+def test_what_paced_passes_release_late_waits_for_them() -> None:
+    slow = star_cluster(4, gbit_per_s=0.01)
+    # Of 0.34 MB only 0.01 is released before the fourth of six releases, 0.3 s after the pass began.
+    left = sum(each.bytes for each in PACED.variables if each.ready_order >= 3)
+    found = step_bound(PACED, paced(slow, 0.4))
+    assert found.seconds == pytest.approx(0.1 + 0.3 * 4 / 6 + left * 1.5 * 8 / 0.01e9)
+    assert found.reason == "the links out of all nodes together, which wait for paced passes"
+    unlike = step_bound(PACED, paced(slow, 0.2, 0.4))  # by the first node's passes
+    assert unlike.seconds == pytest.approx(0.05 + 0.15 * 4 / 6 + left * 1.5 * 8 / 0.01e9)
+    last = sum(each.bytes for each in PACED.variables if each.ready_order == 5)
+    quick = step_bound(PACED, paced(star_cluster(4, gbit_per_s=10.0), 0.4))
+    assert quick.seconds == pytest.approx(0.4 + last * 1.5 * 8 / 10e9)
 
 
 def test_equal_links_are_bound_by_all_messages_together() -> None:
