@@ -10,11 +10,11 @@ so that both directions of a link can be busy at once, as the ideal has it; of a
 which here wait for no value, are pushed. The all-reduce of gloo and of the mirrored strategy are timed by themselves,
 without any of that. In turns (A/B/C/A/B/C...), medians with the 95 % interval over turns (the range, with under six).
 
-The bound is what no all-reduce on these links can beat (`BOUND_IS`), the ideal what the busiest link of a way's own
-bytes takes. Both reckon with the rates that links were set to, times the share of them that plain TCP carried in flows
-from each node to the next, all at once, timed before and after. TensorFlow's own transport is timed the same way beside
-it. `cpu` is processor seconds of all processes for each megabyte of gradients, `cores` how many of them a step kept
-busy. Interrupted, it goes on after the last task that was done.
+The bound is what no all-reduce on these links goes below (`all_reduce_bound_seconds`), the ideal what the busiest link
+of a way's own bytes takes. Both reckon with the rates that links were set to, times the share of them that plain TCP
+carried in flows from each node to the next, all at once, timed before and after. TensorFlow's own transport is timed
+the same way beside it. `cpu` is processor seconds of all processes for each megabyte of gradients, `cores` how many of
+them a step kept busy. Interrupted, it goes on after the last task that was done.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from typing import Any
 
 import click
 
+from autosync.cost import all_reduce_bound_seconds
 from autosync.layout.all_reduce import laid_out
 from autosync.spec import (
     ALGORITHMS,
@@ -164,8 +165,8 @@ def _ways(model: ModelSpec, cluster: ClusterSpec) -> dict[str, Build]:
     return ways
 
 
-def _bound_seconds(model: ModelSpec, cluster: ClusterSpec) -> float:
-    return float(model.gradient_bytes) * max(1 / link.bytes_per_second for link in cluster.links)
+def _bound_seconds(model: ModelSpec, cluster: ClusterSpec) -> float | None:
+    return all_reduce_bound_seconds(cluster, [str(each) for each in cluster.replica_devices], model.gradient_bytes)
 
 
 def _by_all_reduce(algorithm: str) -> Build:
