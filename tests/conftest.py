@@ -27,6 +27,8 @@ TOGETHER = {
     "local Ray": (
         "contracts/test_backend_contract",
         "dataset/test_ray_data",
+        "dataset/test_streaming",
+        "studies/evaluation/test_sources",
         "train/test_on_ray",
         "tune/test_beside_trials",
         "tune/test_faults",

@@ -24,7 +24,8 @@ from autosync.studies.evaluation import (
     quick,
     write_report,
 )
-from autosync.studies.evaluation.cells import KINDS, split_of, stored_records
+from autosync.studies.evaluation.cells import KINDS, split_of
+from autosync.studies.evaluation.sources import opened
 
 
 @click.command("evaluate", context_settings=SETTINGS)
@@ -51,7 +52,9 @@ def command(builders: Mapping[str, Builder], /, data: Place, kind: str | None, o
         if isinstance(data, Address):
             raise EvaluationError(f"--out names the folder of the report, which cannot be in {data}; name one here.")
         out = data / "evaluation"
-    cells, small = measured_cells(stored_records(data, kind), split_of)
+    with opened(data, kind) as source:
+        print_lines(source.in_words())
+    cells, small = measured_cells(source.records, split_of)
     left_out = [*small, *passed_over(cells, settings)]
     print_lines(f"Passed over: {sentence}" for sentence in left_out)
     evaluation = Evaluation(cells, settings, builders, Journal(out / "results.jsonl"))

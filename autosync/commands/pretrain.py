@@ -1,7 +1,7 @@
 """The command `autosync pretrain`: a simulator fitted on a dataset, as a checkpoint with a card."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -9,12 +9,15 @@ from typing import Any
 import click
 
 from autosync.commands.shell import PLACE, SETTINGS, print_lines, run_command
+from autosync.simulator.learned import LearnedSimulator
 from autosync.simulator.networks import NETWORKS
 from autosync.simulator.saved import shipped_folder
+from autosync.simulator.streamed import STREAMING
 from autosync.spec.address import Place
-from autosync.studies.evaluation import METRICS, measured_cells
-from autosync.studies.evaluation.cells import KINDS, split_of, stored_records
-from autosync.studies.evaluation.pretraining import card_of, pretrained
+from autosync.studies.evaluation import METRICS, MeasuredCell, measured_cells
+from autosync.studies.evaluation.cells import KINDS, split_of
+from autosync.studies.evaluation.pretraining import card_of, pretrained, pretrained_by_stream
+from autosync.studies.evaluation.sources import Source, opened
 
 CARD = "card.json"
 SHOWN = ("pairwise", "peak_at_1", "mape", "coverage")
@@ -27,22 +30,36 @@ SHOWN = ("pairwise", "peak_at_1", "mape", "coverage")
 @click.option("--out", type=Path, help="Folder of the checkpoint.  [default: the one that comes with the program]")
 @click.option("--network", type=click.Choice(list(NETWORKS)), default="linear", help="What corrects the replay.")
 @click.option("--seed", type=click.IntRange(0), default=0, help="Same seed and same records, same checkpoint.")
-def command(data: Place, kind: str | None, out: Path | None, network: str, seed: int) -> None:
+@click.option("--workers", type=click.IntRange(1), help="Processes that fit together (Ray Train).  [default: this one]")
+def command(data: Place, kind: str | None, out: Path | None, network: str, seed: int, workers: int | None) -> None:
     """Fit a simulator on recorded step times, and write what a search can start from (--warm-start).
 
     It learns from the strategies of the training part, of all models and clusters, stops by those of the validation
-    part, and says on its card how well it predicts those of the test part.
+    part, and says on its card how well it predicts those of the test part. Very many records are streamed.
     """
-    cells, small = measured_cells(stored_records(data, kind), split_of)
-    print_lines(f"Passed over: {sentence}" for sentence in small)
+    with opened(data, kind, workers) as source:
+        print_lines(source.in_words())
+        cells, small = measured_cells(source.records, split_of)
+        print_lines(f"Passed over: {sentence}" for sentence in small)
+        learned = _learned(source, cells, network, seed, workers)
     out = out or shipped_folder()
-    learned = pretrained(cells, network, seed)
     learned.save(out)
     card = card_of(learned, cells)
     (out / CARD).write_text(json.dumps(card, indent=1) + "\n")
     print_lines(_table(card))
     size = sum(file.stat().st_size for file in out.iterdir())
     click.echo(f"{network}, fitted on {card['records']} records: {size / 1e6:.2f} MB in {out}")
+
+
+def _learned(
+    source: Source, cells: Sequence[MeasuredCell], network: str, seed: int, workers: int | None
+) -> LearnedSimulator:
+    """A simulator fitted on all records, by those in memory where they are all or where it reads more than is kept."""
+    if source.survey is None or (workers is None and (source.is_whole or network != STREAMING)):
+        if not source.is_whole:
+            click.echo(f"Only the network {STREAMING} is fitted on all of them; {network} is on that sample.")
+        return pretrained(cells, network, seed)
+    return pretrained_by_stream(cells, source.survey, network, seed, workers)
 
 
 def _table(card: Mapping[str, Any]) -> list[str]:

@@ -1,11 +1,22 @@
 """The Arrow room: records as Parquet files that pandas and Ray Data open too, and the AutoSync dataset's import."""
 
 from autosync.dataset.files import records_folder
-from autosync.dataset.ray_reader import ray_dataset, read_rows, records_with_ids
+from autosync.dataset.quiet_ray import quietly
+from autosync.dataset.ray_reader import ray_dataset, read_rows
 from autosync.dataset.results import ResultColumn, ResultStore
 from autosync.dataset.schema import COLUMNS, SCHEMA, Column, Schema
 from autosync.dataset.split import SPLITS, split_of, split_records
 from autosync.dataset.store import RecordStore
+from autosync.dataset.streaming import (
+    Rows,
+    Share,
+    arrays_in,
+    blocks_of,
+    read_arrays,
+    records_with_ids,
+    stored_bytes,
+    streamed,
+)
 
 __all__ = [
     "COLUMNS",
@@ -15,11 +26,19 @@ __all__ = [
     "RecordStore",
     "ResultColumn",
     "ResultStore",
+    "Rows",
     "Schema",
+    "Share",
+    "arrays_in",
+    "blocks_of",
+    "quietly",
     "ray_dataset",
+    "read_arrays",
     "read_rows",
     "records_folder",
     "records_with_ids",
     "split_of",
     "split_records",
+    "stored_bytes",
+    "streamed",
 ]

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import logging
-import warnings
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from autosync.dataset.files import read_file
-from autosync.dataset.schema import COLUMNS, PLAIN, RecordReader
+from autosync.dataset.quiet_ray import quietly
 from autosync.dataset.store import RecordStore
 from autosync.errors import DatasetError
-from autosync.spec import RuntimeRecord
 from autosync.spec.address import Place, absolute, place_of
 
 if TYPE_CHECKING:
     import ray.data
 
 READ_ATTEMPTS = 5
-
-NEEDED = ("record_id", "model_json", "cluster_json", "strategy_json", "protocol_json", "step_seconds", "versions")
-"""Columns that a record is made of, beside those of `PLAIN`."""
 
 
 def ray_dataset(directory: Place) -> ray.data.Dataset:
@@ -45,7 +38,7 @@ def read_rows(directory: Place, columns: Sequence[str], ids: Collection[str] | N
     wanted = None if ids is None else frozenset(ids)
     for _ in range(READ_ATTEMPTS):
         try:
-            with _quietly():
+            with quietly():
                 rows = _dataset(directory, columns=list(columns), num_cpus=0)
                 if wanted is not None:
                     rows = rows.filter(lambda row: row["record_id"] in wanted, num_cpus=0)
@@ -56,18 +49,6 @@ def read_rows(directory: Place, columns: Sequence[str], ids: Collection[str] | N
                     read_file(path, columns=columns)
                 raise
     raise DatasetError(f"Files in {directory} keep vanishing while they are read; stop what deletes them.")
-
-
-def records_with_ids(directory: Place, ids: Collection[str]) -> list[RuntimeRecord]:
-    """The records of those ids, in the order of their ids; what only later versions of the files hold is left out.
-
-    Raises `DatasetError` as `ray_dataset` does, and when a row breaks a rule of records.
-    """
-    first = [column.name for column in COLUMNS if column.since == 1]
-    columns = [name for name in first if name in NEEDED or name in PLAIN]
-    by_id = {row["record_id"]: row for row in read_rows(directory, columns, ids)}
-    reader, later = RecordReader(), {column.name: column.fill for column in COLUMNS if column.since > 1}
-    return [reader.record(later | by_id[each], str(directory)) for each in sorted(by_id)]
 
 
 def _dataset(directory: Place, columns: Sequence[str] | None = None, **reading: Any) -> ray.data.Dataset:
@@ -87,24 +68,3 @@ def _dataset(directory: Place, columns: Sequence[str] | None = None, **reading: 
     # Only this node has to have the files.
     here = {"ray.io/node-id": ray.get_runtime_context().get_node_id()}
     return named.map_batches(rows, batch_size=1, batch_format="pyarrow", label_selector=here, **reading)
-
-
-@contextmanager
-def _quietly() -> Iterator[None]:
-    """Let Ray Data show nothing in the block, and ask for no CPU: newer readers want one, which may never be free."""
-    import ray.data
-
-    wanted = {"use_datasource_v2": False, "enable_progress_bars": False}
-    context, log = ray.data.DataContext.get_current(), logging.getLogger("ray.data")
-    before, level = {name: getattr(context, name) for name in wanted if hasattr(context, name)}, log.level
-    try:
-        log.setLevel(logging.CRITICAL)
-        for name in before:
-            setattr(context, name, wanted[name])
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # it would rather be given an expression of its own
-            yield
-    finally:
-        log.setLevel(level)
-        for name, value in before.items():
-            setattr(context, name, value)

@@ -8,13 +8,18 @@ import numpy.typing as npt
 import torch
 
 from autosync.simulator.examples import Examples
-from autosync.simulator.inputs import Inputs, Normalization
+from autosync.simulator.inputs import Normalization
 from autosync.simulator.networks import Member, Network
 from autosync.simulator.settings import TrainingSettings
+from autosync.simulator.stored import AnyInputs
 from autosync.simulator.train import Lesson, one_thread
 from autosync.spec.codec import Noun
+from autosync.stats.occasions import members_of
 
 FloatArray = npt.NDArray[np.float64]
+
+MOST_HELD = 4096
+"""The most held-out records that say when to stop: pairs of them are ranked, which are as many squared."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,11 +27,14 @@ class Ensemble:
     members: tuple[Member, ...]
     normalization: Normalization
 
-    def residuals(self, inputs: Inputs) -> FloatArray:
+    def residuals(self, inputs: AnyInputs) -> FloatArray:
         """The residuals that each member adds to the base's log seconds, float64 (members, n)."""
-        normalized = self.normalization(inputs)
         with one_thread():
-            return np.stack([member.residuals(normalized) for member in self.members])
+            found = np.zeros((len(self.members), len(inputs)))
+            for piece, places in inputs.pieces():
+                normalized = self.normalization(piece)
+                found[:, places.numpy()] = np.stack([member.residuals(normalized) for member in self.members])
+        return inputs.crew.summed(torch.from_numpy(found)).numpy()
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,9 +62,9 @@ class Teaching:
 def taught(teaching: Teaching, generator: torch.Generator) -> tuple[Ensemble, HeldOut]:
     """An ensemble whose members each leave out a share of the strategies, together all, and start from other seeds."""
     examples, settings, start = teaching.examples, teaching.settings, teaching.start
-    normalization = start.normalization if start else Normalization.of(examples.inputs)
-    known = Examples(normalization(examples.inputs), examples.targets)
-    judged = teaching.validation and Examples(normalization(teaching.validation.inputs), teaching.validation.targets)
+    normalization = start.normalization if start else examples.inputs.normalization()
+    known = Examples(examples.inputs.normalized(normalization), examples.targets)
+    judged = teaching.validation and _judging(teaching.validation, normalization)
     folds = _folds(examples.targets.strategies, settings.members, generator)
     members, held_places = list[Member](), list[list[int]]()
     with one_thread():
@@ -65,7 +73,7 @@ def taught(teaching: Teaching, generator: torch.Generator) -> tuple[Ensemble, He
             rest = torch.nonzero(folds != number)[:, 0].tolist()
             if not rest:
                 left_out, rest = [], left_out
-            lesson = Lesson(known.take(rest), judged or known.take(left_out), settings, generator)
+            lesson = Lesson(known.take(rest), judged or _few(known.take(left_out)), settings, generator)
             first = start.members[number % len(start.members)] if start else None
             members.append(teaching.network.train(lesson, first))
             held_places.append(left_out)
@@ -76,6 +84,17 @@ def taught(teaching: Teaching, generator: torch.Generator) -> tuple[Ensemble, He
         missed = (targets.measured - targets.base).numpy() - residuals.mean(axis=0)
         return ensemble, HeldOut(missed, residuals.std(axis=0), targets.weights.numpy())
     return ensemble, _left_out(ensemble, examples, held_places)
+
+
+def _judging(validation: Examples, normalization: Normalization) -> Examples:
+    return _few(Examples(validation.inputs.normalized(normalization), validation.targets))
+
+
+def _few(held: Examples) -> Examples:
+    """`held`, or, where it is more than it takes to say when to stop, some of it, evenly spaced; in memory."""
+    count = min(len(held), MOST_HELD)
+    few = held if count == len(held) else held.take([index * len(held) // count for index in range(count)])
+    return Examples(few.inputs.gathered(), few.targets)
 
 
 def _left_out(ensemble: Ensemble, examples: Examples, places: list[list[int]]) -> HeldOut:
@@ -145,5 +164,5 @@ def calibrated_spread(
 def family_error(residuals: FloatArray, occasions: npt.NDArray[np.int64]) -> float:
     """How far a family's level may be off: from the means of the base's errors (n,) on each occasion, and the prior as
     one more."""
-    means = [float(residuals[occasions == each].mean()) for each in np.unique(occasions)]
+    means = [float(residuals[places].mean()) for places in members_of(occasions)]
     return float(((Uncertainty.family_error**2 + np.square(means).sum()) / (1 + len(means))) ** 0.5)

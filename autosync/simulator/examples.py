@@ -17,6 +17,7 @@ import numpy.typing as npt
 import torch
 
 from autosync.simulator.inputs import Inputs
+from autosync.simulator.stored import AnyInputs
 from autosync.simulator.view import View
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
 from autosync.stats.noise import error_of_median
@@ -69,7 +70,7 @@ class Targets:
 class Examples:
     """Inputs of n records, and what is to be learned of them."""
 
-    inputs: Inputs
+    inputs: AnyInputs
     targets: Targets
 
     def __len__(self) -> int:
@@ -80,7 +81,8 @@ class Examples:
 
 
 def examples_of(timed: Timed, view: View) -> Examples:
-    """One example a record, in order; a strategy that was timed often is encoded once."""
+    """One example a record, in order; a strategy that was timed often is encoded once. `streamed.py` does the same of
+    records that come in blocks."""
     numbers, measured = np.empty(len(timed.records), dtype=np.int64), timed.log_seconds.copy()
     encoded: list[Inputs] = []
     predicted: list[np.ndarray] = []
@@ -100,7 +102,7 @@ def examples_of(timed: Timed, view: View) -> Examples:
     targets = Targets(
         torch.from_numpy(np.concatenate(predicted)[numbers]),
         torch.from_numpy(measured),
-        torch.tensor([_standard_error(record.step_seconds) for record in timed.records], dtype=torch.float64),
+        torch.tensor([standard_error(record.step_seconds) for record in timed.records], dtype=torch.float64),
         torch.from_numpy(timed.occasions),
         torch.from_numpy(numbers),
         torch.from_numpy(timed.weights),
@@ -120,10 +122,13 @@ def family_counts(records: Sequence[RuntimeRecord]) -> dict[str, int]:
 
 def data_digest(records: Sequence[RuntimeRecord]) -> str:
     """Identity of what was learned from, whatever its order: what was timed, and what that took."""
-    lines = sorted(
-        f"{family_key(each.model, each.cluster)}/{each.strategy.digest}/{each.step_seconds!r}" for each in records
-    )
+    lines = sorted(map(line_of, records))
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
+
+
+def line_of(record: RuntimeRecord) -> str:
+    """What a record teaches, as text."""
+    return f"{family_key(record.model, record.cluster)}/{record.strategy.digest}/{record.step_seconds!r}"
 
 
 def _joined(parts: Sequence[Inputs]) -> Inputs:
@@ -134,5 +139,6 @@ def _joined(parts: Sequence[Inputs]) -> Inputs:
     )
 
 
-def _standard_error(step_seconds: Sequence[float]) -> float:
+def standard_error(step_seconds: Sequence[float]) -> float:
+    """The standard error of the logarithm of their median."""
     return max(LEAST_ERROR, error_of_median(step_seconds)) if len(step_seconds) > 1 else ERROR_OF_ONE_STEP

@@ -5,11 +5,13 @@ Notation: n strategies, V variables of all of them together, p, d, ... inputs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import IntEnum
 
 import torch
+
+from autosync.simulator.crew import ALONE, Crew
 
 LARGEST_NORMALIZED = 3.0
 LEAST_SCALE = 0.05
@@ -60,6 +62,29 @@ class Inputs:
             tuple(self.variables[place] for place in places) if self.variables else (),
             tuple(self.graphs[place] for place in places) if self.graphs else (),
         )
+
+    def own(self, places: Sequence[int]) -> tuple[Inputs, torch.Tensor]:
+        """The inputs at those of `places` that are in this process, which all are, and where in `places` they stand."""
+        return self if places == range(len(self)) else self.take(places), torch.arange(len(places))
+
+    def pieces(self) -> Iterator[tuple[Inputs, torch.Tensor]]:
+        """All inputs, as many at once as there is room for, and their places."""
+        yield self, torch.arange(len(self))
+
+    def normalization(self) -> Normalization:
+        return Normalization.of(self)
+
+    def normalized(self, normalization: Normalization) -> Inputs:
+        return normalization(self)
+
+    def gathered(self) -> Inputs:
+        """All inputs in memory."""
+        return self
+
+    @property
+    def crew(self) -> Crew:
+        """Whoever has inputs of the same strategies."""
+        return ALONE
 
     def to(self, dtype: torch.dtype) -> Inputs:
         def cast(graph: Graph) -> Graph:

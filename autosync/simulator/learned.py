@@ -12,11 +12,13 @@ import numpy.typing as npt
 import torch
 
 from autosync.cost import Replay, Simulator
+from autosync.errors import SpecError
 from autosync.simulator.ensemble import Teaching, calibrated_spread, family_error, taught
 from autosync.simulator.examples import data_digest, examples_of, family_counts, family_key
 from autosync.simulator.networks import network_called
 from autosync.simulator.saved import Knowledge, Saved, read_saved, write_saved
 from autosync.simulator.settings import NOTHING_WITHHELD, Ablation, TrainingSettings
+from autosync.simulator.streamed import STREAMING, Stream, Taught
 from autosync.simulator.view import View
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
 from autosync.stats.occasions import Timed
@@ -69,7 +71,7 @@ class LearnedSimulator:
         if ensemble is None or not strategies:
             base = self.base.predict(model, cluster, strategies)
             return base, self._known.spread.of(np.zeros(len(strategies)), family)
-        inputs, base = self._view.of(model, cluster, strategies)
+        inputs, base = self.view.of(model, cluster, strategies)
         residuals = ensemble.residuals(inputs)
         return base + residuals.mean(axis=0), self._known.spread.of(residuals.std(axis=0), family)
 
@@ -93,13 +95,34 @@ class LearnedSimulator:
         self._known = self._start
         if not timed.records:
             return
-        view, earlier = self._view, self._start.ensemble
         # Both are taken together, since they tell of the same occasions.
         count = len(timed.records)
         weights_of_both = np.concatenate([timed.weights, np.ones(len(judges))])
-        both = examples_of(Timed([*timed.records, *judges], weights_of_both), view)
-        examples = both.take(range(count))
-        judged = both.take(range(count, len(both))) if judges else None
+        both = examples_of(Timed([*timed.records, *judges], weights_of_both), self.view)
+        families, digest = family_counts(timed.records), data_digest(timed.records)
+        kinds = tuple({record.kind for record in timed.records})
+        self._learn(Taught(both, count, families, digest, kinds))
+
+    def fit_stream(self, stream: Stream) -> None:
+        """Learn from records that come in blocks, of which only their pooled inputs are kept, on disk.
+
+        The networks that read no more than those are the linear one's kind; it learns as `fit` does from the same
+        records in the same order, up to rounding. Raises `SpecError` for another network, and after `load`.
+        """
+        self.check_streams()
+        self.base.fit(stream.for_base)
+        self._known = self._start
+        self._learn(stream.taught(self.view))
+
+    def check_streams(self) -> None:
+        """Raise `SpecError` when records cannot be streamed into this simulator."""
+        if self.network != STREAMING or self._start.ensemble is not None:
+            raise SpecError(f"Records are streamed into a new network {STREAMING!r}, not into {self.network!r}.")
+
+    def _learn(self, given: Taught) -> None:
+        earlier, count = self._start.ensemble, given.count
+        examples = given.both.take(range(count))
+        judged = given.both.take(range(count, len(given.both))) if count < len(given.both) else None
         teaching = Teaching(self._network, self.settings, examples, judged, earlier)
         ensemble, held = taught(teaching, torch.Generator().manual_seed(self.seed))
         level = None
@@ -109,11 +132,21 @@ class LearnedSimulator:
         before = self._start.spread if earlier else None
         self._known = Knowledge(
             ensemble,
-            calibrated_spread(held, family_counts(timed.records), level, before),
+            calibrated_spread(held, given.families, level, before),
             self._start.record_count + count,
-            data_digest(timed.records),
-            tuple(sorted({*self._start.kinds, *(record.kind for record in timed.records)})),
+            given.digest,
+            tuple(sorted({*self._start.kinds, *given.kinds})),
         )
+
+    @property
+    def record_count(self) -> int:
+        """How many records it has learned from."""
+        return self._known.record_count
+
+    @property
+    def data_digest(self) -> str:
+        """Identity of the records that it has learned from last."""
+        return self._known.data_digest
 
     def save(self, directory: str | Path) -> None:
         """Write everything learned to `directory`, the base's state too when it is `Restorable`."""
@@ -138,7 +171,8 @@ class LearnedSimulator:
         return self._known.kinds
 
     @property
-    def _view(self) -> View:
+    def view(self) -> View:
+        """What its network reads of strategies, by the base as it is."""
         return View(self.base, self._network.detail, self.ablation)
 
     def _left_to_base(self, timed: Timed) -> Sequence[RuntimeRecord]:
@@ -147,7 +181,7 @@ class LearnedSimulator:
         if earlier is None or not timed.records:
             return timed.records
         self.base.fit([])  # as it was when the checkpoint was written
-        residuals = earlier.residuals(examples_of(timed, self._view).inputs).mean(axis=0)
+        residuals = earlier.residuals(examples_of(timed, self.view).inputs).mean(axis=0)
         return [
             replace(record, step_seconds=tuple(seconds / np.exp(each) for seconds in record.step_seconds))
             for record, each in zip(timed.records, residuals.tolist(), strict=True)

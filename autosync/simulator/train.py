@@ -8,6 +8,8 @@ import torch
 
 from autosync.simulator.examples import Examples, Targets
 from autosync.simulator.settings import TrainingSettings
+from autosync.simulator.stored import AnyInputs
+from autosync.stats.occasions import members_of
 
 TEMPERATURE = 0.05
 """Log seconds (about 5 %) over which a wrong order stops being a near miss."""
@@ -105,13 +107,17 @@ def train(module: torch.nn.Module, lesson: Lesson) -> None:
     optimizer = torch.optim.Adam(module.parameters(), lr=settings.learning_rate)
     total = float(taught.targets.weights.sum())
     steps = max(settings.steps, -(-settings.epochs * len(taught) // settings.batch))
+    crew = taught.inputs.crew
     schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.01, total_iters=steps)
     watch = _Watch(module, held, lesson)
     for step, places in zip(range(steps), batches(lesson), strict=False):
-        batch = taught if len(places) == len(taught) else taught.take(places)
+        targets = taught.targets if len(places) == len(taught) else taught.targets.take(places)
         optimizer.zero_grad()
-        found = _loss(module, batch, lesson) + _prior(module, anchors, settings, total)
-        torch.autograd.backward(found)
+        found = _loss(_residuals(module, taught.inputs, places), targets, lesson)
+        torch.autograd.backward(found + _prior(module, anchors, settings, total) / crew.size)
+        for parameter in module.parameters():
+            if parameter.grad is not None:
+                parameter.grad = crew.summed(parameter.grad)
         optimizer.step()
         schedule.step()
         if (step + 1) % max(1, steps // CHECKS) == 0 or step + 1 == steps:
@@ -123,11 +129,20 @@ def _in_single(examples: Examples) -> Examples:
     return Examples(examples.inputs.to(torch.float32), examples.targets)
 
 
-def _loss(module: torch.nn.Module, examples: Examples, lesson: Lesson) -> torch.Tensor:
-    targets = examples.targets
+def _loss(residuals: torch.Tensor, targets: Targets, lesson: Lesson) -> torch.Tensor:
     pairs = chosen_pairs(targets, lesson.settings.pairs, lesson.generator)
-    predicted = targets.base.float() + module(examples.inputs)
-    return loss(predicted, targets, pairs, lesson.settings.ranking_weight)
+    return loss(targets.base.float() + residuals, targets, pairs, lesson.settings.ranking_weight)
+
+
+def _residuals(module: torch.nn.Module, inputs: AnyInputs, places: Sequence[int]) -> torch.Tensor:
+    """What `module` predicts of the inputs at `places`, (p,). Of those that others of the crew have, they say it, and
+    gradients flow to them there: summed over the crew, parameters get the gradient of the whole."""
+    own, at = inputs.own(places)
+    found = module(own)
+    if inputs.crew.size == 1:
+        return found
+    said = torch.zeros(len(places), dtype=found.dtype).index_put((at,), found.detach())
+    return inputs.crew.summed(said).index_put((at,), found)
 
 
 def _prior(
@@ -154,8 +169,8 @@ def batches(lesson: Lesson) -> Iterator[Sequence[int]]:
     while True:
         order = torch.randperm(count, generator=lesson.generator)
         runs = []
-        for occasion in torch.unique(occasions).tolist():
-            runs += list(order[occasions[order] == occasion].split(TOGETHER))
+        for places in members_of(occasions[order].numpy()):
+            runs += list(order[torch.from_numpy(places)].split(TOGETHER))
         mixed = torch.cat([runs[place] for place in torch.randperm(len(runs), generator=lesson.generator).tolist()])
         for places in mixed.split(batch):
             yield places.tolist()
@@ -174,7 +189,8 @@ class _Watch:
         if not self._useful:
             return
         with torch.no_grad():
-            found = float(_loss(self._module, self._held, self._lesson))
+            held = self._held
+            found = float(_loss(self._module(held.inputs), held.targets, self._lesson))
         if found < self._least:
             self._least = found
             self._best = {name: each.detach().clone() for name, each in self._module.state_dict().items()}

@@ -88,18 +88,34 @@ def weighted_median(values: FloatArray, weights: FloatArray) -> float:
 
 def occasions_of(records: Sequence[RuntimeRecord]) -> IntArray:
     """The number of each record's occasion, (n,): of one run's trials of one model and cluster, without a pause."""
-    by_run: dict[tuple[str, str, str], list[int]] = {}
-    for place, record in enumerate(records):
-        by_run.setdefault((record.model.digest, record.cluster.digest, record.run), []).append(place)
-    found = np.zeros(len(records), dtype=np.int64)
-    number = -1
-    for places in by_run.values():
-        ended = -np.inf
-        for place in sorted(places, key=lambda place: records[place].started_at):
-            number += records[place].started_at - ended > PAUSE_SECONDS
-            found[place] = number
-            ended = max(ended, records[place].started_at + records[place].total_seconds)
+    runs: dict[tuple[str, str, str], int] = {}
+    of = [(record.model.digest, record.cluster.digest, record.run) for record in records]
+    return occasions_among(
+        np.array([runs.setdefault(each, len(runs)) for each in of], dtype=np.int64),
+        np.array([record.started_at for record in records], dtype=np.float64),
+        np.array([record.total_seconds for record in records], dtype=np.float64),
+    )
+
+
+def occasions_among(runs: IntArray, started_at: FloatArray, total_seconds: FloatArray) -> IntArray:
+    """`occasions_of` records by the number of their run, which is of one model and cluster; runs are numbered in order
+    of their first record, and so are occasions within a run by time, (n,)."""
+    found = np.zeros(len(runs), dtype=np.int64)
+    number, run, ended = -1, -1, -np.inf
+    for place in np.lexsort((started_at, runs)).tolist():
+        begun = started_at[place]
+        if runs[place] != run:
+            run, ended = runs[place], -np.inf
+        number += begun - ended > PAUSE_SECONDS
+        found[place] = number
+        ended = max(ended, begun + total_seconds[place])
     return found
+
+
+def members_of(groups: IntArray) -> list[IntArray]:
+    """The places of each group, in order of the groups' numbers and, within one, of the places."""
+    order = np.argsort(groups, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(groups[order])) + 1)
 
 
 def drifts_of(residuals: FloatArray, occasions: IntArray, weights: FloatArray) -> FloatArray:
@@ -110,7 +126,7 @@ def drifts_of(residuals: FloatArray, occasions: IntArray, weights: FloatArray) -
     numbers, own = np.unique(occasions, return_inverse=True)
     if len(numbers) < 2:
         return np.zeros(len(residuals))
-    members = [np.flatnonzero(own == number) for number in range(len(numbers))]
+    members = members_of(own)
     medians = np.array([weighted_median(residuals[places], weights[places]) for places in members])
     variances = DRIFT**2 + ERROR**2 / np.array([weights[places].sum() for places in members])
     level = np.average(medians, weights=1 / variances)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from autosync.cost import AnalyticSimulator, Drafted, Informed, Replay, Simulator, weight_of
-from autosync.dataset import read_rows, records_with_ids
+from autosync.dataset import Rows, read_arrays, records_with_ids
 from autosync.space import SearchSpace
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord
 from autosync.stats.occasions import heaviest
@@ -165,18 +165,36 @@ def earlier_records(job: Job, go_on: bool) -> list[RuntimeRecord]:
         return []
     chosen = job.directory.read_earlier() if go_on else None
     if chosen is None:
-        chosen = _likest(read_rows(job.options.data, COLUMNS), job)
+        chosen = _likest(job)
         job.directory.write_earlier(chosen)
     return records_with_ids(job.options.data, chosen) if chosen else []
 
 
-def _likest(rows: Sequence[Mapping[str, Any]], job: Job) -> list[str]:
-    """Ids of the rows that count most; among rows that count the same, some from every part of the time."""
+def _likest(job: Job) -> list[str]:
+    """Ids of the rows that count most; among rows that count the same, some from every part of the time.
+
+    Of rows that share neither the model nor the cluster nothing comes here: there may be very many.
+    """
     model, cluster = job.backend.model.digest, job.backend.cluster.digest
     kind = job.backend.cluster.time, job.backend.cluster.numbers
-    of_kind = [row for row in rows if tuple(row[name] for name in KIND) == kind]
-    usable = {row["record_id"]: row for row in of_kind if row["median_seconds"] and row["run"] != job.directory.name}
-    ordered = sorted(usable.values(), key=lambda row: (row["started_at"], row["record_id"]))
-    weights = np.array([weight_of(row["model_digest"] == model, row["cluster_digest"] == cluster) for row in ordered])
-    known = np.flatnonzero(weights)
-    return [ordered[known[place]]["record_id"] for place in heaviest(weights[known], MOST)]
+    own = job.directory.name
+
+    def counting(rows: Rows) -> dict[str, Any]:
+        values = [rows.values(name) for name in COLUMNS]
+        found = []
+        for identity, run, of_model, of_cluster, _, median, started_at, *of_kind in zip(*values, strict=True):
+            weight = weight_of(of_model == model, of_cluster == cluster)
+            if tuple(of_kind) == kind and median and run != own and weight:
+                found.append((started_at, identity, weight))
+        started, identities, weights = zip(*found, strict=True) if found else ((), (), ())
+        return {
+            "started_at": np.array(started, dtype=np.float64),
+            "record_id": np.array(identities, dtype=np.str_),
+            "weight": np.array(weights, dtype=np.float64),
+        }
+
+    found = read_arrays(job.options.data, counting, COLUMNS)
+    _, once = np.unique(found["record_id"], return_index=True)
+    order = once[np.lexsort((found["record_id"][once], found["started_at"][once]))]
+    places = heaviest(found["weight"][order], MOST)
+    return [str(found["record_id"][order[place]]) for place in places]

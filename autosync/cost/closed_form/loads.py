@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,7 @@ from autosync.cost.closed_form.entries import Entries, entries_of
 from autosync.cost.closed_form.matrices import WAYS, Matrices
 from autosync.cost.closed_form.rows import ENCODED, MIXED, DecisionRows
 from autosync.cost.closed_form.tables import PHASES, CostTables, cost_tables
+from autosync.cost.remembered import remembered
 from autosync.errors import SpecError
 from autosync.layout.channels import Channel
 from autosync.spec import ClusterSpec, ModelSpec, Strategy, VariableStrategy, check_strategy
@@ -158,7 +159,7 @@ def _uses(tables: CostTables, model: ModelSpec, strategies: Sequence[Strategy]) 
     return list(channels), Uses.joined(parts)
 
 
-@lru_cache(maxsize=32)
+@remembered(32)
 def _decision_rows(tables: CostTables) -> DecisionRows:
     """The decisions of the tables as rows, kept for the tables met last."""
     return DecisionRows(tables)

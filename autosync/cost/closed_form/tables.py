@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, final
 
 import numpy as np
@@ -13,6 +13,7 @@ from autosync.cost.capacity import PassCosts, Resources, core_flops, fair_cores,
 from autosync.cost.closed_form.matrices import Matrices
 from autosync.cost.closed_form.projection import Columns, Projected, Projection
 from autosync.cost.everyone import MOST_LISTED, gather_pairs, work_of_gather
+from autosync.cost.remembered import remembered
 from autosync.layout.channels import GATHERED, Channel, Exchanges
 from autosync.layout.shards import Slices
 from autosync.layout.topology import Topology
@@ -112,12 +113,12 @@ class _Same:
         return isinstance(other, _Same) and self.it is other.it
 
 
-@lru_cache(maxsize=64)
+@remembered(64)
 def _of_objects(model: _Same, cluster: _Same, replicas: tuple[str, ...]) -> CostTables:
     return _made(model.it, cluster.it, replicas)
 
 
-@lru_cache(maxsize=32)
+@remembered(32)
 def _made(model: ModelSpec, cluster: ClusterSpec, replicas: tuple[str, ...]) -> CostTables:
     projection = Projection(cluster)
     passes = PassCosts(model, paced_passes(model, cluster, replicas))

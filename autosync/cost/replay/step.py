@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,7 @@ import numpy.typing as npt
 from autosync.cost.capacity import PassCosts, Resources, paced_passes
 from autosync.cost.closed_form.tables import CostTables, cost_tables
 from autosync.cost.coefficients import ReplayCoefficients
+from autosync.cost.remembered import remembered
 from autosync.cost.replay.graph import StepGraph, step_graph
 from autosync.cost.replay.places import Pattern
 from autosync.cost.replay.queues import Observer, Tasks, Timeline, replayed
@@ -181,7 +182,7 @@ def step_of(model: ModelSpec, cluster: ClusterSpec, strategy: Strategy) -> Step:
     return setting_of(model, cluster, strategy).step(strategy)
 
 
-@lru_cache(maxsize=32)
+@remembered(32)
 def _catalogue(cluster: ClusterSpec, replicas: tuple[str, ...], slots: int) -> Catalogue:
     """The catalogue of a cluster, kept for the clusters met last, since thousands of strategies share one."""
     return Catalogue(Resources(cluster), replicas, slots)

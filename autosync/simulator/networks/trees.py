@@ -75,7 +75,7 @@ def _restored(tensors: Mapping[str, torch.Tensor], text: str) -> Member:
 def _trained(lesson: Lesson, start: Member | None) -> Member:
     """Trees are added to those of `start`."""
     library, settings, taught, held = lightgbm(), lesson.settings, lesson.taught, lesson.held
-    differs = (taught.inputs.pooled != taught.inputs.pooled[:1]).any()
+    differs = (taught.inputs.gathered().pooled != taught.inputs.gathered().pooled[:1]).any()
     if len(taught) < 2 * FEWEST_IN_LEAF or not differs:
         return start or TreesMember()
     pairs = chosen_pairs(taught.targets, settings.pairs, lesson.generator)
@@ -95,12 +95,14 @@ def _trained(lesson: Lesson, start: Member | None) -> Member:
         "feature_pre_filter": False,
         "objective": lambda raw, _: _slopes(torch.from_numpy(raw), taught.targets, pairs, settings.ranking_weight),
     }
-    data = library.Dataset(taught.inputs.pooled.numpy(), taught.targets.measured.numpy(), free_raw_data=False)
+    data = library.Dataset(
+        taught.inputs.gathered().pooled.numpy(), taught.targets.measured.numpy(), free_raw_data=False
+    )
     options: dict[str, Any] = {"num_boost_round": settings.steps}
     if start is not None and start.text():
         options["init_model"] = library.Booster(model_str=start.text())
     if len(held) >= FEWEST_HELD:
-        other = library.Dataset(held.inputs.pooled.numpy(), held.targets.measured.numpy(), reference=data)
+        other = library.Dataset(held.inputs.gathered().pooled.numpy(), held.targets.measured.numpy(), reference=data)
         options |= {"valid_sets": [other], "feval": _judge(held, lesson)}
         options["callbacks"] = [library.early_stopping(PATIENCE, verbose=False)]
     booster = library.train(parameters, data, **options)

@@ -3,7 +3,7 @@
 import hashlib
 import math
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import final
@@ -25,6 +25,8 @@ __all__ = [
     "EvaluationError",
     "MeasuredCell",
     "Measurement",
+    "check_kinds",
+    "folder_of",
     "identity_of",
     "measured_cells",
     "split_of",
@@ -157,18 +159,30 @@ def _too_small(cell: MeasuredCell) -> str:
     )
 
 
+def folder_of(data: Place) -> Place:
+    """The folder of records that `data` names. Raises `EvaluationError` when there is none."""
+    folder = records_folder(data)
+    if folder is None:
+        raise EvaluationError(f"--data names a folder of records, but there is no folder {data}.")
+    return folder
+
+
 def stored_records(data: Place, kind: str | None = None) -> list[RuntimeRecord]:
     """The records in the folder `data`, or in `records` within it, of `kind` or all of one.
 
     Raises `EvaluationError` when there are none, or, as these are never compared, of several kinds.
     """
-    folder = records_folder(data)
-    if folder is None:
-        raise EvaluationError(f"--data names a folder of records, but there is no folder {data}.")
+    folder = folder_of(data)
     records = RecordStore(folder).read()
-    if not records:
+    check_kinds(folder, {each.kind for each in records}, kind)
+    return [each for each in records if kind in (None, each.kind)]
+
+
+def check_kinds(folder: Place, found: Collection[str], kind: str | None) -> None:
+    """Raise `EvaluationError` when no records were found, or not of one kind, `kind` if that is given."""
+    if not found:
         raise EvaluationError(f"--data names a folder of records, but there are none in {folder}; collect some first.")
-    kinds = sorted({each.kind for each in records})
+    kinds = sorted(found)
     if kind is None and len(kinds) > 1:
         raise EvaluationError(
             f"Times of different kinds are never compared, but the records in {folder} are {' and '.join(kinds)}; name "
@@ -176,4 +190,3 @@ def stored_records(data: Place, kind: str | None = None) -> list[RuntimeRecord]:
         )
     if kind is not None and kind not in kinds:
         raise EvaluationError(f"--kind {kind} has no record in {folder}, whose records are {' and '.join(kinds)}.")
-    return [each for each in records if kind in (None, each.kind)]

@@ -1,14 +1,17 @@
 """A simulator fitted on a dataset, and the card that says how good it is."""
 
 from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
 from autosync.cost import Replay
-from autosync.simulator.examples import data_digest
 from autosync.simulator.learned import LearnedSimulator
 from autosync.studies.evaluation import METRICS, MeasuredCell, Predictions
+from autosync.studies.evaluation.streams import RecordStream
+from autosync.studies.evaluation.survey import Survey
 
 
 def pretrained(cells: Sequence[MeasuredCell], network: str, seed: int) -> LearnedSimulator:
@@ -19,17 +22,35 @@ def pretrained(cells: Sequence[MeasuredCell], network: str, seed: int) -> Learne
     return learned
 
 
+def pretrained_by_stream(
+    cells: Sequence[MeasuredCell], survey: Survey, network: str, seed: int, workers: int | None = None
+) -> LearnedSimulator:
+    """What `pretrained` gives of all records of the survey, of which `cells` are a sample: up to rounding the same.
+
+    With `workers` that many processes of Ray Train fit it together. Raises `SpecError` for a network of which inputs
+    are not kept on disk.
+    """
+    with TemporaryDirectory() as folder:
+        stream = RecordStream(survey, cells, Path(folder))
+        if workers is None:
+            learned = LearnedSimulator(Replay(), network, seed)
+            learned.fit_stream(stream)
+            return learned
+        from autosync.studies.evaluation.workers import fitted_by_workers  # Ray Train
+
+        return fitted_by_workers(stream, network, seed, workers)
+
+
 def card_of(learned: LearnedSimulator, cells: Sequence[MeasuredCell]) -> dict[str, Any]:
     """What the simulator learned from, and every metric on the test part of each cell, as JSON."""
-    train = [trial for cell in cells for trial in cell.trials("train")]
     rows: list[dict[str, Any]] = [
         {"cell": cell.name, "tested": len(cell.tested), **_metrics(learned, cell)} for cell in cells
     ]
     return {
         "network": learned.network,
         "seed": learned.seed,
-        "records": len(train),
-        "data_digest": data_digest(train),
+        "records": learned.record_count,
+        "data_digest": learned.data_digest,
         "cells": rows,
         "mean": {name: _mean([row[name] for row in rows]) for name in METRICS},
     }

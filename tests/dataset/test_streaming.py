@@ -1,0 +1,80 @@
+"""Records come block by block through Ray Data: all of them, in order, whole, and a share at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from autosync.dataset import RecordStore, Rows, Share, arrays_in, blocks_of, records_with_ids, streamed
+from autosync.dataset.files import write_file
+from autosync.dataset.schema import record_id, table_of
+from autosync.dataset.streaming import ROWS
+from autosync.errors import DatasetError
+from tests.dataset.examples import example_record, failed_record
+from tests.dataset.test_ray_data import flip_a_seed
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> RecordStore:
+    """Two files, one of them of several blocks, that have three records in common."""
+    directory = tmp_path_factory.mktemp("records")
+    for name, indices in (("records-a.parquet", range(5)), ("records-b.parquet", range(2, 2 * ROWS + 2))):
+        write_file(directory, name, pa.concat_tables(table_of(example_record(index)) for index in indices))
+    return RecordStore(directory)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def local_ray() -> Iterator[None]:
+    import ray
+
+    ray.init(num_cpus=1, include_dashboard=False, configure_logging=False, log_to_driver=False)
+    yield
+    ray.shutdown()
+
+
+def seeds(rows: Rows) -> dict[str, np.ndarray]:
+    return {"seed": np.array([each.seed for each in rows.records], dtype=np.int64), "rows": np.array([len(rows)])}
+
+
+def test_all_records_come_in_blocks_always_in_the_same_order(store: RecordStore) -> None:
+    found = [list(streamed(store.directory, seeds)) for _ in range(2)]
+    assert [each["seed"].tolist() for each in found[0]] == [each["seed"].tolist() for each in found[1]]
+    together = np.concatenate([each["seed"] for each in found[0]])
+    assert set(together.tolist()) == set(range(2 * ROWS + 2))
+    assert len(together) == 2 * ROWS + 2 + 3, "what two files have comes twice"
+    assert max(int(each["rows"][0]) for each in found[0]) == ROWS
+
+
+def test_shares_have_all_blocks_between_them_and_none_in_common(store: RecordStore) -> None:
+    parts = [list(arrays_in(blocks_of(store.directory, seeds, Share(number, 3)))) for number in range(3)]
+    assert all(parts)
+    whole = np.concatenate([each["seed"] for each in streamed(store.directory, seeds)])
+    shared = np.concatenate([each["seed"] for part in parts for each in part])
+    assert sorted(shared.tolist()) == sorted(whole.tolist())
+
+
+def test_chosen_records_come_whole(tmp_path: Path) -> None:
+    store = RecordStore.create(tmp_path)
+    records = [example_record(1), failed_record(2), replace(example_record(3), sequence=5, load_average=0.5)]
+    for each in [*records, example_record(4)]:
+        store.append(each)
+    ids = [record_id(each) for each in records]
+    found = records_with_ids(tmp_path, ids)
+    assert [record_id(each) for each in found] == sorted(ids)
+    assert [each.sequence for each in found if each.seed == 3] == [5]
+    assert records_with_ids(tmp_path, ["none"]) == []
+
+
+def test_a_damaged_file_is_named_as_elsewhere(tmp_path: Path) -> None:
+    store = RecordStore.create(tmp_path)
+    for index in range(2):
+        store.append(example_record(index))
+    store.compact()
+    path = flip_a_seed(tmp_path)
+    with pytest.raises(DatasetError, match=rf"{path.name} cannot be read as Parquet .*; move it elsewhere\.$"):
+        list(streamed(tmp_path, seeds))
