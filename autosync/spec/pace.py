@@ -28,6 +28,9 @@ TRIALS_ALONE = "Passes are paced in trials only; train on nodes without a pace."
 MOST_RELEASES = 12
 """The most times in a pass at which gradients are released: each costs a core time, most where it wakes a process."""
 
+NEAR = 0.01
+"""Gradients that are ready within such a share of the backward pass are released together: they save a release each."""
+
 
 def _number(value: float, least: float, most: float, what: str) -> None:
     if not (math.isfinite(value) and least <= value <= most):
@@ -177,13 +180,13 @@ class Pace:
 def releases(profile: ModelProfile, most: int = MOST_RELEASES) -> tuple[tuple[float, tuple[str, ...]], ...]:
     """When in a pass gradients are released, and the variables of each release: at most `most`, in order of time.
 
-    A time is a fraction of both passes, the last one 1. Of all ways to put neighbours together it is one in which the
-    gradient that waits longest for its release waits least.
+    A time is a fraction of both passes, the last one 1. Those that are `NEAR` are put together; of all ways to put more
+    together it is one in which the gradient that waits longest for its release waits least.
     """
     ordered = sorted(profile.ready, key=lambda name: profile.ready[name])
     ready = [profile.ready[name] for name in ordered]
     waits = sorted({later - earlier for later in ready for earlier in ready if later >= earlier})
-    longest = waits[bisect_left(waits, True, key=lambda each: len(_begins(ready, each)) <= most)]
+    longest = max(NEAR, waits[bisect_left(waits, True, key=lambda each: len(_begins(ready, each)) <= most)])
     forward = profile.forward_seconds / (profile.forward_seconds + profile.backward_seconds)
     begins = [*_begins(ready, longest), len(ready)]
     groups = [tuple(ordered[begin:end]) for begin, end in pairwise(begins)]

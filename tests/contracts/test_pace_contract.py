@@ -14,6 +14,7 @@ import pytest
 import tensorflow as tf
 
 from autosync.engine.placement import Placement
+from autosync.engine.step.ahead import STEPS_AHEAD
 from autosync.engine.step.paced import PacedStep
 from autosync.engine.step.realize import Session, Step
 from autosync.errors import SpecError
@@ -102,15 +103,41 @@ def test_what_a_pass_takes_is_drawn_anew_each_step_and_nothing_is_traced_again(n
     assert (late >= 0).all()
 
 
+def test_passes_are_drawn_for_steps_ahead_and_anew_whenever_another_step_comes_next() -> None:
+    step, _ = both("dense", "SGD", "one ring", "held")
+    expected = []
+
+    def goes_on(steps: int) -> None:
+        for _ in range(steps):
+            expected.append(step._pacing.seconds(step.seed, len(step.taken)))
+            step()
+
+    goes_on(STEPS_AHEAD + 2)
+    step.seed = 7
+    goes_on(2)
+    expected.append(step._pacing.seconds(7, len(step.taken)))
+    step.on(reference("dense", "SGD", 4).batches[0])
+    goes_on(2)
+    np.testing.assert_array_equal([each.seconds for each in step.taken], expected)
+    assert step._own.experimental_get_tracing_count() == 1
+
+
+def test_nothing_is_sent_from_the_client_to_a_paced_step() -> None:
+    """Its arguments are variables of the workers; what it gives goes to the client."""
+    step, plain = both("dense", "SGD", "one ring", "recorded")
+    for function in (step._own, plain._own_batches):
+        concrete = function.get_concrete_function()
+        assert [each.dtype for each in concrete.inputs if each.dtype != tf.resource] == []
+
+
 def floats_between_devices(step: Step | PacedStep) -> Counter[tuple[str, str, tuple[int, ...]]]:
     """How many float32 tensors go from one device to another, by the shape of their rows, of which steps touch now more
     now fewer; a loss alone, or in a report, is none.
     """
-    signature = [tf.TensorSpec([4], tf.float64)] if isinstance(step, PacedStep) else []
     function = step._own if isinstance(step, PacedStep) else step._own_batches
     crossing = {
         (tensor.name, operation.device): (tensor.op.device, operation.device, tuple(tensor.shape))
-        for operation in function.get_concrete_function(*signature).graph.get_operations()
+        for operation in function.get_concrete_function().graph.get_operations()
         for tensor in operation.inputs
         if tensor.dtype == tf.float32 and tensor.op.device and operation.device
     }

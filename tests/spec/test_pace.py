@@ -143,6 +143,11 @@ def test_gradients_that_are_ready_together_are_released_together() -> None:
     assert [names for _, names in releases(PROFILE)] == [("d",), ("c",), ("b",), ("a",)]
 
 
+def test_gradients_that_are_ready_nearly_together_are_released_with_the_last_of_them() -> None:
+    profile = ModelProfile(0.01, 0.01, {"a": 0.5, "b": 0.504, "c": 0.511, "d": 1.0})
+    assert releases(profile) == ((pytest.approx(0.752), ("a", "b")), (pytest.approx(0.7555), ("c",)), (1.0, ("d",)))
+
+
 def test_of_many_variables_each_is_released_once_late_by_a_share_of_the_pass_at_most() -> None:
     profile = ModelProfile(0.01, 0.02, {f"v{number}": ((number * 37) % 400 + 1) / 400 for number in range(400)})
     found = releases(profile)

@@ -19,7 +19,7 @@ from tests.engine.worker_processes import REPOSITORY, quiet
 from tests.trials.emulate.clusters import needs_root, remains
 
 SESSIONS = {
-    "alone": {"real", "paced"},
+    "alone": {"real", "rested", "paced"},
     "itself": {"real", "paced"},
     "shows": {"real", "paced", "bare"},
     "virtual": {"steady", "spread", "virtual"},
@@ -86,16 +86,20 @@ def test_what_is_measured_is_in_the_file_at_once_and_the_same_question_goes_on_i
 
 def test_the_table_of_pace_alone_says_what_was_to_be_and_whether_it_is(tmp_path: Path) -> None:
     kept = kept_of("alone", tmp_path / "alone.json")
-    kept.note("mlp", gradient_bytes=8000, replicas={alone.ALL: 4, alone.ONE: 1}, faults={alone.ONE: "no room"})
+    kept.note("mlp", gradient_bytes=8000, releases=5, replicas={alone.ALL: 4, alone.ONE: 1})
+    kept.note("mlp", faults={alone.ONE: "no room"})
     for number in range(6):
         cell = {"model": "mlp", "strategy": alone.ALL, "round": number}
         kept.add(session="paced", step_seconds=[0.15, 0.153, 0.16], **cell, **TURN, **LATE)
-        kept.add(session="real", step_seconds=[0.003] * 3, **cell, **TURN)
+        kept.add(session="real", step_seconds=[0.003] * 3, **cell, **TURN | {"servers_seconds": [0.0002] * 4})
+        kept.add(session="rested", step_seconds=[0.004] * 3, **cell, **TURN | {"servers_seconds": [0.0004] * 4})
     _, table, fault = alone.tables(kept)
     assert fault == "one replica, which sends nothing could not run: no room"
     assert "| late, 99th percentile (ms) | 2.00 [2.00, 2.00] | < 5 | yes |" in table
     assert "| step over its pass (%) | 2.00 [2.00, 2.00] | ± 3 | yes |" in table
     assert "| processor, a replica (ms a step) | 1.00 [1.00, 1.00] | ≤ 2 | yes |" in table
+    assert "| pacing's own, paced less after a pause (ms) | 0.60 [0.60, 0.60] |" in table
+    assert "| of that each of 5 releases (ms) | 0.120 [0.120, 0.120] |" in table
 
 
 def test_the_table_of_paced_against_itself_says_where_they_differ_and_what_a_pass_took(tmp_path: Path) -> None:

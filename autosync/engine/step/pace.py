@@ -2,6 +2,9 @@
 
 The chain is of stateless calls into Python, since TensorFlow would put stateful ones of all replicas in a row. Each
 wait is until an absolute deadline, so that what one is late by does not delay the next; one thread a replica waits.
+
+Between two releases a worker sleeps, and what runs after that runs in cold caches, several times as long. So a release
+is one call of one number, all times of a pass are worked out when it begins, and its last wait makes the report of it.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autosync.engine.step.replica import Results
-from autosync.engine.training.feed import offered
+from autosync.engine.training.feed import offered_arrays
 from autosync.errors import SpecError
 from autosync.spec import ClusterSpec, Device, ModelSpec, Pace
 from autosync.spec.pace import releases
@@ -26,30 +29,41 @@ Array = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Waits:
-    """The tokens by which a process offers the beginning of a pass, and the wait until a time after it, to ops."""
+    """The tokens by which a process offers to ops the beginning of a pass, the wait for a release, and its end."""
 
     begin: str
     until: str
+    end: str
 
 
 @cache
 def offered_waits() -> Waits:
-    """Offer both to ops in this process, as long as it lives."""
-    return Waits(offered(_begin), offered(_until))  # type: ignore[arg-type]
+    """Offer all to ops in this process, as long as it lives."""
+    return Waits(*(offered_arrays(each) for each in (_begin, _until, _end)))
 
 
-def _begin(_: Any) -> Any:
-    """When a pass begins, by this process's clock."""
-    return np.float64(time.perf_counter())
+def _begin(seconds: Array, turn: Any, fractions: Array) -> list[Array]:
+    """A pass of `seconds[turn]` begins: that, and by this process's clock the time of each release."""
+    own, now = seconds.item(int(turn)), time.perf_counter()
+    return [np.array(own), *(np.array(now + own * each) for each in fractions.tolist())]
 
 
-def _until(begun: Any, seconds: Any) -> Any:
-    """Wait until `seconds` after a pass has begun; how late it is then."""
-    due = float(begun) + float(seconds)
+def _until(due: Array) -> Array:
+    """Wait until it is `due`; how late it is then."""
+    return np.array(_waited(due.item()))
+
+
+def _end(due: Array, loss: Any, seconds: Array, *late: Array) -> Array:
+    """Wait for the last release; the report of the pass: its loss, its seconds, and how late every release was."""
+    last = _waited(due.item())
+    return np.array((float(loss), seconds.item(), *(each.item() for each in late), last))
+
+
+def _waited(due: float) -> float:
     left = due - time.perf_counter()
     if left > 0:
         time.sleep(left)
-    return np.float64(time.perf_counter() - due)
+    return time.perf_counter() - due
 
 
 @dataclass(frozen=True)
@@ -99,36 +113,57 @@ class Pacing:
         return np.array([pace.seconds(profile, seed, step, device, share) for pace, device, share in each])
 
 
-def released(
-    device: str, waits: Waits, plan: Sequence[Release], values: Sequence[Any], seconds: Any, results: Results
-) -> tuple[Results, Any]:
-    """`results`, each gradient not before its time; and how late each release was, float64 (releases,).
+@dataclass(frozen=True)
+class Duration:
+    """How long a pass takes, in tensors: element `turn`, an int32 scalar, of `seconds`, float64 (any number,)."""
 
-    Called while a step is traced. The pass begins when all pulled `values` are on the replica's `device`; `seconds`,
-    a float64 scalar given at run time, is how long it takes. A gradient that comes after its time makes its release
-    late.
+    seconds: Any
+    turn: Any
+
+
+def released(
+    device: str, waits: Waits, plan: Sequence[Release], values: Sequence[Any], duration: Duration, results: Results
+) -> tuple[Results, Any]:
+    """`results`, each gradient not before its time; and the report of the pass, float64 (2 + releases,), as of `_end`.
+
+    Called while a step is traced. The pass begins when all pulled `values` are on the replica's `device`; how long it
+    takes is given at run time. A gradient that comes after its time makes its release late.
     """
     import tensorflow as tf
 
     gradients, factors = dict(results.gradients), dict(results.factors)
-    late: list[Any] = []
+    last, late, after = len(plan) - 1, [], []
     with tf.device(device):
         with tf.control_dependencies([tf.identity(each) for each in values]):  # here, not where they came from
-            (begun,) = tf.raw_ops.PyFuncStateless(input=[seconds], token=waits.begin, Tout=[tf.float64])
-        for each in plan:
+            fractions = tf.constant([each.fraction for each in plan], tf.float64)
+            seconds, *due = _called(waits.begin, [duration.seconds, duration.turn, fractions], 1 + len(plan))
+        for place, each in enumerate(plan):
             ready = [gradients[number] for number in each.variables if number in gradients]
             ready += [factor for number in each.variables for factor in factors.get(number, ())]
-            with tf.control_dependencies([*ready, *late[-1:]]):
-                (lateness,) = tf.raw_ops.PyFuncStateless(
-                    input=[begun, seconds * each.fraction], token=waits.until, Tout=[tf.float64]
-                )
-            lateness.set_shape([])
-            late.append(lateness)
-            with tf.control_dependencies([lateness]):
+            with tf.control_dependencies([*ready, *after]):
+                if place < last:
+                    late += _called(waits.until, [due[place]])
+                else:
+                    late += _called(waits.end, [due[place], results.loss, seconds, *late])
+            with tf.control_dependencies(late[-1:]):
                 for number in each.variables:
                     if number in gradients:
                         gradients[number] = tf.identity(gradients[number])
                     else:
                         a, b = factors[number]
                         factors[number] = tf.identity(a), tf.identity(b)
-        return Results(results.loss, gradients, factors), tf.stack(late)
+                # Behind all that this release lets go: the thread that has waited then goes on to wait itself. An
+                # operation beside others is given to another thread, which is woken for it.
+                go = [gradients.get(number, factors.get(number)) for number in each.variables]
+                with tf.control_dependencies(tf.nest.flatten(go)):
+                    after = [tf.no_op()]
+        report = late[-1]
+        report.set_shape([2 + len(plan)])
+        return Results(results.loss, gradients, factors), report
+
+
+def _called(token: str, inputs: Sequence[Any], outputs: int = 1) -> list[Any]:
+    """The tensors, float64, that come of the function offered as `token`."""
+    import tensorflow as tf
+
+    return list(tf.raw_ops.PyFuncStateless(input=inputs, token=token, Tout=[tf.float64] * outputs))

@@ -6,16 +6,17 @@ What a pass gives is either recorded (gradients of real steps, which cost no pro
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 import numpy.typing as npt
 
-from autosync.engine.step.pace import Pacing, released
+from autosync.engine.step.ahead import Ahead
+from autosync.engine.step.pace import Duration, Pacing, released
 from autosync.engine.step.passes import RealPasses, mean_loss
-from autosync.engine.step.recording import RECORDED_STEPS, Recording, Recordings
+from autosync.engine.step.recording import RECORDED_STEPS, Recording, Recordings, Turn
 from autosync.engine.step.replica import Lookups, Replica, Results
 from autosync.engine.step.step_function import step_function
 from autosync.errors import SpecError
@@ -55,6 +56,7 @@ class PacedStep:
         self._step = step
         self._pacing = pacing
         self._recorded = () if pacing.held else recordings.of(step.placed.replicas)
+        self._ahead = Ahead(pacing, step.placed.replicas)
         step.placed.wait()
         self._own = step_function(self._on_own)
         self._given = step_function(self._on_given, reduce_retracing=True)
@@ -65,8 +67,8 @@ class PacedStep:
 
     def __call__(self) -> float:
         """Run one step on the replicas' own batches, or on those recorded; the mean loss before the update."""
-        seconds = self._pacing.seconds(self.seed, len(self.taken))
-        return self._noted(seconds, self._own(seconds))
+        self._ahead.ready(self.seed, len(self.taken))
+        return self._noted(self._own())
 
     def on(self, batches: Sequence[Sequence[Any]], weights: Sequence[float] | None = None) -> float:
         """Run one step on given flat batches, as `Step.on` does; a pass takes by how many examples it has."""
@@ -77,7 +79,7 @@ class PacedStep:
         examples = [int(batch[0].shape[0]) / self._pacing.model.batch_size for batch in batches]
         seconds = self._pacing.seconds(self.seed, len(self.taken), examples)
         shares = None if weights is None else tf.constant(list(weights), tf.float32)
-        return self._noted(seconds, self._given([list(batch) for batch in batches], shares, seconds))
+        return self._noted(self._given([list(batch) for batch in batches], shares, seconds))
 
     def values(self, replica: int = 0) -> dict[str, npt.NDArray[Any]]:
         return self._step.values(replica)
@@ -94,32 +96,36 @@ class PacedStep:
     def close(self) -> None:
         self._step.close()
 
-    def _noted(self, seconds: Array, report: Any) -> float:
-        loss, *late = report.numpy()
-        self.taken.append(TakenPasses(seconds, np.reshape(late, (len(seconds), -1))))
+    def _noted(self, report: Any) -> float:
+        loss, *told = report.numpy()
+        of_replicas = np.reshape(told, (len(self.placed.replicas), -1))
+        self.taken.append(TakenPasses(of_replicas[:, 0], of_replicas[:, 1:]))
         return float(loss)
 
-    def _on_own(self, seconds: Any) -> Any:
+    def _on_own(self) -> Any:
+        durations = self._ahead.duration
         if self._recorded:
-            return self._through(RecordedPasses(self._recorded), seconds)
-        return self._on_given([each.next_batch() for each in self.placed.replicas], None, seconds)
+            return self._through(RecordedPasses(self._recorded), durations)
+        batches = [each.next_batch() for each in self.placed.replicas]
+        return self._through(RealPasses(batches, None), durations)
 
     def _on_given(self, batches: Sequence[Sequence[Any]], weights: Any, seconds: Any) -> Any:
-        return self._through(RealPasses(batches, weights), seconds)
+        return self._through(RealPasses(batches, weights), lambda replica: Duration(seconds, replica))
 
-    def _through(self, passes: RealPasses | RecordedPasses, seconds: Any) -> Any:
-        """A step through `passes`, each released in its `seconds`: the mean loss, then how late each release was."""
+    def _through(self, passes: RealPasses | RecordedPasses, durations: Callable[[int], Duration]) -> Any:
+        """A step through `passes`, which take what `durations` says of each replica: the mean loss, then of every
+        replica what its pass was to take and how late each release was.
+        """
         import tensorflow as tf
 
-        gate = Gate(passes, self._pacing, seconds)
+        gate = Gate(passes, self._pacing, durations)
         results = self._step.through(gate)
         device = self.placed.devices[0]
         with tf.device(device):
-            # A replica's loss travels with its lateness, in one message.
-            told = [tf.identity(each) for each in gate.reports]
-            dtype = results[0].loss.dtype
-            loss = tf.cast(mean_loss([tf.cast(each[0], dtype) for each in told], device), tf.float64)
-            return tf.concat([[loss], *(each[1:] for each in told)], 0)
+            told = tf.stack(gate.reports)  # a replica's loss travels with the rest, in one message
+            losses = tf.unstack(tf.cast(told[:, 0], results[0].loss.dtype))
+            loss = tf.cast(mean_loss(losses, device), tf.float64)
+            return tf.concat([[loss], tf.reshape(told[:, 1:], [-1])], 0)
 
 
 @final
@@ -128,13 +134,13 @@ class RecordedPasses:
 
     def __init__(self, recordings: Sequence[Recording]) -> None:
         self._recordings = recordings
-        self._turns: dict[int, Any] = {}
+        self._turns: dict[int, Turn] = {}
 
     def look_up(self, replica: Replica) -> Lookups:
         import tensorflow as tf
 
         with tf.device(replica.device):
-            self._turns[replica.number] = replica.steps.read_value() % RECORDED_STEPS
+            self._turns[replica.number] = Turn.of(replica.steps.read_value() % RECORDED_STEPS)
             replica.steps.assign_add(1)
         return self._recordings[replica.number].lookups(self._turns[replica.number])
 
@@ -144,23 +150,22 @@ class RecordedPasses:
 
 @final
 class Gate:
-    """Passes whose gradients are released at their times. `reports` are each replica's loss, and how late it was."""
+    """Passes whose gradients are released at their times. `reports` are each replica's, as of `released`."""
 
-    def __init__(self, passes: RealPasses | RecordedPasses, pacing: Pacing, seconds: Any) -> None:
+    def __init__(
+        self, passes: RealPasses | RecordedPasses, pacing: Pacing, durations: Callable[[int], Duration]
+    ) -> None:
         self._passes = passes
         self._pacing = pacing
-        self._seconds = seconds
+        self._durations = durations
         self.reports: list[Any] = []
 
     def look_up(self, replica: Replica) -> Lookups:
         return self._passes.look_up(replica)
 
     def run(self, replica: Replica, values: Sequence[Any], found: Lookups) -> Results:
-        import tensorflow as tf
-
         computed = self._passes.run(replica, values, found)
-        own, waits = self._seconds[replica.number], self._pacing.waits[replica.number]
-        results, late = released(replica.device, waits, self._pacing.releases, values, own, computed)
-        with tf.device(replica.device):
-            self.reports.append(tf.concat([[tf.cast(results.loss, tf.float64)], late], 0))
+        duration, waits = self._durations(replica.number), self._pacing.waits[replica.number]
+        results, report = released(replica.device, waits, self._pacing.releases, values, duration, computed)
+        self.reports.append(report)
         return results

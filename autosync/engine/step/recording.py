@@ -1,6 +1,9 @@
 """Recorded passes: gradients, row numbers and losses of a few real steps, kept on replicas' devices to be replayed."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, final
 
 from autosync.engine.step.placed import Start
@@ -8,6 +11,23 @@ from autosync.engine.step.replica import CompiledModel, Lookups, Replica, Result
 
 RECORDED_STEPS = 2
 """Real steps that are recorded, and replayed in turn. Each takes a gradient's memory on every device."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """Which recorded step is replayed: its `number`, an int32 scalar, and the slice of it, int32 (1,) each."""
+
+    number: Any
+    begins: Any
+    ends: Any
+    strides: Any
+
+    @classmethod
+    def of(cls, number: Any) -> Turn:
+        """Called while a step is traced, once a replica: each tensor of it is cut by the same slice."""
+        import tensorflow as tf
+
+        return cls(number, tf.reshape(number, [1]), tf.reshape(number + 1, [1]), tf.constant([1], tf.int32))
 
 
 @final
@@ -25,15 +45,15 @@ class Recorded:
             None if alike else [sum(int(each.shape[0]) for each in tensors[:k]) for k in range(len(tensors) + 1)]
         )
 
-    def at(self, turn: Any) -> Any:
-        """The tensor of step `turn`, an int32 scalar: a view where memory is aligned, no copy."""
+    def at(self, turn: Turn) -> Any:
+        """The tensor of step `turn`: a view where memory is aligned, no copy."""
         import tensorflow as tf
 
         whole = self._variable.read_value()
-        if self._ends is None:
-            return whole[turn]
+        if self._ends is None:  # what whole[turn] is, which would make both ends anew for each tensor
+            return tf.strided_slice(whole, turn.begins, turn.ends, turn.strides, shrink_axis_mask=1)
         ends = tf.constant(self._ends, tf.int32)
-        return whole[ends[turn] : ends[turn + 1]]
+        return whole[ends[turn.number] : ends[turn.number + 1]]
 
 
 @final
@@ -55,14 +75,14 @@ class Recording:
             for number in results[0].factors
         }
 
-    def lookups(self, turn: Any) -> Lookups:
+    def lookups(self, turn: Turn) -> Lookups:
         """The rows that step `turn` touched."""
         import tensorflow as tf
 
         with tf.device(self._device):
             return Lookups({number: each.at(turn) for number, each in self._ids.items()}, [])
 
-    def results(self, turn: Any) -> Results:
+    def results(self, turn: Turn) -> Results:
         """The loss and the gradients of step `turn`."""
         import tensorflow as tf
 

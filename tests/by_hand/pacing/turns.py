@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -67,14 +67,15 @@ def realized(engine: Engine, strategy: Strategy, sessions: Iterable[str], warmup
     return None
 
 
-def turn(engine: Engine, session: str, steps: int) -> Row:
-    """What a turn of `steps` steps came to: their seconds, how late, and what processors did meanwhile.
+def turn(engine: Engine, session: str, steps: int, pause: float = 0.0) -> Row:
+    """What a turn of `steps` steps, with `pause` seconds before each, came to: their seconds, how late, and what
+    processors did meanwhile.
 
     `busy_share` is of all the machine's processors, `servers_seconds` the processor's seconds of each server in a step.
     Of a paced session, over all replicas' releases: late_p50, late_p99 and the latest, in seconds.
     """
     load, before, spent = os.getloadavg()[0], jiffies(), engine.servers_cpu_seconds()
-    said = engine.run(0, steps, session)
+    said = engine.run(0, steps, session, pause)
     passed, after = jiffies() - before, engine.servers_cpu_seconds()
     row: Row = {
         "load_average": load,
@@ -94,12 +95,28 @@ def turn(engine: Engine, session: str, steps: int) -> Row:
     return row
 
 
-def in_turns(engine: Engine, kept: Kept, sessions: Sequence[str], rounds: int, steps: int, **fields: Any) -> None:
-    """Rows of what is realized in `sessions`: each round has a turn of each, every other round backwards (A/B/B/A)."""
+def in_turns(
+    engine: Engine,
+    kept: Kept,
+    sessions: Sequence[str],
+    rounds: int,
+    steps: int,
+    pauses: Mapping[str, float] | None = None,
+    **fields: Any,
+) -> None:
+    """Rows of what is realized in `sessions`: each round has a turn of each, every other round backwards (A/B/B/A).
+
+    `pauses` are seconds before each step, by session.
+    """
     for number in range(rounds):
         for session in sessions if number % 2 == 0 else reversed(sessions):
             if not kept.has(session=session, round=number, **fields):
-                kept.add(session=session, round=number, **fields, **turn(engine, session, steps))
+                kept.add(
+                    session=session,
+                    round=number,
+                    **fields,
+                    **turn(engine, session, steps, (pauses or {}).get(session, 0.0)),
+                )
 
 
 def by_round(rows: Iterable[Row], figure: Callable[[Row], float]) -> dict[int, float]:

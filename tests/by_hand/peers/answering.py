@@ -29,12 +29,16 @@ def answer(answers: Mapping[str, Callable[[Question], Any]]) -> None:
 
 
 def timed_steps(step: Callable[[], float], question: Question) -> dict[str, Any]:
-    """Seconds of each of `steps` calls after `warmup` that do not count, and the last loss."""
+    """Seconds of each of `steps` calls after `warmup` that do not count, and the last loss.
+
+    Before each there is a pause of `pause` seconds, if it is given, in which processors do whatever else there is.
+    """
     loss = 0.0
     for _ in range(question["warmup"]):
         loss = step()
     seconds = []
     for _ in range(question["steps"]):
+        time.sleep(question.get("pause", 0.0))
         begin = time.perf_counter()
         loss = step()
         seconds.append(time.perf_counter() - begin)

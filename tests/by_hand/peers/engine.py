@@ -64,9 +64,12 @@ class Engine:
             raise TrialError(said["fault"])
         return said
 
-    def run(self, warmup: int, steps: int, session: str = "") -> dict[str, Any]:
-        """Step seconds of the strategy that was realized last in the session; of paced ones how the pace was kept."""
-        return dict(self._client.ask("run", warmup=warmup, steps=steps, session=session)[0])
+    def run(self, warmup: int, steps: int, session: str = "", pause: float = 0.0) -> dict[str, Any]:
+        """Step seconds of the strategy that was realized last in the session; of paced ones how the pace was kept.
+
+        There are `pause` seconds before each step.
+        """
+        return dict(self._client.ask("run", warmup=warmup, steps=steps, session=session, pause=pause)[0])
 
     def forget(self, session: str) -> None:
         """Let go of the strategy that was realized last in the session."""

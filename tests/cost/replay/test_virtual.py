@@ -102,7 +102,7 @@ def test_a_phase_that_is_over_before_a_step_is_has_none() -> None:
 
 def test_draws_are_those_of_the_engine() -> None:
     cluster = paced(replace(VARIED, trace=(1.0, 1.5)))
-    pacing = Pacing.of(NAMES, MODEL, cluster, [Waits("", "")] * len(NAMES))
+    pacing = Pacing.of(NAMES, MODEL, cluster, [Waits("", "", "")] * len(NAMES))
     drawn = VirtualClock.of(MODEL, cluster, strategy()).pass_seconds(5, 12)
     np.testing.assert_array_equal(drawn, [pacing.seconds(5, step) for step in range(12)])
 
