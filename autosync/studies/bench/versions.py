@@ -11,8 +11,9 @@ from typing import Any
 REPLAY = 1
 """Version of recorded trials as a searcher meets them: cells, pools, their clock, drawn noise."""
 
-ENGINE = 2
-"""Version of how steps are carried out and timed: the engine and trials. From 2 on gathers may go by relays."""
+ENGINE = 3
+"""Version of how steps are carried out and timed: the engine and trials. From 2 on gathers may go by relays, and all
+numbers of replicas are halved; from 3 on a paced step is given nothing by the client."""
 
 FACTS = "1"
 """Version of a cell's own figures."""
