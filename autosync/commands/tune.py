@@ -96,6 +96,7 @@ def _search(options: TuneOptions) -> int:
         from autosync.tune.recorded.searching import search_recorded
 
         return search_recorded(options, click.echo)
+    without_rays_own_news()  # before any module that imports Ray
     if options.emulate is not None:
         from autosync.tune.emulation import is_inside, tune_emulated
 
@@ -104,7 +105,6 @@ def _search(options: TuneOptions) -> int:
             if status is not None:
                 return status
             options = options.model_copy(update={"emulate": None, "or_local": False})
-    without_rays_own_news()
     from autosync.tune.session import tune  # Ray and pyarrow are imported only once the options are right
 
     return tune(options)

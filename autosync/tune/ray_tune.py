@@ -185,3 +185,5 @@ def _quiet_tune() -> None:
     os.environ["RAY_AIR_NEW_OUTPUT"] = "0"
     for name in ("ray.tune", "ray.train"):
         logging.getLogger(name).setLevel(logging.ERROR)
+    # On a full disk its snapshot, which nothing here reads, fails with a traceback; what is lost by that we say.
+    logging.getLogger("ray.tune.execution.experiment_state").setLevel(logging.CRITICAL)

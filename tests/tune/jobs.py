@@ -35,20 +35,27 @@ def _heed_ctrl_c() -> None:
 class Job:
     """`python -m MODULE ...` in `directory`; every process it starts can be told by its session or its mark.
 
-    `cluster` names an emulated cluster, on whose head it runs then.
+    `cluster` names an emulated cluster, on whose head it runs then; `before` are words before the command, which make
+    it another user's, whose home is `directory`.
     """
 
     def __init__(
-        self, directory: Path, *arguments: str, cluster: str | None = None, module: str = "autosync.tune"
+        self,
+        directory: Path,
+        *arguments: str,
+        cluster: str | None = None,
+        module: str = "autosync.tune",
+        before: tuple[str, ...] = (),
     ) -> None:
         self._mark = f"{MARK}={uuid.uuid4().hex}"
         self._stdout, self._stderr = (directory / f"{name}-{uuid.uuid4().hex[:6]}.txt" for name in ("out", "err"))
         path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+        home = {"HOME": str(directory)} if before else {}
         with self._stdout.open("w") as stdout, self._stderr.open("w") as stderr:
             self._process = subprocess.Popen(
-                [*_on_head(cluster), sys.executable, "-X", "faulthandler", "-m", module, *arguments],
+                [*before, *_on_head(cluster), sys.executable, "-X", "faulthandler", "-m", module, *arguments],
                 cwd=directory,
-                env=os.environ | {"PYTHONPATH": path, MARK: self._mark.partition("=")[2]},
+                env=os.environ | home | {"PYTHONPATH": path, MARK: self._mark.partition("=")[2]},
                 stdout=stdout,
                 stderr=stderr,
                 start_new_session=True,

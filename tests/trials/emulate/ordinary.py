@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,10 +18,14 @@ import pytest
 
 from trials.emulate.as_root import NEW
 from trials.emulate.ordinary import entering
+from trials.emulate.state import folder_of
 
-__all__ = ["OrdinaryUser", "ordinary_user"]
+__all__ = ["SECONDS", "OrdinaryUser", "ordinary_user"]
 
 ROOT = Path(__file__).parents[3]
+
+SECONDS = 20.0
+"""Seconds within which nothing is left of what was killed."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,18 @@ class OrdinaryUser:
         process = self.start(*argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         out, err = process.communicate(timeout=seconds)
         return subprocess.CompletedProcess(argv, process.returncode, out, err)
+
+    def clusters(self) -> list[Path]:
+        """Folders of the clusters that this user's searches have made, and of the one that bears the user's number."""
+        folders = [*folder_of("x").parent.glob("autosync-tune*"), folder_of(f"u{self.number}")]
+        return [path for path in folders if path.exists() and path.stat().st_uid == self.number]
+
+    def left(self, seconds: float = SECONDS) -> list[str]:
+        """The user's processes and clusters once there are none, or else those that outlive what nothing may."""
+        deadline = time.monotonic() + seconds
+        while (left := [*self.processes(), *map(str, self.clusters())]) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        return left
 
     def processes(self) -> list[str]:
         """The command lines of the processes that the user made up for the tests has; none of another."""

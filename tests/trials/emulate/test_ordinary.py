@@ -15,22 +15,22 @@ from pathlib import Path
 
 import pytest
 
+from autosync.dataset import ResultStore
+from autosync.studies.bench.columns import LIVE
+from tests.commands.explained_runs import write_profile
 from tests.trials.emulate.clusters import remains
-from tests.trials.emulate.ordinary import ROOT, OrdinaryUser, ordinary_user
+from tests.trials.emulate.ordinary import ROOT, SECONDS, OrdinaryUser, ordinary_user
 from trials.emulate.as_root import NEW
 from trials.emulate.ordinary import entering
 from trials.emulate.quotas import quota_group
 from trials.emulate.state import State, folder_of
-
-SECONDS = 20.0
-"""Seconds within which nothing is left of what was killed."""
 
 
 @pytest.fixture
 def user() -> Iterator[OrdinaryUser]:
     with ordinary_user() as user:
         yield user
-        assert _soon_none(user) == []
+        assert user.left() == []
 
 
 @pytest.fixture
@@ -43,14 +43,6 @@ def name(user: OrdinaryUser) -> Iterator[str]:
 
 
 COMMAND = ("python", "-m", "autosync", "emulate")
-
-
-def _soon_none(user: OrdinaryUser) -> list[str]:
-    """The user's processes and clusters once there are none, or else those that outlive what nothing may."""
-    deadline = time.monotonic() + SECONDS
-    while (left := user.processes() + _clusters_of(user)) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    return left
 
 
 def said(user: OrdinaryUser, *argv: str) -> str:
@@ -97,7 +89,7 @@ def test_what_a_crash_leaves_is_removed_by_a_command_of_later(user: OrdinaryUser
         assert folder_of(name).exists()
         if remove:
             assert said(user, *COMMAND, "down", "--name", name) == f"Emulated cluster {name!r} is down.\n"
-            assert _soon_none(user) == []
+            assert user.left() == []
     assert said(user, "python", "-c", code, name) == f"What a crash had left of {name!r} was removed first.\n"
 
 
@@ -115,7 +107,7 @@ def test_one_made_for_the_length_of_a_block_goes_with_a_process_that_is_killed_i
         assert process.stdout.readline() == "up\n"
         assert "node1  10.77.0.2" in said(user, *COMMAND, "status", "--name", name)
         process.kill()
-    assert _soon_none(user) == []
+    assert user.left() == []
     assert remains(name) == []
 
 
@@ -128,7 +120,7 @@ def test_links_change_and_nothing_is_left_of_what_changed_them(user: OrdinaryUse
         assert time.monotonic() < deadline
     assert "node1  10.77.0.2  20 Mbit/s   200 Mbit/s" in status
     assert said(user, *COMMAND, "down", "--name", name) == f"Emulated cluster {name!r} is down.\n"
-    assert _soon_none(user) == []
+    assert user.left() == []
 
 
 def test_a_cluster_whose_holder_was_killed_is_not_up_and_is_removed_by_the_next_up(
@@ -226,28 +218,39 @@ def test_all_that_root_can_do_an_ordinary_user_can(user: OrdinaryUser) -> None:
 
 
 @pytest.mark.thorough
-def test_a_search_runs_to_its_end(user: OrdinaryUser) -> None:
-    where = ("--emulate", str(ROOT / "topologies/two_racks.yaml"), "--out", "run", "--data", "data")
+@pytest.mark.parametrize("topology", ["two_racks", "paced_two_racks"])
+def test_a_search_runs_to_its_end(user: OrdinaryUser, topology: str) -> None:
+    where = ("--emulate", str(ROOT / f"topologies/{topology}.yaml"), "--out", "run", "--data", "data")
     done = user.run("python", "-m", "autosync", "tune", "--model", "mlp", "--trials", "3", *where, seconds=500)
     assert done.returncode == 0, done.stderr
     result = json.loads((user.home / "run/result.json").read_text(encoding="utf-8"))
     assert result["trials"]
-    assert _clusters_of(user) == []
+    assert user.clusters() == []
 
 
 @pytest.mark.thorough
+def test_a_benchmark_searches_a_paced_cluster_by_a_profile(user: OrdinaryUser) -> None:
+    (user.home / "paced.yaml").write_text("pace: {scale: 1}\nnodes: [{count: 2}]\n", encoding="utf-8")
+    write_profile(user.home / "h100.json")
+    asked = ("--cells", "mlp@paced.yaml", "--profile", "h100.json", "--seeds", "1", "--trials", "2", "--out", "bench")
+    less = ("--searcher", "random", "--", "--rounds", "1", "--steps", "5", "--warmup", "1", "--no-probe")
+    done = user.run("python", "-m", "autosync", "bench", "live", *asked, *less, seconds=500)
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    assert "paced passes follow a profile of H100" in done.stdout
+    assert done.stdout.endswith("1 of 1 searches have a result.\n")
+    (row,) = ResultStore(user.home / "bench/live", LIVE).read()
+    assert row["more"].startswith("--profile h100.json ")
+    assert min(row["measured_seconds"]) > 0.1
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("topology", ["uniform_200mbit", "paced_two_racks"])
 @pytest.mark.parametrize("sign", ["Making an emulated cluster", "   1/3"])
-def test_nothing_is_left_of_a_search_that_was_killed(user: OrdinaryUser, sign: str) -> None:
-    where = ("--emulate", "2x200mbit", "--out", "run", "--data", "data")
+def test_nothing_is_left_of_a_search_that_was_killed(user: OrdinaryUser, sign: str, topology: str) -> None:
+    where = ("--emulate", str(ROOT / f"topologies/{topology}.yaml"), "--out", "run", "--data", "data")
     command = ("python", "-u", "-m", "autosync", "tune", "--model", "mlp", "--trials", "3", *where)
     with user.start(*command, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert any(line.startswith(sign) for line in process.stdout)
         process.kill()
-    assert _soon_none(user) == []
-
-
-def _clusters_of(user: OrdinaryUser) -> list[str]:
-    """Folders of the clusters that the tests of this file have the user make."""
-    folders = [*folder_of("x").parent.glob("autosync-tune*"), folder_of(f"u{user.number}")]
-    return [str(path) for path in folders if path.exists() and path.stat().st_uid == user.number]
+    assert user.left() == []
