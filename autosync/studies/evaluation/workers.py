@@ -41,8 +41,10 @@ def fitted_by_workers(stream: RecordStream, network: str, seed: int, workers: in
     from ray.train.torch import TorchConfig, TorchTrainer
 
     slots = int(ray.cluster_resources().get("CPU", 0))
-    if workers > slots:
-        raise EvaluationError(f"--workers {workers} take a processor each, and Ray has {slots}; ask for fewer.")
+    if workers >= slots:
+        raise EvaluationError(
+            f"--workers {workers} need a processor each, and one beside, but Ray has {slots} in all; ask for fewer."
+        )
     whole = LearnedSimulator(Replay(), network, seed)
     whole.check_streams()
     whole.base.fit(stream.for_base)
@@ -53,17 +55,15 @@ def fitted_by_workers(stream: RecordStream, network: str, seed: int, workers: in
         trainer = TorchTrainer(
             lambda: _fit(given),
             torch_config=TorchConfig(backend="gloo"),
-            scaling_config=ScalingConfig(
-                num_workers=workers, use_gpu=False, resources_per_worker={"CPU": 1}, trainer_resources={"CPU": 0}
-            ),
-            run_config=RunConfig(name="fit", storage_path=storage, verbose=0),
+            scaling_config=ScalingConfig(num_workers=workers, use_gpu=False, resources_per_worker={"CPU": 1}),
+            run_config=RunConfig(name="fit", storage_path=storage),
             datasets={_share(rank): blocks_of(folder, encoder, Share(rank, workers)) for rank in range(workers)},
             dataset_config=DataConfig(datasets_to_split=[]),
         )
         try:
             with contextlib.redirect_stdout(io.StringIO()):  # where its own files are, which are about to go
                 trainer.fit()
-        except ray.exceptions.RayError as error:
+        except Exception as error:  # what it is depends on the version of Ray Train
             raise EvaluationError(f"A worker failed while it fitted: {_last_line(error)}") from None
         checkpoint = Path(storage) / "checkpoint"
         checkpoint.mkdir()

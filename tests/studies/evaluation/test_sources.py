@@ -123,7 +123,7 @@ def test_the_command_fits_with_workers_and_refuses_what_they_cannot(
     assert pretrain(["--data", str(data), "--out", str(tmp_path / "x"), "--workers", "2", "--network", "rnn"]) == 2
     refused = capsys.readouterr().err.splitlines()
     assert refused == [
-        "pretrain: --workers 99 take a processor each, and Ray has 3; ask for fewer.",
+        "pretrain: --workers 99 need a processor each, and one beside, but Ray has 3 in all; ask for fewer.",
         "pretrain: Records are streamed into a new network 'linear', not into 'rnn'.",
     ]
 
