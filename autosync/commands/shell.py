@@ -24,7 +24,9 @@ SETTINGS = {"show_default": True, "max_content_width": 110}
 
 GOES_ON = "Interrupted; every result so far is kept, and the same command goes on."
 
-RAYS_OWN_NEWS = "A worker died or was killed while executing a task|has been marked dead because the detector has missed"
+RAYS_OWN_NEWS = (
+    "A worker died or was killed while executing a task|has been marked dead because the detector has missed"
+)
 """What Ray prints, at length, of a process that has died, or of a node that does not answer."""
 
 
