@@ -111,7 +111,7 @@ def _by_links(model: ModelSpec, cluster: ClusterSpec) -> Iterator[StepBound]:
         left = [each for each in model.variables if paced.ready.get(each.name, -1.0) >= fraction]
         begin = paced.earliest_seconds * (paced.forward + (1 - paced.forward) * fraction)
         for cut in cuts:
-            yield StepBound(begin + cut.seconds(left), f"{cut.links}, which wait for paced passes")
+            yield StepBound(begin + cut.seconds(left), f"paced passes and then {cut.links}")
 
 
 def _cuts(cluster: ClusterSpec) -> Iterator[_Cut]:

@@ -79,7 +79,7 @@ def test_what_paced_passes_release_late_waits_for_them() -> None:
     left = sum(each.bytes for each in PACED.variables if each.ready_order >= 3)
     found = step_bound(PACED, paced(slow, 0.4))
     assert found.seconds == pytest.approx(0.1 + 0.3 * 4 / 6 + left * 1.5 * 8 / 0.01e9)
-    assert found.reason == "the links out of all nodes together, which wait for paced passes"
+    assert found.reason == "paced passes and then the links out of all nodes together"
     unlike = step_bound(PACED, paced(slow, 0.2, 0.4))  # by the first node's passes
     assert unlike.seconds == pytest.approx(0.05 + 0.15 * 4 / 6 + left * 1.5 * 8 / 0.01e9)
     last = sum(each.bytes for each in PACED.variables if each.ready_order == 5)

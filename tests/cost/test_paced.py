@@ -87,12 +87,12 @@ def test_with_another_devices_profile_passes_follow_that_and_are_held_for_as_lon
         assert predicted(simulator, recorded, model) > 0.3 > predicted(simulator, recorded) - 0.05
         assert predicted(simulator, recorded, bare) == predicted(simulator, recorded, model)
     for each in (model, bare):
-        assert step_bound(each, recorded).reason.endswith("paced passes")
+        assert step_bound(each, recorded).reason.startswith("paced passes and then ")
         assert step_bound(each, recorded).seconds == pytest.approx(0.3, abs=1e-3)
 
 
 def test_no_step_is_shorter_than_its_paced_passes() -> None:
     bound = step_bound(MODEL, on_nodes(Pace(0.0, 0.4)))
     assert 0.4 < bound.seconds < 0.401  # the last gradient crosses after the pass
-    assert bound.reason.endswith("paced passes")
+    assert bound.reason.startswith("paced passes and then ")
     assert "paced" not in step_bound(MODEL, on_nodes(None)).reason

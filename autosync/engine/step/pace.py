@@ -132,7 +132,9 @@ def released(
     import tensorflow as tf
 
     gradients, factors = dict(results.gradients), dict(results.factors)
-    last, late, after = len(plan) - 1, [], []
+    late: list[Any] = []
+    after: list[Any] = []
+    last = len(plan) - 1
     with tf.device(device):
         with tf.control_dependencies([tf.identity(each) for each in values]):  # here, not where they came from
             fractions = tf.constant([each.fraction for each in plan], tf.float64)
