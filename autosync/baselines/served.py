@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from autosync.baselines.decisions import MIN_SHARD_BYTES, Cuts, cuts_by_servers, even_shards, shard_bytes, strategy_of
-from autosync.spec import ClusterSpec, ModelSpec, ParameterServer, Partition, Strategy, Synchronizer, Variable
+from autosync.spec import ClusterSpec, Lightest, ModelSpec, ParameterServer, Partition, Strategy, Synchronizer, Variable
 
 
 def balanced_by_bytes(
@@ -14,11 +14,12 @@ def balanced_by_bytes(
     A variable counts with all its bytes, sparse or not. Sparse variables never get a local copy.
     """
     loads = {str(device): 0 for device in cluster.server_devices}
+    lightest = Lightest(list(loads), loads)
     placed: dict[str, list[Synchronizer]] = {}
     for variable in variables:
         placed[variable.name] = []
         for size in shard_bytes(variable, cuts.get(variable.name)):
-            device = min(loads, key=loads.__getitem__)
+            device = lightest.first()
             loads[device] += size
             placed[variable.name].append(ParameterServer(device, local_copy and not variable.sparse))
     return placed

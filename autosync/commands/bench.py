@@ -149,6 +149,28 @@ def merge(out: Path) -> None:
     merge(out, click.echo)
 
 
+@command.command()
+@click.option("--out", type=Path, default=Path("runs/scale"), help="Folder of the results, and of captured models.")
+@click.option("--models", default="", help="With commas between.  [default: the seven real-size ones]")
+@click.option("--clusters", default="", help="Such as A, B or 256x1, with commas between.  [default: all]")
+@click.option("--trials", type=click.IntRange(4), default=40, help="Budget of each search.")
+@click.option("--seed", type=int, default=0)
+@click.option("--profiles", type=Path, help="Folder of device profiles, MODEL.json each, for passes on GPUs.")
+def scale(out: Path, models: str, clusters: str, trials: int, seed: int, profiles: Path | None) -> int:
+    """Predict real-size models on up to 1024 workers: baselines, and the best found by a search. Runs nothing."""
+    from autosync.studies.scale.cells import Order, run
+    from autosync.studies.scale.clusters import CLUSTERS, check_clusters
+    from autosync.studies.scale.models import MODELS, check_models
+    from autosync.studies.scale.report import write_report
+
+    chosen = tuple(names_in(models)) or MODELS, tuple(names_in(clusters)) or tuple(CLUSTERS)
+    check_models(chosen[0], profiles)
+    check_clusters(chosen[1])
+    failed = run(Order(out, *chosen, trials, seed, profiles), click.echo)
+    click.echo(f"The tables: {write_report(out)}")
+    return NOT_DONE if failed else 0
+
+
 def _replay(searchers: str, cells: str, given: dict[str, Any]) -> None:
     from autosync.studies.bench.orders import ReplayOrder, replay
 

@@ -1,5 +1,7 @@
 """What machines can, and what a replica asks of them: how much, and when in its backward pass gradients are ready."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -8,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autosync.cost.coefficients import ReplayCoefficients
-from autosync.spec import ClusterSpec, Device, ModelSpec, Pace, SharedCores
+from autosync.spec import ClusterSpec, Device, DeviceProfile, ModelSpec, Pace, SharedCores
 from autosync.spec.pace import releases
 
 SECONDS_PER_FLOP = 1e-10
@@ -140,15 +142,32 @@ def fair_cores(cluster: ClusterSpec) -> npt.NDArray[np.float64]:
 
 @dataclass(frozen=True, eq=False)
 class PassCosts:
-    """One replica's forward and backward pass of a model, on a CPU by its profile if there is one, or paced."""
+    """One replica's forward and backward pass of a model, on a CPU by its profile if there is one, or paced.
+
+    `on_gpus` says whether replicas are GPUs: there passes take what the model's device profile says, if it has one.
+    """
 
     model: ModelSpec
     paced: PacedPasses | None = None
+    on_gpus: bool = False
+
+    @classmethod
+    def of(cls, model: ModelSpec, cluster: ClusterSpec, replicas: Collection[str]) -> PassCosts:
+        """The passes of `replicas` on a cluster."""
+        on_gpus = any("/gpu:" in name for name in replicas)
+        return cls(model, paced_passes(model, cluster, replicas), on_gpus)
 
     @cached_property
     def ready(self) -> Mapping[str, float]:
         """The fraction of the backward pass after which each variable's gradient is there."""
-        return ready_fractions(self.model) if self.paced is None else self.paced.ready
+        if self.paced is not None:
+            return self.paced.ready
+        return ready_fractions(self.model) if self.of_gpu is None else self.of_gpu.as_fractions.ready
+
+    @property
+    def of_gpu(self) -> DeviceProfile | None:
+        """What was measured of a GPU's passes, where they are on GPUs and it was."""
+        return self.model.device_profile if self.on_gpus else None
 
     @cached_property
     def _flops(self) -> float:
@@ -174,6 +193,8 @@ class PassCosts:
         if self.paced is not None:
             forward = self.paced.seconds * self.paced.forward
             return forward, self.paced.seconds - forward
+        if self.of_gpu is not None:
+            return self.of_gpu.forward_seconds, self.of_gpu.backward_seconds
         forward = self._flops * coefficients.gpu_seconds_per_flop
         return forward, 2 * forward
 

@@ -38,6 +38,8 @@ def reduced_shards(domains: Domains, draft: Draft) -> list[ReducedShard]:
     """The shards to all-reduce, in ready order."""
     found = []
     for variable, each in enumerate(draft):
+        if not each.reductions:
+            continue
         domain = domains.each[variable]
         count = len(each.shards)
         for index, shard in enumerate(each.shards):

@@ -143,23 +143,21 @@ class Domain:
         if each.partition not in self.cuts:
             offered = ", ".join(cut_text(cut) for cut in self.cuts)
             return f"Variable {name!r} is {cut_text(each.partition)}; the space offers: {offered}."
-        reduced = 0
-        for shard in each.shards:
+        for shard in each.distinct:
             if shard.compressor not in self.compressors:
                 offered = ", ".join(compressor_text(compressor) for compressor in self.compressors)
                 return f"Variable {name!r} is sent {compressor_text(shard.compressor)}; the space offers: {offered}."
             if each.partition and stands_for_whole(shard):
                 return f"Variable {name!r} is cut, but sufficient factors stand for a whole matrix."
             if isinstance(shard, AllReduce):
-                reduced += 1
                 if self.reductions and shard.algorithm not in self.algorithms(shard.compressor):
                     offered = ", ".join(map(reduction_text, self.reductions))
                     return f"Variable {name!r} is all-reduced by {reduction_text(shard)}; the space offers: {offered}."
             elif not self._offers(shard):
                 return f"Variable {name!r} is on {server_text(shard)}; the space offers: {self._servers_text}."
-        if reduced and not self.reductions:
+        if each.reductions and not self.reductions:
             return f"Variable {name!r} is all-reduced; the space offers it parameter servers only."
-        if 0 < reduced < len(each.shards) and not self.mixed_shards:
+        if each.reductions and each.servers and not self.mixed_shards:
             return f"Variable {name!r} mixes servers and all-reduce; the space gives its shards one kind."
         return None
 

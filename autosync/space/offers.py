@@ -1,6 +1,7 @@
 """The servers, all-reduce algorithms and compressors of a rule that a variable is offered on a cluster."""
 
 import math
+from functools import lru_cache
 
 from autosync.layout.all_reduce import laid_out
 from autosync.layout.all_reduce.hierarchical import nodes_share_replicas
@@ -27,9 +28,17 @@ def offered_servers(rule: Rule, variable: Variable, cluster: ClusterSpec) -> tup
     useful = not variable.sparse and nodes_share_replicas(cluster)
     copies = tuple(dict.fromkeys(rule.servers.local_copy)) if useful else (False,)
     compressors = [each for each in _fitting(rule, variable) if _worth_pushing(each, variable)] or [None]
+    return _servers(tuple(rule.servers.devices(cluster)), copies, tuple(compressors))
+
+
+@lru_cache(maxsize=256)
+def _servers(
+    devices: tuple[str, ...], copies: tuple[bool, ...], compressors: tuple[Compressor | None, ...]
+) -> tuple[ParameterServer, ...]:
+    """Kept, as most variables have them in common, and there may be thousands."""
     return tuple(
         ParameterServer(device, copy, compressor=compressor)
-        for device in rule.servers.devices(cluster)
+        for device in devices
         for copy in copies
         for compressor in compressors
     )
@@ -51,9 +60,10 @@ def offered_reductions(rule: Rule, variable: Variable, cluster: ClusterSpec) -> 
     return tuple(found)
 
 
-def _differing(algorithms: tuple[str, ...], cluster: ClusterSpec) -> list[str]:
+@lru_cache(maxsize=64)
+def _differing(algorithms: tuple[str, ...], cluster: ClusterSpec) -> tuple[str, ...]:
     """The algorithms that are not another one by a different name on this cluster."""
-    return [each for each in dict.fromkeys(algorithms) if laid_out(each).differs(cluster)] or ["ring"]
+    return tuple(each for each in dict.fromkeys(algorithms) if laid_out(each).differs(cluster)) or ("ring",)
 
 
 def _fitting(rule: Rule, variable: Variable) -> list[Compressor | None]:

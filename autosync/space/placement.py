@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from autosync.space.domain import Domain, Draft
 from autosync.space.domains import Domains
-from autosync.spec import ParameterServer, VariableStrategy
+from autosync.spec import Lightest, ParameterServer, VariableStrategy
 
 
 def server_loads(domains: Domains, draft: Draft) -> dict[str, float]:
@@ -25,6 +25,7 @@ def served_shards(draft: Draft) -> list[tuple[int, int, ParameterServer]]:
     return [
         (variable, index, shard)
         for variable, each in enumerate(draft)
+        if each.servers
         for index, shard in enumerate(each.shards)
         if isinstance(shard, ParameterServer)
     ]
@@ -71,11 +72,15 @@ def spread(
         queue.append((order, variable, shard, part, server))
     queue.sort(key=lambda entry: entry[:3])
     placed: dict[int, list[tuple[int, ParameterServer]]] = {}
+    allowed_of: dict[tuple[str, ...], Lightest] = {}
+    balanced = "load_balancing" in domains.knowledge
     for _, variable, shard, part, server in queue:
         domain = domains.each[variable]
-        allowed = [device for device in domain.devices if device in wanted] or domain.devices
-        balanced = "load_balancing" in domains.knowledge
-        device = min(allowed, key=loads.__getitem__) if balanced else rng.choice(allowed)
+        allowed = allowed_of.get(domain.devices)
+        if allowed is None:
+            narrowed = tuple(device for device in domain.devices if device in wanted)
+            allowed = allowed_of[domain.devices] = Lightest(narrowed or domain.devices, loads)
+        device = allowed.first() if balanced else rng.choice(allowed.devices)
         loads[device] += part
         placed.setdefault(variable, []).append((shard, on_other(domain, server, device)))
     return [_with_servers(each, placed[index]) if index in placed else each for index, each in enumerate(draft)]

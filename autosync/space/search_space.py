@@ -28,7 +28,6 @@ from autosync.spec import (
     AllReduce,
     ClusterSpec,
     ModelSpec,
-    ParameterServer,
     Strategy,
     SufficientFactors,
     TopK,
@@ -176,9 +175,9 @@ class SearchSpace:
 
     def _loads_nodes_unlike(self, strategy: Strategy) -> bool:
         return any(
-            isinstance(shard, AllReduce)
-            and (shard.algorithm in self._uneven or (self._gathers_unevenly and self._gathers(each.variable, shard)))
-            for each, _, shard in strategy.shards()
+            shard.algorithm in self._uneven or (self._gathers_unevenly and self._gathers(each.variable, shard))
+            for each in strategy.variables
+            for shard in each.reductions
         )
 
     def _gathers(self, variable: str, shard: AllReduce) -> bool:
@@ -215,7 +214,7 @@ class SearchSpace:
         return self.canonical(Strategy(self.replicas, tuple(draft)))
 
     def _why_not_staleness(self, strategy: Strategy) -> str | None:
-        found = {shard.staleness for _, _, shard in strategy.shards() if isinstance(shard, ParameterServer)}
+        found = {shard.staleness for each in strategy.variables for shard in each.servers}
         for steps in sorted(found - set(self.domains.staleness)):
             offered = ", ".join(map(str, self.domains.staleness))
             return f"Replicas may run ahead by {steps} steps; the space offers a staleness of {offered}."
@@ -229,9 +228,7 @@ class SearchSpace:
     def _why_not_buckets(self, strategy: Strategy) -> str | None:
         kinds: dict[int, BucketKind] = {}
         for domain in self.domains.each:
-            for shard in strategy.by_name[domain.variable.name].shards:
-                if not isinstance(shard, AllReduce):
-                    continue
+            for shard in strategy.by_name[domain.variable.name].reductions:
                 kind = domain.bucket_kind(shard)
                 if kinds.setdefault(shard.group, kind) != kind:
                     return (

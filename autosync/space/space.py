@@ -19,6 +19,10 @@ from autosync.spec import ClusterSpec, ModelSpec, Partition, Variable
 MOST_SHARDS = 32
 """The most shards that a variable may be cut in where nothing bounds them: as fine as any declared space asks for."""
 
+MOST_FINE, FEW_SHARDS = 8192, 32
+"""A model is cut by servers into no more shards than about this, unless a variable has no more than the second: a
+thousand servers have enough of them, and what is finer costs messages and takes long to search."""
+
 UNBOUNDED = Cut(tuple(range(1, MOST_SHARDS + 1)), axes="every", min_shard_bytes=1)
 
 
@@ -71,7 +75,8 @@ class Space:
         changes the statistics of training though the space does not say so.
         """
         self._check_statistics()
-        domains = tuple(self._domain(variable, cluster) for variable in model.variables)
+        finest = -(-sum(variable.bytes for variable in model.variables) // MOST_FINE)
+        domains = tuple(self._domain(variable, cluster, finest) for variable in model.variables)
         self._check_staleness(domains)
         staleness = tuple(dict.fromkeys(self.staleness))
         known = Domains(domains, self.max_buckets, staleness, frozenset(self.knowledge))
@@ -96,13 +101,13 @@ class Space:
                     f"{domain.variable.name!r}; add it."
                 )
 
-    def _domain(self, variable: Variable, cluster: ClusterSpec) -> Domain:
+    def _domain(self, variable: Variable, cluster: ClusterSpec, finest: int) -> Domain:
         for rule in self.rules:
             if rule.where.holds(variable):
                 rule = self._less_what_is_not_known(rule)
                 return Domain(
                     variable=variable,
-                    cuts=_cuts(rule.cut, variable, len(cluster.server_devices)),
+                    cuts=_cuts(rule.cut, variable, len(cluster.server_devices), finest),
                     servers=offered_servers(rule, variable, cluster),
                     reductions=offered_reductions(rule, variable, cluster),
                     mixed_shards=rule.mixed_shards,
@@ -120,18 +125,21 @@ class Space:
         return rule
 
 
-def _cuts(cut: Cut, variable: Variable, servers: int) -> tuple[Partition | None, ...]:
-    """The ways to cut `variable`; whole is among them when a count asks for one shard, or nothing else is possible."""
+def _cuts(cut: Cut, variable: Variable, servers: int, finest: int) -> tuple[Partition | None, ...]:
+    """The ways to cut `variable`; whole is among them when a count asks for one shard, or nothing else is possible.
+
+    Where there are many servers, a shard for each has at least `finest` bytes.
+    """
     axes = range(len(variable.shape)) if cut.axes == "every" and not variable.sparse else range(1)
-    counts = [_shards(count, variable, servers) for count in cut.counts]
+    counts = [_shards(count, variable, servers, finest) for count in cut.counts]
     sizes = {(min(count, _most_shards(cut, variable, axis)), axis) for axis in axes for count in counts}
     partitions = [Partition(axis, shards) for shards, axis in sorted(sizes) if shards > 1]
     return (*((None,) if 1 in counts or not partitions else ()), *partitions)
 
 
-def _shards(count: ShardCount, variable: Variable, servers: int) -> int:
+def _shards(count: ShardCount, variable: Variable, servers: int, finest: int) -> int:
     if isinstance(count, PerServer):
-        return count.times * servers
+        return min(count.times * servers, max(variable.bytes // finest, FEW_SHARDS))
     if isinstance(count, PartBytes):
         return -(-variable.bytes // count.limit)
     return count

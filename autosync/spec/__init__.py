@@ -5,6 +5,7 @@ from autosync.spec.cluster import ClusterSpec, LaterRate, Link
 from autosync.spec.codec import canonical_json, digest
 from autosync.spec.compressor import Cast, Compressor, PowerSGD, SufficientFactors, TopK
 from autosync.spec.kept import KeptPace
+from autosync.spec.lightest import Lightest
 from autosync.spec.median import median_interval
 from autosync.spec.model import DTYPE_BYTES, ModelSpec, Operator, Variable
 from autosync.spec.node import MOST_DEVICES, MOST_NODES, Device, Figure, Node, SharedCores
@@ -34,6 +35,7 @@ __all__ = [
     "Figure",
     "KeptPace",
     "LaterRate",
+    "Lightest",
     "Limits",
     "Link",
     "ModelProfile",

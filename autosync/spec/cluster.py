@@ -11,6 +11,7 @@ from functools import cached_property
 from autosync.errors import SpecError
 from autosync.spec.codec import Noun, digest, first_repeated
 from autosync.spec.kept import kind_of
+from autosync.spec.kept_hash import KeptHash
 from autosync.spec.node import LONGEST_NAME, MOST_DEVICES, MOST_NODES, Device, Figure, Node
 from autosync.spec.quoting import listed, quoted
 
@@ -75,12 +76,14 @@ class Link(Noun, what="A link"):
 
 
 @dataclass(frozen=True)
-class ClusterSpec(Noun, what="A cluster", keys=("nodes", "switches", "links")):
+class ClusterSpec(KeptHash, Noun, what="A cluster", keys=("nodes", "switches", "links")):
     """Nodes, switches and the directed links between them. Every pair of nodes must be joined by a route."""
 
     nodes: tuple[Node, ...]
     links: tuple[Link, ...]
     switches: tuple[str, ...] = ()
+
+    __hash__ = KeptHash.__hash__
 
     def __post_init__(self) -> None:
         if not self.nodes:

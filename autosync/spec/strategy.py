@@ -9,6 +9,7 @@ from typing import Any
 
 from autosync.errors import SpecError
 from autosync.spec.codec import digest, every, first_repeated, known_fields, optional, required
+from autosync.spec.kept_hash import KeptHash
 from autosync.spec.quoting import quoted
 from autosync.spec.synchronizer import AllReduce, ParameterServer, Synchronizer, synchronizer_from_json
 
@@ -42,12 +43,14 @@ class Partition:
 
 
 @dataclass(frozen=True)
-class VariableStrategy:
+class VariableStrategy(KeptHash):
     """One variable's partition and the synchronizer of each of its shards (one when it is not partitioned)."""
 
     variable: str
     shards: tuple[Synchronizer, ...]
     partition: Partition | None = None
+
+    __hash__ = KeptHash.__hash__
 
     def __post_init__(self) -> None:
         wanted = self.partition.shards if self.partition else 1
@@ -56,6 +59,31 @@ class VariableStrategy:
                 f"Variable {quoted(self.variable)} has {wanted} shard(s) but {len(self.shards)} synchronizer(s); "
                 "give one each."
             )
+
+    @cached_property
+    def distinct(self) -> tuple[Synchronizer, ...]:
+        """The different synchronizers of its shards, in order of first use."""
+        return tuple(dict.fromkeys({id(shard): shard for shard in self.shards}.values()))
+
+    @cached_property
+    def servers(self) -> tuple[ParameterServer, ...]:
+        return tuple(each for each in self.distinct if isinstance(each, ParameterServer))
+
+    @cached_property
+    def devices(self) -> tuple[str, ...]:
+        """The device of each shard that is on a server, in order."""
+        return tuple([shard.device for shard in self.shards if isinstance(shard, ParameterServer)])
+
+    @cached_property
+    def reductions(self) -> tuple[AllReduce, ...]:
+        return tuple(each for each in self.distinct if isinstance(each, AllReduce))
+
+    def with_others(self, instead: Mapping[Synchronizer, Synchronizer]) -> VariableStrategy:
+        """The same with other synchronizers in place of some of `distinct`."""
+        if all(shard == other for shard, other in instead.items()):
+            return self
+        others = {id(shard): instead.get(shard, shard) for shard in self.shards}
+        return replace(self, shards=tuple([others[id(shard)] for shard in self.shards]))
 
     def to_json(self) -> dict[str, Any]:
         document: dict[str, Any] = {"variable": self.variable}
@@ -83,7 +111,7 @@ class VariableStrategy:
 
 
 @dataclass(frozen=True)
-class Strategy:
+class Strategy(KeptHash):
     """How a set of replicas synchronizes every variable of a model. `variables` are in graph order.
 
     Two strategies that make the same decisions have one `digest`, whatever their group numbers and the order in which
@@ -92,6 +120,8 @@ class Strategy:
 
     replicas: tuple[str, ...]
     variables: tuple[VariableStrategy, ...]
+
+    __hash__ = KeptHash.__hash__
 
     def __post_init__(self) -> None:
         if not self.replicas or len(set(self.replicas)) != len(self.replicas):
@@ -121,12 +151,12 @@ class Strategy:
     @cached_property
     def staleness(self) -> int:
         """How many steps a fast replica may run ahead of the slowest; 0 is synchronous."""
-        return max((s.staleness for _, _, s in self.shards() if isinstance(s, ParameterServer)), default=0)
+        return max((shard.staleness for each in self.variables for shard in each.servers), default=0)
 
     @cached_property
     def has_collectives(self) -> bool:
         """Whether anything is all-reduced by TensorFlow's own collectives."""
-        return any(isinstance(each, AllReduce) and each.is_collective for _, _, each in self.shards())
+        return any(shard.is_collective for each in self.variables for shard in each.reductions)
 
     @cached_property
     def changes_statistics(self) -> bool:
@@ -134,23 +164,19 @@ class Strategy:
 
         Such a strategy is only as good as the loss it reaches: a shorter step says nothing by itself.
         """
-        return self.staleness > 0 or any(s.compressor.lossy for _, _, s in self.shards() if s.compressor)
+        distinct = (shard for each in self.variables for shard in each.distinct)
+        return self.staleness > 0 or any(shard.compressor.lossy for shard in distinct if shard.compressor)
 
     def with_groups_renumbered(self) -> Strategy:
         """The same strategy with all-reduce groups numbered 0, 1, ... in order of first use."""
         numbers: dict[int, int] = {}
-
-        def renumbered(synchronizer: Synchronizer) -> Synchronizer:
-            if isinstance(synchronizer, ParameterServer):
-                return synchronizer
-            return replace(synchronizer, group=numbers.setdefault(synchronizer.group, len(numbers)))
-
-        return replace(
-            self,
-            variables=tuple(
-                replace(each, shards=tuple(renumbered(shard) for shard in each.shards)) for each in self.variables
-            ),
-        )
+        variables = []
+        for each in self.variables:
+            renumbered: dict[Synchronizer, Synchronizer] = {
+                shard: replace(shard, group=numbers.setdefault(shard.group, len(numbers))) for shard in each.reductions
+            }
+            variables.append(each.with_others(renumbered))
+        return replace(self, variables=tuple(variables))
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -18,9 +18,9 @@ from typing import TypeAlias, final
 from autosync.spec.cluster import ClusterSpec
 from autosync.spec.node import Device, Node
 from autosync.spec.strategy import Strategy
-from autosync.spec.synchronizer import AllReduce, ParameterServer, Synchronizer
+from autosync.spec.synchronizer import AllReduce, Synchronizer
 
-Colour: TypeAlias = tuple[str, bool, tuple[bool, ...]]
+Colour: TypeAlias = tuple[str, bool, tuple[int, ...]]
 _Key: TypeAlias = tuple[str, str, tuple[int | tuple[float, int], ...]]
 
 
@@ -35,25 +35,20 @@ def canonical_strategy(strategy: Strategy, cluster: ClusterSpec, apart: tuple[fr
     devices = symmetry.renaming(_devices_by_first_use(strategy))
     groups: dict[int, int] = {}
     renamed: dict[Synchronizer, Synchronizer] = {}
-
-    def rename(synchronizer: Synchronizer) -> Synchronizer:
-        if synchronizer not in renamed:
-            renamed[synchronizer] = _renamed(synchronizer, devices, groups)
-        return renamed[synchronizer]
-
     variables = []
     for each in strategy.variables:
-        shards = tuple([rename(shard) for shard in each.shards])
-        variables.append(each if shards == each.shards else replace(each, shards=shards))
+        for shard in each.distinct:
+            if shard not in renamed:
+                renamed[shard] = _renamed(shard, devices, groups)
+        variables.append(each.with_others({shard: renamed[shard] for shard in each.distinct}))
     return strategy if tuple(variables) == strategy.variables else replace(strategy, variables=tuple(variables))
 
 
 def _devices_by_first_use(strategy: Strategy) -> Iterable[str]:
     seen: dict[str, None] = {}
     for each in sorted(strategy.variables, key=lambda each: each.variable):
-        for shard in each.shards:
-            if isinstance(shard, ParameterServer):
-                seen.setdefault(shard.device)
+        for shard in each.servers:
+            seen.setdefault(shard.device)
     return seen
 
 
@@ -94,7 +89,16 @@ class _Symmetry:
 
     def _colour(self, device: Device) -> Colour:
         name = str(device)
-        return device.kind, name in self.replicas, tuple(name in group for group in self.apart)
+        return device.kind, name in self.replicas, self._within.get(name, ())
+
+    @cached_property
+    def _within(self) -> dict[str, tuple[int, ...]]:
+        """The numbers of the sets `apart` that each device is in; of one in none, nothing."""
+        found: dict[str, tuple[int, ...]] = {}
+        for number, group in enumerate(self.apart):
+            for name in group:
+                found[name] = (*found.get(name, ()), number)
+        return found
 
     @cached_property
     def _home(self) -> dict[str, tuple[str, Colour]]:
@@ -108,8 +112,13 @@ class _Symmetry:
         return members
 
     @cached_property
-    def _links(self) -> Counter[_Key]:
-        return Counter((link.source, link.target, link.rounded_rates) for link in self.cluster.links)
+    def _links(self) -> dict[str, list[_Key]]:
+        """The links of each node or switch."""
+        found: dict[str, list[_Key]] = {}
+        for link in self.cluster.links:
+            for end in {link.source, link.target}:
+                found.setdefault(end, []).append((link.source, link.target, link.rounded_rates))
+        return found
 
     def _look(self, node: Node) -> tuple[object, ...]:
         """What must be equal for two nodes to be alike, but for their links."""
@@ -117,24 +126,27 @@ class _Symmetry:
         return node.machine, node.workers, frozenset(colours.items())
 
     def _exchangeable(self, first: Node, second: Node) -> bool:
-        if self._look(first) != self._look(second):
-            return False
+        """Whether two nodes that look alike can change places."""
         swap = {first.name: second.name, second.name: first.name}
-        swapped: Counter[_Key] = Counter()
-        for (source, target, rates), count in self._links.items():
-            swapped[swap.get(source, source), swap.get(target, target), rates] += count
-        return swapped == self._links
+        ours = self._links.get(first.name, [])
+        others = [each for each in self._links.get(second.name, []) if first.name not in each[:2]]
+        swapped = Counter((swap.get(source, source), swap.get(target, target), rates) for source, target, rates in ours)
+        swapped.update((swap.get(source, source), swap.get(target, target), rates) for source, target, rates in others)
+        return swapped == Counter([*ours, *others])
 
     @cached_property
     def _classes(self) -> list[list[str]]:
         classes: list[list[Node]] = []
+        alike: dict[object, list[list[Node]]] = {}
         for node in self.cluster.nodes:
-            for members in classes:
+            of_look = alike.setdefault(self._look(node), [])
+            for members in of_look:
                 if self._exchangeable(members[0], node):
                     members.append(node)
                     break
             else:
-                classes.append([node])
+                of_look.append([node])
+                classes.append(of_look[-1])
         return [[node.name for node in members] for members in classes]
 
     @cached_property

@@ -9,6 +9,7 @@ import numpy.typing as npt
 from autosync.cost.closed_form.loads import loads_by_replicas
 from autosync.cost.closed_form.step_time import (
     StepTerms,
+    gpu_compute_seconds,
     link_seconds,
     node_compute_seconds,
     node_seconds,
@@ -56,7 +57,7 @@ def breakdown(model: ModelSpec, cluster: ClusterSpec, strategy: Strategy, coeffi
         overhead=coefficients.step_overhead_seconds,
         latency=float(terms.latency[0]),
         chain=float(terms.chain[0]),
-        gpu_compute=3 * loads.tables.gpu_flops * coefficients.gpu_seconds_per_flop,
+        gpu_compute=gpu_compute_seconds(loads.tables, coefficients),
         paced=loads.tables.paced_seconds,
         links=link_seconds(total, loads.tables)[0],
         nodes=node_seconds(total, loads.tables, coefficients)[0],

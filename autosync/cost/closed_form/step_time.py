@@ -60,7 +60,7 @@ def step_seconds(loads: Loads, coefficients: Coefficients) -> FloatArray:
 def step_terms(loads: Loads, coefficients: Coefficients) -> StepTerms:
     tables = loads.tables
     node_forward = node_compute_seconds(tables, coefficients)
-    delay = max(tables.gpu_flops * coefficients.gpu_seconds_per_flop, tables.paced_seconds / 3)
+    delay = max(gpu_compute_seconds(tables, coefficients), tables.paced_seconds) / 3
     forward = max(float(node_forward.max()), delay)
     backward = 2 * forward
     ready = np.linspace(0.0, backward, PHASES)[:, None]
@@ -81,6 +81,11 @@ def step_terms(loads: Loads, coefficients: Coefficients) -> StepTerms:
     return StepTerms(
         3 * forward, loads.latency_seconds, link_pull, link, node_pull, node, server, longest, overlapped, serial
     )
+
+
+def gpu_compute_seconds(tables: CostTables, coefficients: Coefficients) -> float:
+    """Seconds of both passes on a GPU; 0 where replicas are on none."""
+    return 3 * tables.gpu_flops * coefficients.gpu_seconds_per_flop + tables.gpu_seconds
 
 
 def node_compute_seconds(tables: CostTables, coefficients: Coefficients) -> FloatArray:

@@ -35,7 +35,7 @@ class CostTables:
 
     `phases` says when each variable's gradient is ready, from 0 to `PHASES` - 1.
     `node_compute` float64 (nodes,) is each node's share of work: replicas a core, times `core_flops`; `gpu_flops` are a
-    GPU replica's forward flops (0: none), `paced_seconds` what both passes take on paced nodes (0: they are not).
+    GPU replica's forward flops (0: none), or `gpu_seconds` what both its passes were measured to take, `paced_seconds` what both passes take on paced nodes (0: they are not).
     """
 
     cluster: ClusterSpec
@@ -46,6 +46,7 @@ class CostTables:
     node_cores: FloatArray
     node_compute: FloatArray
     gpu_flops: float
+    gpu_seconds: float
     paced_seconds: float
     gradient_bytes: float
     _exchanges: Exchanges
@@ -121,7 +122,8 @@ def _of_objects(model: _Same, cluster: _Same, replicas: tuple[str, ...]) -> Cost
 @remembered(32)
 def _made(model: ModelSpec, cluster: ClusterSpec, replicas: tuple[str, ...]) -> CostTables:
     projection = Projection(cluster)
-    passes = PassCosts(model, paced_passes(model, cluster, replicas))
+    passes = PassCosts.of(model, cluster, replicas)
+    given = passes.of_gpu
     cores = fair_cores(cluster)
     return CostTables(
         cluster=cluster,
@@ -131,7 +133,8 @@ def _made(model: ModelSpec, cluster: ClusterSpec, replicas: tuple[str, ...]) -> 
         phases={each.name: round(passes.ready[each.name] * (PHASES - 1)) for each in model.variables},
         node_cores=cores,
         node_compute=core_flops(model, passes.paced) * replicas_on_cores(cluster, replicas) / cores,
-        gpu_flops=model.flops if any("/gpu:" in name for name in replicas) else 0.0,
+        gpu_flops=model.flops if passes.on_gpus and given is None else 0.0,
+        gpu_seconds=0.0 if given is None else given.forward_seconds + given.backward_seconds,
         paced_seconds=0.0 if passes.paced is None else passes.paced.seconds,
         gradient_bytes=model.gradient_bytes,
         _exchanges=Exchanges(Topology(cluster, replicas), model.slots),

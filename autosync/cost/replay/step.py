@@ -172,7 +172,7 @@ def setting_of(model: ModelSpec, cluster: ClusterSpec, strategy: Strategy) -> Se
     if not known.issuperset(strategy.replicas):
         check_strategy(strategy, model, cluster)
     replicas = strategy.replicas
-    passes = PassCosts(model, paced_passes(model, cluster, replicas))
+    passes = PassCosts.of(model, cluster, replicas)
     tables: CostTables = cost_tables(model, cluster, replicas)
     return Setting(model, tables.slices, _catalogue(cluster, replicas, model.slots), passes)
 

@@ -84,6 +84,12 @@ class DecisionCoder:
             decision = strategy.by_name[variable.name]
             part = share / len(decision.shards)
             shards: list[Hashable] = []
+            if not decision.reductions:
+                served_shards += len(decision.shards)
+                for device in decision.devices:
+                    loads[device] = loads.get(device, 0.0) + part
+                codes.append(self._numbers.setdefault(decision, len(self._numbers)))
+                continue
             for shard in decision.shards:
                 if isinstance(shard, AllReduce):
                     reduced += part

@@ -1,0 +1,54 @@
+"""The models: captured once, in a process that ends, and kept as JSON; with a GPU's profile where one is given."""
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from autosync.errors import AutosyncError, SpecError
+from autosync.spec import ModelSpec, canonical_json, read_device_profile, read_json
+from autosync.studies.pages import write_text
+
+MODELS = ("bert-large", "vgg16", "resnet101", "densenet121", "inceptionv3", "ncf", "transformer-lm")
+
+
+def model_of(name: str, folder: Path, profiles: Path | None) -> ModelSpec:
+    """The zoo's model of that name, from `folder` or captured into it, with the profile NAME.json in `profiles`.
+
+    A model that `profiles` has no file of goes by its flops. Raises `AutosyncError` where it cannot be captured.
+    """
+    file = folder / f"{name}.json"
+    if not file.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        done = subprocess.run([sys.executable, "-m", __name__, name, str(file)], stderr=subprocess.PIPE, text=True)
+        if done.returncode or not file.exists():
+            last = done.stderr.strip().splitlines()[-1:] or ["it said nothing"]
+            raise AutosyncError(f"Model {name!r} must be captured once, which failed: {last[0]}")
+    model = ModelSpec.from_json(read_json(file, f"Model file {str(file)!r}"))
+    profile = None if profiles is None else profiles / f"{name}.json"
+    if profile is None or not profile.exists():
+        return model
+    return replace(model, device_profile=read_device_profile(profile))
+
+
+def check_models(names: tuple[str, ...], profiles: Path | None) -> None:
+    """Raise `SpecError` unless there are these models, and a folder of profiles where one is named."""
+    for name in names:
+        if name not in MODELS:
+            raise SpecError(f"Models at scale are {', '.join(MODELS)}; {name!r} is none of them.")
+    if profiles is not None and not profiles.is_dir():
+        raise SpecError(f"Profiles are a folder with a file MODEL.json each, which {str(profiles)!r} is not.")
+
+
+def _capture(name: str, file: Path) -> None:
+    from autosync.engine.capture.capturing import capture
+    from autosync.engine.loading import load_tensorflow, quiet_log
+    from autosync.engine.zoo import build_task
+
+    with quiet_log():
+        load_tensorflow()
+        write_text(file, canonical_json(capture(build_task(name)).spec.to_json()))
+
+
+if __name__ == "__main__":
+    _capture(sys.argv[1], Path(sys.argv[2]))
