@@ -100,7 +100,8 @@ class ModelSpec(Noun, what="A model"):
     `batch_size` is what one replica takes a step; `optimizer` is its name with its settings, as text;
     `slots` counts the arrays of a variable's size that the optimizer keeps beside it (Adam: 2).
     `profile` is what a step was measured to take; the digest leaves it out, so that measuring twice gives one model.
-    `device_profile` is what paced passes follow in its place; as it decides how long they take, the digest has it.
+    `device_profile` is what paced passes follow in its place, and predicted ones on GPUs; as it decides how long they
+    take, the digest has it.
     """
 
     name: str

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autosync.cost.alike import Alike
-from autosync.cost.capacity import PassCosts, Resources, core_flops, fair_cores, paced_passes, replicas_on_cores
+from autosync.cost.capacity import PassCosts, Resources, core_flops, fair_cores, replicas_on_cores
 from autosync.cost.closed_form.matrices import Matrices
 from autosync.cost.closed_form.projection import Columns, Projected, Projection
 from autosync.cost.everyone import MOST_LISTED, gather_pairs, work_of_gather
@@ -35,7 +35,8 @@ class CostTables:
 
     `phases` says when each variable's gradient is ready, from 0 to `PHASES` - 1.
     `node_compute` float64 (nodes,) is each node's share of work: replicas a core, times `core_flops`; `gpu_flops` are a
-    GPU replica's forward flops (0: none), or `gpu_seconds` what both its passes were measured to take, `paced_seconds` what both passes take on paced nodes (0: they are not).
+    GPU replica's forward flops (0: none), or `gpu_seconds` what both its passes were measured to take, `paced_seconds`
+    what both passes take on paced nodes (0: they are not).
     """
 
     cluster: ClusterSpec

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from autosync.cost.capacity import PassCosts, Resources, paced_passes
+from autosync.cost.capacity import PassCosts, Resources
 from autosync.cost.closed_form.tables import CostTables, cost_tables
 from autosync.cost.coefficients import ReplayCoefficients
 from autosync.cost.remembered import remembered

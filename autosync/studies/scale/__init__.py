@@ -1,1 +1,1 @@
-"""How strategies and their search do at scale, by prediction alone: clusters of up to 1024 workers, real-size models."""
+"""How strategies and their search do at scale, by prediction alone: up to 1024 workers, models of real size."""

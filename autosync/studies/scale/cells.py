@@ -11,6 +11,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import click
+
 from autosync.engine.zoo import default_space
 from autosync.errors import AutosyncError
 from autosync.spec import digest, read_json
@@ -84,7 +86,7 @@ def _done(cell: Order) -> None:
         "passes": "flops" if profile is None else f"{profile.device}, {profile.precision}",
         "version": VERSION,
     }
-    found = searched(asked, lambda line: print(f"  {line}", file=sys.stderr, flush=True))
+    found = searched(asked, lambda line: click.echo(f"  {line}", err=True))
     write_text(file, json.dumps(about | found))
 
 
@@ -93,7 +95,7 @@ def _main(out: str, model: str, cluster: str, trials: str, seed: str, profiles: 
     try:
         _done(order)
     except AutosyncError as error:
-        print(error, file=sys.stderr)
+        click.echo(str(error), err=True)
         return 1
     return 0
 

@@ -35,11 +35,16 @@ CLAIMED = "1.2 to 1.6"
 
 HEAD = """# At scale, by prediction
 
-Everything on this page is **predicted**, by the replay with the coefficients it assumes before any record: no step was run. A trial of
-a search takes what the replay predicts, so a search shows what there is to be found *if the replay is right*, and what searching
-costs. `autosync bench scale` makes it.
+Everything on this page is **predicted**, by the replay with the coefficients it assumes before any record: no step was
+run. A trial of a search takes what the replay predicts. So a search shows what there is to be found *if the replay is
+right*, and what searching costs. `autosync bench scale` makes it.
 
 """
+
+BY_FLOPS = (
+    "Passes on GPUs take the model's flops times the time of a flop that the simulators assume: no GPU was measured. "
+    "Networks are as stated or assumed, every switch without a limit."
+)
 
 
 def write_report(out: Path) -> Path:
@@ -48,19 +53,16 @@ def write_report(out: Path) -> Path:
     made = [_steps(rows), _winners(rows), _costs(rows), _beside(rows), _gains(rows)]
     for table in made:
         write_text(out / f"{table.name}.csv", table.csv())
-    clusters = "".join(f"- `{name}`: {in_words(name)}\n" for name in CLUSTERS if any(row["cluster"] == name for row in rows))
-    text = HEAD + clusters + "\n" + _passes(rows) + "\n" + "\n".join(table.markdown() for table in made)
+    there = {row["cluster"] for row in rows}
+    lines = [f"- `{name}`: {in_words(name)}" for name in CLUSTERS if name in there]
+    ways = [_passes(way) for way in sorted({row["passes"] for row in rows})]
     page = out / "scale.md"
-    write_text(page, text)
+    write_text(page, HEAD + "\n".join([*lines, "", *ways, "", *(table.markdown() for table in made)]))
     return page
 
 
-def _passes(rows: Sequence[Row]) -> str:
-    ways = sorted({row["passes"] for row in rows})
-    said = {
-        "flops": "Passes on GPUs take the model's flops times the time of a flop that the simulators assume; no GPU was measured."
-    }
-    return "\n".join(said.get(way, f"Passes take what they were measured to take on {way}, whatever the cluster's GPUs.") for way in ways) + "\n"
+def _passes(way: str) -> str:
+    return BY_FLOPS if way == "flops" else f"Passes take what was measured on {way}, whatever the cluster's GPUs."
 
 
 def _best_baseline(row: Row) -> tuple[str, float]:
@@ -73,7 +75,7 @@ def _steps(rows: Sequence[Row]) -> Table:
     return Table(
         "steps",
         "Predicted steps",
-        "Milliseconds of a step, of every baseline and of the best that was found. *Passes*: forward and backward alone.",
+        "Milliseconds of a step: of every baseline, and of the best that was found. *Passes*: both, without the rest.",
         ("model", "cluster", "passes", *names, "found", "over the best baseline", "over Horovod's"),
         [
             (
@@ -83,7 +85,9 @@ def _steps(rows: Sequence[Row]) -> Table:
                 *(_ms(row["baselines"][name]) if name in row["baselines"] else "as another" for name in names),
                 _ms(row["best"]),
                 _times(_best_baseline(row)[1] / row["best"]),
-                _times(row["baselines"]["all_reduce_64mb"] / row["best"]) if "all_reduce_64mb" in row["baselines"] else "",
+                _times(row["baselines"]["all_reduce_64mb"] / row["best"])
+                if "all_reduce_64mb" in row["baselines"]
+                else "",
             )
             for row in rows
         ],
@@ -121,8 +125,8 @@ def _costs(rows: Sequence[Row]) -> Table:
     return Table(
         "search_cost",
         "What a search costs",
-        "Seconds of a processor for a search of so many trials, the same over that on 16 workers with as many GPUs a node, "
-        "and the most memory of its process. Baselines are predicted before, which is not counted.",
+        "Seconds of a processor for a search of so many trials, the same over that on 16 workers with as many GPUs a "
+        "node, and the most memory of its process. Baselines are predicted before, which is not counted.",
         ("model", "cluster", "workers", "trials", "seconds", "over 16 workers", "MB"),
         [
             (
@@ -159,8 +163,8 @@ def _beside(rows: Sequence[Row]) -> Table:
     return Table(
         "published",
         "The original's published benchmark beside it",
-        "Speed over Horovod's on 32 T4 in 8 nodes at 50 Gbit/s: published (measured, TensorFlow 2.0, NCCL and gRPC), and "
-        "predicted here. What differs: their all-reduce is NCCL's inside nodes and across, ours goes hop by hop over "
+        "Speed over Horovod's on 32 T4 in 8 nodes at 50 Gbit/s: published (measured, with TensorFlow 2.0, NCCL, gRPC), "
+        "and predicted here. What differs: their all-reduce is NCCL's inside nodes and across, ours goes hop by hop by "
         "TensorFlow's transport; they cut a variable into its smallest divisor, we into a shard a server where worth a "
         "message; their batches were such as fitted a T4, ours are the models' own; GPUs are assumed, not measured.",
         ("model", "baseline", "published", "predicted"),
@@ -173,8 +177,8 @@ def _gains(rows: Sequence[Row]) -> Table:
         "gains",
         "The original's clusters",
         f"Speed of the best found over the best baseline, predicted. The original claims {CLAIMED} over what was "
-        "optimized by hand, for NCF, BERT and VGG16 on A and B together, measured, after 200 trials; which of its figures is whose "
-        "cannot be read.",
+        "optimized by hand, for NCF, BERT and VGG16 on A and B together, measured, after 200 trials; which figure is "
+        "whose cannot be read.",
         ("model", "cluster", "best baseline", "found over it", "claimed by the original"),
         [
             (
