@@ -46,7 +46,7 @@ def test_what_is_taught_by_records_at_an_address_is_what_a_folder_teaches(
     address, printed = server.folder(name), []
     for data in (server.folder(name + within), tmp_path / "data"):
         store = RecordStore.create(data)
-        for record in records(20, 2):
+        for record in records(40, 2):
             store.append(record)
         store.compact()
     for data in (address, tmp_path / "data"):

@@ -94,17 +94,22 @@ def test_a_single_rack_with_all_nodes_needs_no_core(tmp_path: Path) -> None:
     assert read(tmp_path, "{racks: {only: {}}, nodes: [{count: 2, rack: only}]}").switches == ("only",)
 
 
+RACKS = {"two_racks": 2, "unlike_racks": 2, "three_racks": 3}
+NODES = {"slow_fifth_node": 5, "unlike_racks": 5, "three_racks": 6}
+
+
 @pytest.mark.parametrize("file", TOPOLOGIES, ids=lambda file: file.stem)
-def test_every_topology_that_comes_along_has_four_nodes_and_can_be_wired(file: Path) -> None:
-    cluster = read_cluster_file(file)
-    assert [node.name for node in cluster.nodes] == ["node0", "node1", "node2", "node3"]
-    assert len(Wiring("test", cluster).wires) == 4 + (2 if "racks" in file.stem else 0)
+def test_every_topology_that_comes_along_can_be_wired_and_is_paced_if_it_says_so(file: Path) -> None:
+    cluster, shape = read_cluster_file(file), file.stem.removeprefix("paced_")
+    nodes = NODES.get(shape, 4)
+    assert [node.name for node in cluster.nodes] == [f"node{number}" for number in range(nodes)]
+    assert len(Wiring("test", cluster).wires) == nodes + RACKS.get(shape, 0)
+    assert cluster.paced == (shape != file.stem)
 
 
 def test_the_topologies_that_come_along_differ() -> None:
-    assert len(TOPOLOGIES) == 8
     clusters = [read_cluster_file(file) for file in TOPOLOGIES]
-    assert len({cluster.digest for cluster in clusters}) == len(clusters)
+    assert len({cluster.digest for cluster in clusters}) == len(clusters) == 16
 
 
 WRONG = {
