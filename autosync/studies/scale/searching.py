@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import resource
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -102,13 +102,13 @@ def _computing(replay: Replay, model: ModelSpec, cluster: ClusterSpec, strategy:
 
 def _shares(strategy: Strategy, model: ModelSpec) -> Mapping[str, Any]:
     """The shares of the gradient's bytes by who adds them up, and how many shards and servers there are."""
-    shares: Counter[str] = Counter()
+    shares: defaultdict[str, float] = defaultdict(float)
     for each in strategy.variables:
         part = model.by_name[each.variable].gradient_bytes / len(each.shards) / model.gradient_bytes
         for shard in each.shards:
             shares[shard.algorithm if isinstance(shard, AllReduce) else "servers"] += part
     return {
-        "shares": dict(shares.most_common()),
+        "shares": dict(sorted(shares.items(), key=lambda item: -item[1])),
         "shards": sum(len(each.shards) for each in strategy.variables),
         "servers": len({device for each in strategy.variables for device in each.devices}),
         "buckets": len({shard.group for each in strategy.variables for shard in each.reductions}),
