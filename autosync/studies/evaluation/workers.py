@@ -37,8 +37,14 @@ def fitted_by_workers(stream: RecordStream, network: str, seed: int, workers: in
     one of them failed.
     """
     import ray
-    from ray.train import DataConfig, RunConfig, ScalingConfig
+    from ray.train import DataConfig
     from ray.train.torch import TorchConfig, TorchTrainer
+
+    # Which version each module of Ray Train is of was settled when it was first imported, with or without a search.
+    if TorchTrainer.__module__.startswith("ray.train.v2"):
+        from ray.train.v2.api.config import RunConfig, ScalingConfig
+    else:
+        from ray.air.config import RunConfig, ScalingConfig
 
     slots = int(ray.cluster_resources().get("CPU", 0))
     if workers >= slots:
