@@ -59,7 +59,7 @@ def test_each_measures_all_it_was_asked_and_then_prints_the_same_without_measuri
     assert len(rows) == len(SESSIONS[name]) * asked["rounds"] * asked.get("strategies", 2)
     for row in rows:
         assert min(row["step_seconds"]) > 0
-        assert row["session"] == "real" or "late_p99" in row or name == "virtual"
+        assert row["session"] in ("real", "rested") or "late_p99" in row or name == "virtual"
     assert "| `" in printed or "| late" in printed
     assert run(name, tmp_path) == printed
     assert json.loads(file.read_text(encoding="utf-8")) == document

@@ -13,6 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import final
 
+from tests.trials.emulate.clusters import remains
+
 __all__ = ["Job", "ended"]
 
 ROOT = Path(__file__).parents[2]
@@ -115,6 +117,10 @@ class Job:
         while (alive := self.processes()) and time.monotonic() < deadline:
             time.sleep(0.1)
         return [_file(pid, "cmdline").replace(b"\0", b" ").decode() for pid in alive]
+
+    def of_its_cluster(self) -> list[str]:
+        """Names of what the cluster that it made for itself, as root, has on this machine."""
+        return remains(f"tune{self._process.pid}")
 
     def end(self) -> None:
         """Kill whatever is left of it."""

@@ -13,7 +13,6 @@ from autosync.dataset import RecordStore
 from autosync.spec import ClusterSpec, RuntimeRecord
 from tests.trials.emulate.clusters import needs_root
 from tests.tune.jobs import Job, ended
-from trials.emulate.network import NETNS
 
 pytestmark = needs_root
 
@@ -27,11 +26,6 @@ COMMAND = (
 WHERE = ("--emulate", "4x200mbit", "--out", "runs/one", "--data", "data")
 
 
-def clusters_left() -> set[str]:
-    """Namespaces and folders of clusters that searches made."""
-    return {path.name for path in (*NETNS.glob("as-tune*"), *Path("/tmp").glob("autosync-tune*"))}
-
-
 def trials_of(directory: Path) -> list[RuntimeRecord]:
     return [each for each in RecordStore(directory / "data").read() if each.purpose != "remeasure"]
 
@@ -40,13 +34,12 @@ def trials_of(directory: Path) -> list[RuntimeRecord]:
 def test_trials_run_side_by_side_until_ctrl_c_takes_the_cluster_down_and_says_how_to_make_it_anew(
     tmp_path: Path,
 ) -> None:
-    before = clusters_left()
     job = Job(tmp_path, *COMMAND, *WHERE)
     job.wait_for(f"   1/{TRIALS}")
     job.wait_until(lambda: side_by_side(lanes_of(trials_of(tmp_path))), "two trials side by side", look_seconds=1.0)
     job.press_ctrl_c()
     printed = ended(job, 130)
-    assert clusters_left() <= before
+    assert job.of_its_cluster() == []
     again = shlex.split(printed.rpartition("Go on with: autosync tune ")[2])
     assert again == [*COMMAND, *WHERE, "--resume"]
     run = json.loads((tmp_path / "runs/one/run.json").read_text())

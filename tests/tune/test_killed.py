@@ -10,7 +10,6 @@ import pytest
 
 from tests.trials.emulate.clusters import needs_root
 from tests.tune.jobs import Job
-from tests.tune.test_emulated import clusters_left
 
 pytestmark = pytest.mark.thorough  # tests/trials/test_guard kills a program that holds the same Ray
 
@@ -71,13 +70,12 @@ def test_nothing_is_left_of_a_search_that_was_killed(start: Start, moment: Calla
 
 @needs_root
 def test_nothing_is_left_of_the_cluster_that_a_killed_search_had_made(start: Start) -> None:
-    before = clusters_left()
     job = start(*COMMAND[:2], *COMMAND[4:], "--emulate", "2x200mbit")
     job.wait_for("   1/3")
-    assert clusters_left() > before
+    assert job.of_its_cluster()
     job.kill()
     assert job.left_behind(SECONDS) == []
-    assert clusters_left() <= before
+    assert job.of_its_cluster() == []
 
 
 @pytest.mark.parametrize("module", ["autosync.train", "trials"])
