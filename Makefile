@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 PYTEST = $(ONE_THREAD) $(BIN)/pytest -n 3 --durations 20
 
-.PHONY: tune test test-all clean
+.PHONY: tune test thorough test-all clean
 
 tune: $(INSTALLED)
 	$(BIN)/python -m autosync.tune --model bert --emulate topologies/paced_two_racks.yaml --or-local \
@@ -23,8 +23,10 @@ test: $(INSTALLED)
 	$(BIN)/lint-imports
 	$(PYTEST)
 
-test-all: test
-	$(PYTEST) -m thorough
+thorough: $(INSTALLED)
+	$(PYTEST) -m thorough $(LIMIT)
+
+test-all: test thorough
 
 $(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \

@@ -1,10 +1,12 @@
-"""What concerns all tests: splitting the CPU into devices once a process, and which tests may run side by side."""
+"""What concerns all tests: splitting the CPU into devices once a process, which run side by side, and for how long."""
 
 from __future__ import annotations
 
 import os
+import random
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -52,6 +54,25 @@ Both take about as long as all other tests together, so they are begun first, an
 """
 
 
+BEGIN_WITHIN = "--begin-within"
+
+BEGAN = time.monotonic()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """For CI, which has an hour at most and whose machine is at times half as fast."""
+    what = "skip what has not begun by then, and take files in random order"
+    parser.addoption(BEGIN_WITHIN, type=float, metavar="SECONDS", help=what)
+
+
+@pytest.hookimpl(tryfirst=True)  # before any fixture is made
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what begins too late; the summary says how many those are."""
+    seconds = item.config.getoption(BEGIN_WITHIN)
+    if seconds is not None and time.monotonic() - BEGAN > seconds:
+        pytest.skip(f"{BEGIN_WITHIN} {seconds:g}: no time was left")
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """With several processes (`pytest -n 3`) a file's tests stay together, and so do all those of `TOGETHER`."""
@@ -63,6 +84,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return next((kind for kind, files in TOGETHER.items() if file.startswith(files)), file)
 
         def _assign_work_unit(self, node: Any) -> None:
+            if config.getoption(BEGIN_WITHIN) is not None:  # else the same tests would be skipped every time
+                self.workqueue.move_to_end(random.choice(list(self.workqueue)), last=False)
             for kind in TOGETHER:
                 if kind in self.workqueue:
                     self.workqueue.move_to_end(kind, last=False)
