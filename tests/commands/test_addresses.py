@@ -38,6 +38,7 @@ def test_a_run_knows_the_address_of_its_records(server: S3, tmp_path: Path, caps
     assert len(capsys.readouterr().out.splitlines()) > len(search_records())
 
 
+@pytest.mark.quick("in the folder")
 @pytest.mark.parametrize("within", ["", "/records"], ids=["in the folder", "in records within it"])
 def test_what_is_taught_by_records_at_an_address_is_what_a_folder_teaches(
     server: S3, tmp_path: Path, within: str, capsys: pytest.CaptureFixture[str]
