@@ -4,6 +4,7 @@ from autosync.spec.algorithms import ALGORITHMS, PLACED_ALGORITHMS
 from autosync.spec.cluster import ClusterSpec, LaterRate, Link
 from autosync.spec.codec import canonical_json, digest
 from autosync.spec.compressor import Cast, Compressor, PowerSGD, SufficientFactors, TopK
+from autosync.spec.discipline import PLAIN, BlockMomentum, Discipline, Elastic, Period
 from autosync.spec.kept import KeptPace
 from autosync.spec.lightest import Lightest
 from autosync.spec.median import median_interval
@@ -14,10 +15,11 @@ from autosync.spec.profile import DeviceProfile, ModelProfile, read_device_profi
 from autosync.spec.quoting import cut, listed, quoted
 from autosync.spec.reading import STATE, Limits, parse_json, read_bytes, read_json
 from autosync.spec.record import RuntimeRecord, TimingProtocol
+from autosync.spec.step import Decision, StepReport
 from autosync.spec.strategy import Partition, Strategy, VariableStrategy, shard_sizes
 from autosync.spec.symmetry import canonical_strategy
 from autosync.spec.synchronizer import AllReduce, ParameterServer, Synchronizer
-from autosync.spec.validate import check_strategy, strategy_faults
+from autosync.spec.validate import check_step_time_ranks, check_strategy, step_time_fault, strategy_faults
 
 __all__ = [
     "ALGORITHMS",
@@ -25,13 +27,18 @@ __all__ = [
     "MOST_DEVICES",
     "MOST_NODES",
     "PLACED_ALGORITHMS",
+    "PLAIN",
     "STATE",
     "AllReduce",
+    "BlockMomentum",
     "Cast",
     "ClusterSpec",
     "Compressor",
+    "Decision",
     "Device",
     "DeviceProfile",
+    "Discipline",
+    "Elastic",
     "Figure",
     "KeptPace",
     "LaterRate",
@@ -45,11 +52,13 @@ __all__ = [
     "Pace",
     "ParameterServer",
     "Partition",
+    "Period",
     "PowerSGD",
     "RuntimeRecord",
     "SharedCores",
     "Slow",
     "Spread",
+    "StepReport",
     "Strategy",
     "SufficientFactors",
     "Synchronizer",
@@ -59,6 +68,7 @@ __all__ = [
     "VariableStrategy",
     "canonical_json",
     "canonical_strategy",
+    "check_step_time_ranks",
     "check_strategy",
     "cut",
     "digest",
@@ -70,5 +80,6 @@ __all__ = [
     "read_device_profile",
     "read_json",
     "shard_sizes",
+    "step_time_fault",
     "strategy_faults",
 ]

@@ -9,6 +9,7 @@ from typing import Any
 
 from autosync.errors import SpecError
 from autosync.spec.codec import digest, every, first_repeated, known_fields, optional, required
+from autosync.spec.discipline import PLAIN, Discipline
 from autosync.spec.kept_hash import KeptHash
 from autosync.spec.quoting import quoted
 from autosync.spec.synchronizer import AllReduce, ParameterServer, Synchronizer, synchronizer_from_json
@@ -120,6 +121,7 @@ class Strategy(KeptHash):
 
     replicas: tuple[str, ...]
     variables: tuple[VariableStrategy, ...]
+    discipline: Discipline = PLAIN
 
     __hash__ = KeptHash.__hash__
 
@@ -136,7 +138,7 @@ class Strategy(KeptHash):
     def digest(self) -> str:
         ordered = sorted(self.variables, key=lambda each: each.variable)
         canonical = replace(self, variables=tuple(ordered)).with_groups_renumbered()
-        return digest({"replicas": list(self.replicas), "variables": [each.to_json() for each in canonical.variables]})
+        return digest({name: each for name, each in canonical.to_json().items() if name != "format"})
 
     @cached_property
     def by_name(self) -> dict[str, VariableStrategy]:
@@ -165,7 +167,8 @@ class Strategy(KeptHash):
         Such a strategy is only as good as the loss it reaches: a shorter step says nothing by itself.
         """
         distinct = (shard for each in self.variables for shard in each.distinct)
-        return self.staleness > 0 or any(shard.compressor.lossy for shard in distinct if shard.compressor)
+        lossy = any(shard.compressor.lossy for shard in distinct if shard.compressor)
+        return lossy or self.staleness > 0 or self.discipline != PLAIN
 
     def with_groups_renumbered(self) -> Strategy:
         """The same strategy with all-reduce groups numbered 0, 1, ... in order of first use."""
@@ -179,16 +182,19 @@ class Strategy(KeptHash):
         return replace(self, variables=tuple(variables))
 
     def to_json(self) -> dict[str, Any]:
-        return {
+        document: dict[str, Any] = {
             "format": FORMAT,
             "replicas": list(self.replicas),
             "variables": [each.to_json() for each in self.variables],
         }
+        if self.discipline != PLAIN:
+            document["discipline"] = self.discipline.to_json()
+        return document
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Strategy:
         what = "A strategy"
-        known_fields(document, ("format", "replicas", "variables", "summary"), what)
+        known_fields(document, ("format", "replicas", "variables", "discipline", "summary"), what)
         if document.get("format") != FORMAT:
             raise SpecError(
                 f"A strategy file says format {FORMAT!r}, but this one says {quoted(document.get('format'))}."
@@ -196,4 +202,5 @@ class Strategy(KeptHash):
         return cls(
             replicas=every(document, "replicas", str, what),
             variables=tuple(VariableStrategy.from_json(each) for each in required(document, "variables", list, what)),
+            discipline=Discipline.from_json(optional(document, "discipline", dict, what) or {}),
         )

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from autosync.errors import SpecError
 from autosync.spec.cluster import ClusterSpec
 from autosync.spec.compressor import Cast, SufficientFactors, TopK
+from autosync.spec.discipline import PLAIN
 from autosync.spec.model import DTYPE_BYTES, ModelSpec, Variable
 from autosync.spec.quoting import listed, quoted
 from autosync.spec.strategy import Strategy, VariableStrategy
@@ -17,6 +18,22 @@ def check_strategy(strategy: Strategy, model: ModelSpec, cluster: ClusterSpec) -
     if faults:
         more = f" (and {len(faults) - 1} more faults)" if len(faults) > 1 else ""
         raise SpecError(faults[0] + more)
+
+
+def check_step_time_ranks(strategy: Strategy) -> None:
+    """Raise `SpecError` for a strategy that its step time says nothing about; see `step_time_fault`."""
+    if (fault := step_time_fault(strategy)) is not None:
+        raise SpecError(fault)
+
+
+def step_time_fault(strategy: Strategy) -> str | None:
+    """Why a step time does not tell what `strategy` is worth: its steps are not all alike. None where it does."""
+    if strategy.discipline == PLAIN:
+        return None
+    return (
+        "A step time says nothing about a strategy with a discipline, whose steps differ and change what training "
+        "reaches; train with it (autosync train --strategy), or leave the discipline out."
+    )
 
 
 def strategy_faults(strategy: Strategy, model: ModelSpec, cluster: ClusterSpec) -> Iterator[str]:
@@ -43,6 +60,7 @@ def strategy_faults(strategy: Strategy, model: ModelSpec, cluster: ClusterSpec) 
             yield from _exchange_faults(shard, each, model.by_name[each.variable])
     yield from _bucket_faults(strategy, model)
     yield from _staleness_faults(strategy)
+    yield from _rhythm_faults(strategy)
     yield from _collective_faults(strategy, cluster)
 
 
@@ -133,6 +151,26 @@ def _staleness_faults(strategy: Strategy) -> Iterator[str]:
             )
         elif shard.compressor is not None:
             yield f"{_called(each.variable)} is compressed; with staleness {wanted} gradients travel as they are."
+
+
+def _rhythm_faults(strategy: Strategy) -> Iterator[str]:
+    """Faults of steps in which replicas do not meet: each needs values of its own, and all there is of its gradient."""
+    rhythm, replicas = strategy.discipline.rhythm, len(strategy.replicas)
+    if rhythm is None:
+        return
+    if rhythm.elastic and rhythm.elastic.pull * replicas > 1:
+        yield (
+            f"An elastic meeting's pull times the number of replicas is at most 1, or the centre overshoots, not "
+            f"{rhythm.elastic.pull:g} times {replicas}."
+        )
+    for each, _, shard in strategy.shards():
+        if isinstance(shard, ParameterServer):
+            yield (
+                f"A rhythm needs every shard all-reduced, since replicas that do not meet have values of their own, "
+                f"but variable {quoted(each.variable)} is on a parameter server."
+            )
+        elif shard.compressor is not None:
+            yield f"{_called(each.variable)} is compressed; with a rhythm values and gradients travel as they are."
 
 
 def _collective_faults(strategy: Strategy, cluster: ClusterSpec) -> Iterator[str]:

@@ -42,6 +42,9 @@ def statistics_in_words(strategy: Strategy) -> str | None:
     ways = [compressor_in_words(each) for each in compressors if each and each.lossy]
     if strategy.staleness:
         ways.append(f"replicas up to {strategy.staleness} step{'s' * (strategy.staleness > 1)} apart")
+    if rhythm := strategy.discipline.rhythm:
+        how = " with block momentum" if rhythm.block else " elastically" if rhythm.elastic else ""
+        ways.append(f"replicas average {rhythm.averages}{how} every {counted(rhythm.steps, 'step')}")
     return (
         f"CHANGES THE STATISTICS of training ({'; '.join(ways)}): it is only as good as the loss it reaches, "
         f"so a shorter step says nothing by itself."

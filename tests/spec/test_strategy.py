@@ -16,9 +16,13 @@ from autosync.errors import SpecError
 from autosync.spec import (
     ALGORITHMS,
     AllReduce,
+    BlockMomentum,
     Cast,
+    Discipline,
+    Elastic,
     ParameterServer,
     Partition,
+    Period,
     PowerSGD,
     Strategy,
     SufficientFactors,
@@ -273,3 +277,49 @@ def test_only_lossy_compressors_change_the_statistics():
     assert not with_compressor(None).changes_statistics
     assert not with_compressor(SufficientFactors()).changes_statistics
     assert all(with_compressor(each).changes_statistics for each in (Cast("bf16"), TopK(0.1), PowerSGD(1)))
+
+
+def test_a_discipline_is_part_of_the_strategy_and_a_plain_one_leaves_no_trace():
+    plain = Strategy(("node0/cpu:0",), (VariableStrategy("w", (AllReduce(0),)),))
+    local = replace(plain, discipline=Discipline(Period(8)))
+    assert "discipline" not in plain.to_json()
+    assert not plain.changes_statistics
+    assert replace(plain, discipline=Discipline()) == plain
+    assert local.to_json()["discipline"] == {"rhythm": {"steps": 8, "averages": "parameters"}}
+    assert local.changes_statistics
+    assert Strategy.from_json(local.to_json()) == local
+    of_gradients = replace(plain, discipline=Discipline(Period(8, "gradients")))
+    assert len({plain.digest, local.digest, of_gradients.digest}) == 3
+    assert Strategy.from_json(plain.to_json() | {"discipline": {"rhythm": {"steps": 8}}}) == local
+    for each in (Period(8, block=BlockMomentum(0.9, nesterov=True)), Period(8, elastic=Elastic(0.1))):
+        with_it = replace(plain, discipline=Discipline(each))
+        assert Strategy.from_json(with_it.to_json()) == with_it
+
+
+@pytest.mark.parametrize(
+    ("discipline", "message"),
+    [
+        ({"rhythm": {"steps": 0}}, r"^A period has at least 1 step, not 0\.$"),
+        ({"rhythm": {"averages": "gradients"}}, r"^A period needs the field 'steps'\."),
+        (
+            {"rhythm": {"steps": 2, "averages": "losses"}},
+            r"^What replicas average is one of parameters, gradients, not 'losses'\.$",
+        ),
+        (
+            {"rhythm": {"steps": 2, "averages": "gradients", "elastic": {"pull": 0.1}}},
+            r"^A period has one of 'block' and 'elastic', with the average of parameters\.$",
+        ),
+        (
+            {"rhythm": {"steps": 2, "elastic": {"pull": 0}}},
+            r"^An elastic meeting's pull is over 0 and at most 1, not 0",
+        ),
+        ({"rhythm": {"steps": 2, "block": {"momentum": 1}}}, r"^Block momentum is at least 0 and under 1, not 1\.0\.$"),
+        ({"rhythm": {"steps": 2, "block": {"momentum": 0.9, "rate": 3}}}, r"^The rate of block momentum is over 0 and"),
+        ({"rythm": {"steps": 2}}, r"^A discipline has the unknown field 'rythm'\. Known fields: rhythm\.$"),
+        ([], r"^A strategy: 'discipline' must be dict, not \[\]\.$"),
+    ],
+)
+def test_a_discipline_in_a_file_that_breaks_a_rule_is_refused(discipline: Any, message: str):
+    document = Strategy(("node0/cpu:0",), ()).to_json() | {"discipline": discipline}
+    with pytest.raises(SpecError, match=message):
+        Strategy.from_json(document)

@@ -11,15 +11,19 @@ from autosync.errors import SpecError
 from autosync.spec import (
     AllReduce,
     Cast,
+    Discipline,
+    Elastic,
     ModelSpec,
     ParameterServer,
     Partition,
+    Period,
     PowerSGD,
     Strategy,
     SufficientFactors,
     Synchronizer,
     TopK,
     VariableStrategy,
+    check_step_time_ranks,
     check_strategy,
     strategy_faults,
 )
@@ -240,3 +244,31 @@ def test_checking_raises_the_first_fault_and_counts_the_others():
     one = replace(strategy(), variables=strategy().variables[:2])
     with pytest.raises(SpecError, match=re.escape("Variable 'dense/bias' has no synchronizer") + r".*Add it\.$"):
         check_strategy(one, cases.prime_model(), CLUSTER)
+
+
+def test_with_a_rhythm_every_replica_holds_all_values_and_sends_what_it_has():
+    local = replace(strategy(), discipline=Discipline(Period(8)))
+    (fault,) = faults(local)
+    assert fault == (
+        "A rhythm needs every shard all-reduced, since replicas that do not meet have values of their own, but "
+        "variable 'user/embedding' is on a parameter server."
+    )
+    reduced = VariableStrategy("user/embedding", (AllReduce(1),))
+    kernel = VariableStrategy("dense/kernel", (AllReduce(2, compressor=Cast("bf16")),))
+    assert not faults(replace(strategy(embedding=reduced), discipline=local.discipline))
+    (fault,) = faults(replace(strategy(embedding=reduced, kernel=kernel), discipline=local.discipline))
+    assert fault == "Variable 'dense/kernel' is compressed; with a rhythm values and gradients travel as they are."
+
+
+def test_a_centre_is_not_pulled_further_than_to_the_replicas_mean():
+    reduced = strategy(embedding=VariableStrategy("user/embedding", (AllReduce(1),)))
+    near, over = (replace(reduced, discipline=Discipline(Period(8, elastic=Elastic(each)))) for each in (0.5, 0.6))
+    assert not faults(near)
+    (fault,) = faults(over)
+    assert fault.endswith("is at most 1, or the centre overshoots, not 0.6 times 2.")
+
+
+def test_a_step_time_ranks_no_strategy_whose_steps_differ():
+    check_step_time_ranks(strategy())
+    with pytest.raises(SpecError, match=r"^A step time says nothing about a strategy with a discipline, whose steps"):
+        check_step_time_ranks(replace(strategy(), discipline=Discipline(Period(8))))
