@@ -16,6 +16,7 @@ from autosync.spec import (
     Strategy,
     TimingProtocol,
     median_interval,
+    step_time_fault,
     strategy_faults,
 )
 from autosync.spec.codec import Noun
@@ -171,10 +172,11 @@ def run_trial(realizer: Realizer, request: TrialRequest, stage: Stage) -> Runtim
 
 
 def _measure(realizer: Realizer, request: TrialRequest, stage: Stage, begin: float, measured: _Measured) -> None:
-    fault = next(strategy_faults(request.strategy, stage.model, stage.cluster), None)
+    strategy = request.strategy
+    fault = step_time_fault(strategy) or next(strategy_faults(strategy, stage.model, stage.cluster), None)
     if fault:
         raise _Ended("failed", fault)
-    with closing(realizer.realize(request.strategy)) as step:
+    with closing(realizer.realize(strategy)) as step:
         if not isinstance(step, PacedRunning):
             _time_steps(step, request, stage.clock, begin, measured)
             return

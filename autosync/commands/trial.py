@@ -16,6 +16,7 @@ from autosync.spec import (
     Strategy,
     TimingProtocol,
     canonical_json,
+    check_step_time_ranks,
     check_strategy,
     median_interval,
     read_device_profile,
@@ -60,7 +61,9 @@ def command(file: Path, seed: int, profile: Path | None, as_json: bool, **given:
             )
         read_cluster_file(choice.cluster)  # what is wrong with it is told before anything is started
     check_model_name(choice.model)
-    request = TrialRequest(_strategy(file), TimingProtocol(**timing), label=file.stem, seed=seed)
+    strategy = _strategy(file)
+    check_step_time_ranks(strategy)
+    request = TrialRequest(strategy, TimingProtocol(**timing), label=file.stem, seed=seed)
     return _time(choice, request, as_json)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autosync.cost.coefficients import Coefficients, ReplayCoefficients
-from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
+from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy, check_step_time_ranks
 from autosync.spec.codec import known_fields, required
 from autosync.stats.occasions import Timed
 
@@ -29,7 +29,11 @@ class Calibrated(ABC, Generic[C]):
         self.coefficients: C = self.prior
 
     def predict(self, model: ModelSpec, cluster: ClusterSpec, strategies: Sequence[Strategy]) -> FloatArray:
-        """Log step seconds (n,). Raises `SpecError` when a strategy does not fit the model and the cluster."""
+        """Log step seconds (n,). Raises `SpecError` when a strategy does not fit the model and the cluster, or has a
+        discipline.
+        """
+        for each in strategies:
+            check_step_time_ranks(each)
         return np.log(self._step_seconds(model, cluster, strategies))
 
     def fit(self, records: Sequence[RuntimeRecord], weights: Sequence[float] | None = None) -> None:

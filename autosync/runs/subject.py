@@ -9,7 +9,16 @@ from typing import Any
 
 from autosync.errors import AutosyncError, ModelError, SpecError
 from autosync.runs import is_run, records_of, result_of, run_document
-from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy, check_strategy, quoted, read_json
+from autosync.spec import (
+    ClusterSpec,
+    ModelSpec,
+    RuntimeRecord,
+    Strategy,
+    check_step_time_ranks,
+    check_strategy,
+    quoted,
+    read_json,
+)
 from autosync.spec.address import Address, Place
 from autosync.words.quantities import milliseconds
 
@@ -112,6 +121,7 @@ class Subject:
 def find_subject(sources: Sources, makers: Makers) -> Subject:
     """The subject that `sources` name. Raises `AutosyncError` with one sentence when something is missing or unfit."""
     strategy = _read_strategy(sources.strategy)
+    check_step_time_ranks(strategy)
     stated = makers.read_cluster(sources.cluster) if sources.cluster is not None else None  # capturing takes far longer
     run = find_files(sources.result, sources.strategy.parent)
     records = run.records()

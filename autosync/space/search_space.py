@@ -25,6 +25,7 @@ from autosync.space.size import count_strategies, log_choices
 from autosync.space.staleness import can_be_stale, settled
 from autosync.spec import (
     ALGORITHMS,
+    PLAIN,
     AllReduce,
     ClusterSpec,
     ModelSpec,
@@ -117,6 +118,8 @@ class SearchSpace:
             reason = domain.why_not(each)
             if reason:
                 return reason
+        if strategy.discipline != PLAIN:
+            return "A space holds strategies whose steps are all alike, but this one has a discipline."
         return self._why_not_staleness(strategy) or self._why_not_buckets(strategy)
 
     def sample(self, rng: random.Random) -> Strategy:

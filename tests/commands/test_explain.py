@@ -12,7 +12,7 @@ import pytest
 
 from autosync.baselines import BASELINES
 from autosync.commands.explain import main
-from autosync.spec import AllReduce, Cast, ParameterServer, Strategy, VariableStrategy
+from autosync.spec import AllReduce, Cast, Discipline, ParameterServer, Period, Strategy, VariableStrategy
 from tests import cases
 from tests.commands.explained_runs import MLP, record, write_profile, write_records, write_run, write_strategy
 
@@ -183,6 +183,13 @@ def test_a_strategy_that_does_not_fit_is_refused_with_the_first_fault(
     assert sentence.startswith(
         f"{file} does not fit model 'bert-like' on this cluster: Replica 'elsewhere/cpu:0' is not in the cluster."
     )
+
+
+def test_a_strategy_with_a_discipline_is_refused(
+    tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = write_strategy(tmp_path, replace(STRATEGY, discipline=Discipline(Period(8))))
+    assert refused(capsys, file, "--result", data).startswith("A step time says nothing about a strategy with a disci")
 
 
 def test_a_run_file_that_is_no_json_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

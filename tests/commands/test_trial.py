@@ -66,6 +66,13 @@ def test_a_broken_strategy_file_is_refused(
     assert told in refused(capsys, "--model", "mlp", "--strategy", file)
 
 
+def test_a_strategy_with_a_discipline_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "local.json"
+    file.write_text(json.dumps(request().strategy.to_json() | {"discipline": {"rhythm": {"steps": 8}}}))
+    line = refused(capsys, "--model", "mlp", "--strategy", file)
+    assert line.startswith("trial: A step time says nothing about a strategy with a discipline, whose steps differ")
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [

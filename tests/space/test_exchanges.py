@@ -16,9 +16,11 @@ from autosync.spec import (
     AllReduce,
     ClusterSpec,
     Compressor,
+    Discipline,
     ModelSpec,
     ParameterServer,
     Partition,
+    Period,
     Strategy,
     Variable,
     VariableStrategy,
@@ -240,6 +242,15 @@ def test_why_an_exchange_lies_outside_is_told_in_one_sentence(kernel: Any, other
     space, strategy = whole(kernel, others)
     assert space.why_not(strategy) == reason
     assert space.contains(space.adopt(strategy, random.Random(0)))
+
+
+def test_a_discipline_lies_outside():
+    space, strategy = whole(AllReduce(0))
+    local = replace(strategy, discipline=Discipline(Period(8)))
+    assert (space.why_not(strategy), space.why_not(local)) == (
+        None,
+        "A space holds strategies whose steps are all alike, but this one has a discipline.",
+    )
 
 
 def test_sufficient_factors_of_a_cut_variable_lie_outside():
