@@ -7,7 +7,7 @@ go, is both what `keras.models.load_model` reads and all that training needs to 
 import json
 import os
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from autosync.errors import TrainingError
 from autosync.spec import STATE, parse_json, quoted
+from autosync.spec.codec import optional
 
 Array = npt.NDArray[Any]
 
@@ -28,8 +29,8 @@ FORMAT = "autosync.training/1"
 class Extras:
     """What a checkpoint holds beside model and optimizer.
 
-    `steps` are those done so far. `replica_state`, `replica_steps` and `synchronizer_state` are as in the engine's
-    `StepState`; the last means something to the strategy with digest `strategy` only.
+    `steps` are those done so far. The rest is as in the engine's `StepState`; from `synchronizer_state` on it means
+    something to the strategy with digest `strategy` only.
     """
 
     steps: int
@@ -37,6 +38,8 @@ class Extras:
     replica_state: tuple[tuple[Array, ...], ...]
     replica_steps: tuple[int, ...]
     synchronizer_state: tuple[Array, ...]
+    own: tuple[Array, ...] = ()
+    controller: Mapping[str, Any] | None = None
 
 
 def write_checkpoint(file: Path, save: Callable[[Path], None], extras: Extras) -> None:
@@ -77,9 +80,11 @@ def _write(archive: zipfile.ZipFile, extras: Extras) -> None:
         "replica_steps": extras.replica_steps,
         "replica_state": [_described(each) for each in extras.replica_state],
         "synchronizer_state": _described(extras.synchronizer_state),
+        "own": _described(extras.own),
+        "controller": extras.controller,
     }
     archive.writestr(DOCUMENT, json.dumps(document))
-    for name, arrays in _groups(extras.replica_state, extras.synchronizer_state):
+    for name, arrays in _groups(extras):
         for index, array in enumerate(arrays):
             archive.writestr(f"autosync/{name}/{index}", np.ascontiguousarray(array).tobytes())
 
@@ -103,14 +108,14 @@ def _read(archive: zipfile.ZipFile) -> Extras:
         replica_state=tuple(arrays(f"replica{r}", each) for r, each in enumerate(document["replica_state"])),
         replica_steps=tuple(document["replica_steps"]),
         synchronizer_state=arrays("synchronizer", document["synchronizer_state"]),
+        own=arrays("own", document.get("own", ())),
+        controller=optional(document, "controller", dict, "A training state"),
     )
 
 
-def _groups(
-    of_replicas: Sequence[Sequence[Array]], of_synchronizers: Sequence[Array]
-) -> list[tuple[str, Sequence[Array]]]:
-    replicas = [(f"replica{number}", arrays) for number, arrays in enumerate(of_replicas)]
-    return [*replicas, ("synchronizer", of_synchronizers)]
+def _groups(extras: Extras) -> list[tuple[str, Sequence[Array]]]:
+    replicas = [(f"replica{number}", arrays) for number, arrays in enumerate(extras.replica_state)]
+    return [*replicas, ("synchronizer", extras.synchronizer_state), ("own", extras.own)]
 
 
 def _described(arrays: Sequence[Array]) -> list[tuple[str, tuple[int, ...]]]:

@@ -26,6 +26,7 @@ from autosync.train.given_strategy import read_strategy
 from autosync.train.place import Where
 from autosync.train.trainer import Trainer
 from autosync.words.quantities import model_in_words
+from autosync.words.strategy import statistics_in_words
 from trials.cluster.file import read_cluster_file
 from trials.opening import model_line, model_on
 
@@ -141,8 +142,9 @@ def _task(model: str, cluster: ClusterSpec) -> Any:
 
 def _in_words(trainer: Trainer) -> tuple[str, ...]:
     assert trainer.spec is not None, "prepared by distribute_task"
-    replicas = trainer.strategy.replicas
-    return model_in_words(trainer.spec), f"{len(replicas)} replicas: {', '.join(replicas)}."
+    replicas, warning = trainer.strategy.replicas, statistics_in_words(trainer.strategy)
+    of_replicas = f"{len(replicas)} replicas: {', '.join(replicas)}."
+    return model_in_words(trainer.spec), of_replicas, *([warning] if warning else [])
 
 
 def _take_up(trainer: Trainer, checkpoints: Checkpoints, options: TrainOptions, console: Console) -> None:

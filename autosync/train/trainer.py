@@ -193,6 +193,8 @@ class Trainer:
             replica_state=state.replica_state,
             replica_steps=state.replica_steps,
             synchronizer_state=state.synchronizer_state,
+            own=state.own,
+            controller=state.controller,
         )
         write_checkpoint(file, keras.save, extras)
         self._progress.last_checkpoint = file
@@ -206,7 +208,12 @@ class Trainer:
         if extras and len(extras.replica_steps) == len(base.replica_steps):
             state = replace(state, replica_state=extras.replica_state, replica_steps=extras.replica_steps)
         if extras and extras.strategy == self.strategy.digest:
-            state = replace(state, synchronizer_state=extras.synchronizer_state)
+            state = replace(
+                state,
+                synchronizer_state=extras.synchronizer_state,
+                own=extras.own,
+                controller=extras.controller,
+            )
         running.load(state)
         self._progress.steps = steps
         self._progress.last_checkpoint = file

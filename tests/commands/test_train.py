@@ -52,12 +52,17 @@ def weights(file: Path) -> list[bytes]:
     return [each.numpy().tobytes() for each in (*model.variables, *model.optimizer.variables)]
 
 
-def test_a_resumed_run_is_an_uninterrupted_one_to_the_bit(monkeypatch: Any, strategy: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("discipline", [{}, {"rhythm": {"steps": 4}}], ids=["plain", "meeting seldom"])
+def test_a_resumed_run_is_an_uninterrupted_one_to_the_bit(
+    monkeypatch: Any, strategy: Path, tmp_path: Path, discipline: dict[str, Any]
+) -> None:
+    strategy.write_text(json.dumps(json.loads(strategy.read_text()) | {"discipline": discipline}))
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     common = ("--model", "mlp", "--strategy", strategy, "--log-every", 4)
     status, output = ran(monkeypatch, *common, "--steps", 12, "--checkpoint-every", 4, "--out", whole)
     assert status == 0, output
     assert f"Trained 12 steps; the model is in {whole}/checkpoints/step-00000012.keras." in output
+    assert ("(replicas average parameters every 4 steps)" in output) == bool(discipline)
     assert sorted(each.name for each in (whole / "checkpoints").iterdir()) == [
         "step-00000008.keras",
         "step-00000012.keras",

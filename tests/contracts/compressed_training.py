@@ -29,7 +29,7 @@ from tests.contracts.compression_models import (
 from tests.contracts.parity import Reference
 from tests.contracts.tasks import build
 
-__all__ = ["Run", "compressed_reference"]
+__all__ = ["LEARNING_RATE", "MOMENTUM", "Run", "backward", "compressed_reference"]
 
 MOMENTUM = {"SGD": 0.0, "momentum": float(np.float32(0.9))}  # Keras keeps both in float32
 LEARNING_RATE = float(np.float32(0.1))
@@ -51,7 +51,7 @@ class Run:
 
 
 @cache
-def _backward(task_name: str) -> tuple[Any, Callable[..., Any], Callable[..., Any]]:
+def backward(task_name: str) -> tuple[Any, Callable[..., Any], Callable[..., Any]]:
     """A task, its batch function and its loss and gradients at given weights."""
     task = build(task_name, None)
     structure = task.batch(tf.constant([0, 0], tf.int32))
@@ -71,7 +71,7 @@ def _backward(task_name: str) -> tuple[Any, Callable[..., Any], Callable[..., An
 
 def compressed_reference(run: Run, model: ModelSpec, strategy: Strategy) -> Reference:
     """What `run` gives in NumPy under `strategy`."""
-    task, make, backward = _backward(run.task)
+    task, make, gradients_at = backward(run.task)
     values = {each.path: np.array(each.numpy()) for each in task.model.trainable_variables}
     velocities = {name: np.zeros_like(each) for name, each in values.items()}
     replicas = range(len(strategy.replicas))
@@ -81,7 +81,7 @@ def compressed_reference(run: Run, model: ModelSpec, strategy: Strategy) -> Refe
     for step in range(run.steps):
         of_step = tuple(tuple(make(tf.constant([step, replica], tf.int32))) for replica in replicas)
         given = [tf.constant(each) for each in values.values()]
-        found = [backward(given, batch) for batch in of_step]
+        found = [gradients_at(given, batch) for batch in of_step]
         gradients = [
             {name: each.numpy() * counts[replica] for name, each in zip(values, of_replica, strict=True)}
             for replica, (_, of_replica) in enumerate(found)

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import keras
 import numpy as np
 
-from autosync.spec import AllReduce, ParameterServer, Partition, Strategy, TopK, VariableStrategy
+from autosync.spec import (
+    AllReduce,
+    Discipline,
+    ParameterServer,
+    Partition,
+    Period,
+    Strategy,
+    TopK,
+    VariableStrategy,
+)
 
 __all__ = [
     "LOSS",
@@ -17,6 +27,7 @@ __all__ = [
     "batches",
     "classifier",
     "compressed",
+    "local_steps",
     "mixture",
     "noisy_classifier",
     "tagger",
@@ -87,6 +98,11 @@ def compressed(model: Any) -> Strategy:
     paths = [each.path for each in model.trainable_variables]
     variables = tuple(VariableStrategy(path, (kinds[number % 2](),)) for number, path in enumerate(paths))
     return Strategy(REPLICAS, variables)
+
+
+def local_steps(model: Any) -> Strategy:
+    """Replicas that average their values in every fourth step."""
+    return replace(all_reduce(model), discipline=Discipline(Period(4)))
 
 
 def mixture(model: Any) -> Strategy:

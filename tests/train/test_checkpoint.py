@@ -20,6 +20,8 @@ EXTRAS = Extras(
     replica_state=((np.arange(3, dtype="uint32"),), (np.ones((2, 1), ml_dtypes.bfloat16),)),
     replica_steps=(7, 7),
     synchronizer_state=(np.float32(0.5) * np.ones(()), np.zeros((0, 2))),
+    own=(np.arange(4.0),),
+    controller={"apart": 3},
 )
 
 
@@ -33,8 +35,11 @@ def test_extras_come_back_as_they_were(tmp_path: Path) -> None:
     found = read_extras(tmp_path / "a.keras")
     assert found is not None
     assert (found.steps, found.strategy, found.replica_steps) == (7, "ab", (7, 7))
-    mine = [*EXTRAS.replica_state[0], *EXTRAS.replica_state[1], *EXTRAS.synchronizer_state]
-    its = [*found.replica_state[0], *found.replica_state[1], *found.synchronizer_state]
+    assert found.controller == {"apart": 3}
+    mine, its = (
+        [*each.replica_state[0], *each.replica_state[1], *each.synchronizer_state, *each.own]
+        for each in (EXTRAS, found)
+    )
     for one, other in zip(mine, its, strict=True):
         assert (one.dtype, one.shape, one.tobytes()) == (other.dtype, other.shape, other.tobytes())
 

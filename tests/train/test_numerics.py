@@ -18,6 +18,7 @@ from tests.train.models import (
     batches,
     classifier,
     compressed,
+    local_steps,
     mixture,
     noisy_classifier,
     tagger,
@@ -134,6 +135,26 @@ def test_a_restored_trainer_goes_on_as_if_it_had_never_stopped(tmp_path: Any) ->
     with distributed(noisy_classifier(), OPTIMIZERS["adam"](), all_reduce) as another:
         another.restore(tmp_path / "first.keras")  # under another strategy, which does not compress
         assert trained(another, 1)[0] == pytest.approx(uninterrupted[0], rel=1e-5)
+    second, third = (keras.models.load_model(tmp_path / f"{name}.keras") for name in ("second", "third"))
+    assert_alike(second, third, 0.0)
+
+
+def test_replicas_that_seldom_meet_go_on_from_a_checkpoint_with_values_of_their_own(tmp_path: Any) -> None:
+    def trained(trainer: Trainer, seed: int) -> list[float]:
+        return [trainer.step(batch) for batch in batches((12, 12, 9), seed)]
+
+    with distributed(noisy_classifier(), OPTIMIZERS["adam"](), local_steps) as trainer:
+        trained(trainer, 0)
+        trainer.save(tmp_path / "first.keras")
+        uninterrupted = trained(trainer, 1)
+        trainer.save(tmp_path / "second.keras")
+    with distributed(noisy_classifier(), OPTIMIZERS["adam"](), local_steps) as other:
+        other.restore(tmp_path / "first.keras")
+        assert trained(other, 1) == uninterrupted
+        other.save(tmp_path / "third.keras")
+    with distributed(noisy_classifier(), OPTIMIZERS["adam"](), all_reduce) as plain:
+        plain.restore(tmp_path / "first.keras")  # where all have the mean of the replicas' values
+        assert trained(plain, 1) != uninterrupted
     second, third = (keras.models.load_model(tmp_path / f"{name}.keras") for name in ("second", "third"))
     assert_alike(second, third, 0.0)
 

@@ -1,11 +1,11 @@
 """A strategy in place: every block of values on its device, and the gradients' way to them."""
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, final
 
 from autosync.engine.placement import Placement
-from autosync.engine.state import Correction, Optimizer, Scalars
+from autosync.engine.state import Block, Correction, Optimizer, Rows, Scalars
 from autosync.engine.step.replica import CompiledModel, Lookups, Replica, Results
 from autosync.engine.step.splitting import Key, key_of, split_gradient, split_ids, split_rows
 from autosync.engine.sync.bucket import Bucket, Bundle
@@ -117,13 +117,10 @@ class Placed:
         gradients come in.
         """
         updates: list[Update] = []
-        parts: list[dict[Key, Any]] = [{} for _ in self.devices]
         for shards in self.layout.of_variables:
             if shards[0].variable.sparse:
                 updates += self._push_rows(shards, results, lookups)
-            else:
-                for device, of_replica, result in zip(self.devices, parts, results, strict=True):
-                    of_replica.update(split_gradient(shards, result, device))
+        parts = self._dense_parts(results)
         if at_once:
             stream(self.servers, [_of_holder(server.shards, parts) for server in self.servers])
         for server in () if at_once else self.servers:
@@ -132,6 +129,36 @@ class Placed:
         for bundle in self.bundles:
             updates += bundle.updates([means[bucket] for bucket in bundle.buckets])
         return updates
+
+    def apart(self, results: Sequence[Results], lookups: Sequence[Lookups]) -> list[Update]:
+        """An update of every replica's own values by its own gradient; nothing is sent.
+
+        Only where all is all-reduced, so that every replica holds values.
+        """
+        parts = self._dense_parts(results)
+        updates = []
+        for bundle in self.bundles:
+            updates += bundle.updates([bucket.flat(_of_holder(bucket.shards, parts)) for bucket in bundle.buckets])
+        for shards in self.layout.of_variables:
+            if shards[0].variable.sparse:
+                for shard, ids, rows in self._row_parts(shards, results, lookups):
+                    table = self.sparse[key_of(shard)]
+                    assert isinstance(table, GatheredRows)
+                    updates += table.apart(ids, rows)
+        return updates
+
+    def value_means(self) -> list[tuple[Block | Rows, Any]]:
+        """Everything that replicas hold, in the order of `replicated`, and the mean of all replicas' values for it."""
+        holders: list[Bundle | GatheredRows] = [*self.bundles, *self._gathered_rows()]
+        return [pair for holder in holders for pair in holder.value_means()]
+
+    def replicated(self) -> list[Block | Rows]:
+        """Everything that replicas hold, each its own."""
+        blocks = [block for bundle in self.bundles for block in bundle.blocks]
+        return [*blocks, *(table for each in self._gathered_rows() for table in each.tables)]
+
+    def _gathered_rows(self) -> list[GatheredRows]:
+        return [each for each in self.sparse.values() if isinstance(each, GatheredRows)]
 
     def begin(self) -> None:
         """Begin a step; called while it is traced, before values are pulled and updates are made."""
@@ -228,18 +255,34 @@ class Placed:
                 rows.append(tf.concat(parts, 0) if len(parts) > 1 else parts[0])
         return rows
 
+    def _dense_parts(self, results: Sequence[Results]) -> list[dict[Key, Any]]:
+        """By replica, its gradient of every dense shard."""
+        parts: list[dict[Key, Any]] = [{} for _ in self.devices]
+        for shards in self.layout.of_variables:
+            if not shards[0].variable.sparse:
+                for device, of_replica, result in zip(self.devices, parts, results, strict=True):
+                    of_replica.update(split_gradient(shards, result, device))
+        return parts
+
     def _push_rows(
         self, shards: Sequence[Shard], results: Sequence[Results], lookups: Sequence[Lookups]
     ) -> list[Update]:
+        updates = []
+        for shard, ids, rows in self._row_parts(shards, results, lookups):
+            updates += self.sparse[key_of(shard)].push(ids, rows)
+        return updates
+
+    def _row_parts(
+        self, shards: Sequence[Shard], results: Sequence[Results], lookups: Sequence[Lookups]
+    ) -> Iterator[tuple[Shard, tuple[Any, ...], tuple[Any, ...]]]:
+        """Every shard of a sparse variable with the rows that each replica touches, and their gradients."""
         parts = [
             split_rows(shards, found, result, device)
             for found, result, device in zip(lookups, results, self.devices, strict=True)
         ]
-        updates = []
         for shard in shards:
             ids, rows = zip(*(of_replica[shard.slice.index] for of_replica in parts), strict=True)
-            updates += self.sparse[key_of(shard)].push(ids, rows)
-        return updates
+            yield shard, ids, rows
 
 
 def _of_holder(shards: Sequence[Shard], gradients: Sequence[Mapping[Key, Any]]) -> list[list[Any]]:

@@ -7,10 +7,12 @@ from typing import Any, final
 
 import numpy.typing as npt
 
+from autosync.control import controller_of
 from autosync.engine.capture.captured import CapturedModel
 from autosync.engine.capture.optimizer import NO_RULE
 from autosync.engine.placement import Placement
 from autosync.engine.state import Optimizer
+from autosync.engine.step.controlled import ControlledStep
 from autosync.engine.step.correction import RuleState
 from autosync.engine.step.pace import Pacing, Waits, offered_waits
 from autosync.engine.step.paced import PacedStep
@@ -18,22 +20,27 @@ from autosync.engine.step.passes import Passes, RealPasses, mean_loss
 from autosync.engine.step.placed import Placed, Start
 from autosync.engine.step.recording import Recordings
 from autosync.engine.step.replica import CompiledModel, Results
+from autosync.engine.step.rhythm import RhythmStep
 from autosync.engine.step.stale import StaleStep
 from autosync.engine.step.step_function import step_function
 from autosync.engine.step.step_state import StepState, load_state, state_of, values_of
 from autosync.errors import SpecError
-from autosync.spec import ClusterSpec, ModelSpec, Strategy, check_strategy
+from autosync.spec import PLAIN, ClusterSpec, ModelSpec, Strategy, check_strategy
 
 
 def realize(
     model: CompiledModel, optimizers: Mapping[str, Optimizer], strategy: Strategy, placement: Placement, start: Start
-) -> Step | StaleStep:
+) -> Step | StaleStep | ControlledStep:
     """Place every variable as `strategy` says. The strategy must have passed `check_strategy`.
 
-    The step is traced when it is first called. Raises `SpecError` for staleness with loss scaling.
+    The step is traced when it is first called. Raises `SpecError` for staleness with loss scaling, and for a rhythm
+    with what looks at all gradients together.
     """
     placed = Placed(model, optimizers, strategy, placement, start)
-    return StaleStep(model, placed) if strategy.staleness else Step(model, placed)
+    if strategy.staleness:
+        return StaleStep(model, placed)
+    step, controller = Step(model, placed), controller_of(strategy)
+    return step if controller is None else ControlledStep(RhythmStep(step), controller)
 
 
 @final
@@ -87,8 +94,11 @@ class Step:
         results = self.through(RealPasses(batches, weights))
         return mean_loss([each.loss for each in results], self.placed.devices[0])
 
-    def through(self, passes: Passes) -> list[Results]:
-        """Take a step whose passes are `passes`, while it is traced; what came of every replica's."""
+    def through(self, passes: Passes, apart: bool = False) -> list[Results]:
+        """Take a step whose passes are `passes`, while it is traced; what came of every replica's.
+
+        With `apart` each replica's gradient goes into its own values alone.
+        """
         placed = self.placed
         placed.begin()
         lookups = [passes.look_up(replica) for replica in placed.replicas]
@@ -97,7 +107,10 @@ class Step:
             passes.run(replica, of_replica, found)
             for replica, of_replica, found in zip(placed.replicas, values, lookups, strict=True)
         ]
-        updates = placed.push(results, lookups, at_once=self.rule.rule == NO_RULE)
+        if apart:
+            updates = placed.apart(results, lookups)
+        else:
+            updates = placed.push(results, lookups, at_once=self.rule.rule == NO_RULE)
         placed.apply(updates, self.rule.correction(updates))
         return results
 
@@ -127,13 +140,15 @@ class Session:
     def model(self) -> ModelSpec:
         return self.captured.spec
 
-    def realize(self, strategy: Strategy) -> Step | StaleStep | PacedStep:
+    def realize(self, strategy: Strategy) -> Step | StaleStep | ControlledStep | PacedStep:
         """Place the model's variables as `strategy` says. Raises `SpecError` when it does not fit."""
         check_strategy(strategy, self.model, self.cluster)
         if self.cluster.paced and strategy.staleness:
             raise SpecError(
                 "On a paced cluster steps are synchronous; take a strategy without staleness or real passes."
             )
+        if self.cluster.paced and strategy.discipline != PLAIN:
+            raise SpecError("On a paced cluster all steps are alike; take a strategy without a discipline.")
         step = realize(self._model, self._optimizers, strategy, self.placement, self._start)
         if not self.cluster.paced:
             return step

@@ -25,7 +25,9 @@ class StepState:
     `values` and `slots` are kept by variable, in its shape; `scalars` (iteration, learning rate) by dtype.
     `replica_state` is what each replica keeps for itself and does not train, `replica_steps` how many synthetic batches
     each has drawn. `synchronizer_state` is what compressors and loss scaling remember; it means something to the same
-    strategy only.
+    strategy only. So do the last two. Where replicas may have values of their own, `own` is each one's values and
+    slots as it keeps them, with what is remembered of meetings, and `values` and `slots` are their means; where `own`
+    is empty, all have those. `controller` is the state of what decides a discipline's steps.
     """
 
     values: dict[str, Array]
@@ -34,6 +36,8 @@ class StepState:
     replica_state: tuple[tuple[Array, ...], ...]
     replica_steps: tuple[int, ...]
     synchronizer_state: tuple[Array, ...]
+    own: tuple[Array, ...] = ()
+    controller: Mapping[str, Any] | None = None
 
 
 def values_of(placed: Placed, replica: int) -> dict[str, Array]:
@@ -50,12 +54,12 @@ def values_of(placed: Placed, replica: int) -> dict[str, Array]:
 def state_of(placed: Placed, rule: RuleState) -> StepState:
     counts = {shards[0].variable.name: _slots_of(placed, shards[0]) for shards in placed.layout.of_variables}
     by_slot = [
-        _gathered(placed, 0, lambda held, n=number: held.slots[n] if n < len(held.slots) else held.value)  # type: ignore[misc]
+        _of_all(placed, lambda held, n=number: held.slots[n] if n < len(held.slots) else held.value)  # type: ignore[misc]
         for number in range(max(counts.values(), default=0))
     ]
     scalars = {dtype: each for (_, dtype), each in reversed(placed.scalars.items())}
     return StepState(
-        values=_gathered(placed, 0, lambda held: held.value),
+        values=_of_all(placed, lambda held: held.value),
         slots={name: tuple(of_slot[name] for of_slot in by_slot[:count]) for name, count in counts.items()},
         scalars={dtype: tuple(each.numpy() for each in of.variables) for dtype, of in scalars.items()},
         replica_state=tuple(tuple(each.numpy() for each in replica.state) for replica in placed.replicas),
@@ -96,6 +100,17 @@ def load_state(placed: Placed, rule: RuleState, state: StepState) -> None:
 def _remembered(placed: Placed, rule: RuleState) -> list[Any]:
     of_exchanges = [variable for memory in placed.memories() for variable in memory.variables]
     return [*of_exchanges, *rule.state]
+
+
+def _of_all(placed: Placed, variable_of: Callable[[Block | Rows], Any]) -> dict[str, Array]:
+    """One of the arrays held for each variable: all replicas' mean where they have values of their own."""
+    if placed.strategy.discipline.rhythm is None:
+        return _gathered(placed, 0, variable_of)
+    of_replicas = [_gathered(placed, replica, variable_of) for replica in range(len(placed.replicas))]
+    return {
+        name: np.mean([each[name] for each in of_replicas], axis=0, dtype=np.float64).astype(first.dtype)
+        for name, first in of_replicas[0].items()
+    }
 
 
 def _holders(placed: Placed, replica: int) -> dict[Key, tuple[Block | Rows, int]]:

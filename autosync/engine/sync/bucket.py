@@ -8,6 +8,7 @@ from autosync.engine.state import Block, Scalars
 from autosync.engine.sync.compressed import bucket_exchange
 from autosync.engine.sync.exchange import BucketPlace
 from autosync.engine.sync.update import Update
+from autosync.engine.sync.whole import flat_bucket
 
 
 @final
@@ -17,6 +18,11 @@ class Bucket:
     def __init__(self, place: BucketPlace) -> None:
         self.shards = place.shards
         self.exchange = bucket_exchange(place)
+        self._place = place
+
+    def flat(self, gradients: Sequence[Sequence[Any]]) -> list[list[Any]]:
+        """Every replica's own gradients (`gradients[r][s]`, on its device) in the form of the exchange's means."""
+        return [[each] for each in flat_bucket(self._place, gradients)]
 
 
 @final
@@ -50,4 +56,14 @@ class Bundle:
         return [
             Update(block, end_to_end(pieces, block.device), counts=replica == 0)
             for replica, (block, pieces) in enumerate(zip(self.blocks, of_replicas, strict=True))
+        ]
+
+    def value_means(self) -> list[tuple[Block, Any]]:
+        """Every replica's block, and on its device the mean of all replicas' values."""
+        self.begin()
+        values = [iter(self.pull(replica)) for replica in range(len(self.blocks))]
+        means = [bucket.exchange.means([[next(of) for _ in bucket.shards] for of in values]) for bucket in self.buckets]
+        return [
+            (block, end_to_end([piece for pieces in parts for piece in pieces], block.device))
+            for block, *parts in zip(self.blocks, *means, strict=True)
         ]

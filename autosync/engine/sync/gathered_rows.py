@@ -8,6 +8,8 @@ from autosync.engine.sync.gathered import gathered
 from autosync.engine.sync.member import Members
 from autosync.engine.sync.row_wire import row_wire
 from autosync.engine.sync.update import Update
+from autosync.engine.sync.whole import all_reduced
+from autosync.engine.sync.wire import PLAIN
 from autosync.layout.shards import Shard
 
 
@@ -37,3 +39,24 @@ class GatheredRows:
                 mean = table.summed(all_ids, all_gradients * (1.0 / len(ids)))
             updates.append(Update(table, mean, counts=replica == 0))
         return updates
+
+    def apart(self, ids: Sequence[Any], gradients: Sequence[Any]) -> list[Update]:
+        """An update of every replica's table by its own row gradients."""
+        return [
+            Update(table, table.summed(*own), counts=replica == 0)
+            for replica, (table, *own) in enumerate(zip(self.tables, ids, gradients, strict=True))
+        ]
+
+    def value_means(self) -> list[tuple[Rows, Any]]:
+        """Every replica's table, and on its device the mean of all replicas' values, whole, by a ring."""
+        import tensorflow as tf
+
+        values = []
+        for table in self.tables:
+            with tf.device(table.device):
+                values.append(tf.reshape(table.value.read_value(), [-1]))
+        means = []
+        for table, mean in zip(self.tables, all_reduced(self._members, values, "ring", PLAIN), strict=True):
+            with tf.device(table.device):
+                means.append((table, tf.reshape(mean, table.shape)))
+        return means

@@ -72,6 +72,7 @@ class KerasState:
         state = [np.asarray(each.numpy()) for each in self._untrained()]
         return replace(
             base,
+            own=(),
             values={name: np.asarray(values[name].numpy()) for name in names},
             slots={name: tuple(np.asarray(each.numpy()) for each in self._slots[name]) for name in names},
             scalars={

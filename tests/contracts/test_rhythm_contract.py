@@ -1,0 +1,244 @@
+"""The contract of rhythms: apart, each replica trains as if alone; meeting, all take one mean; NumPy agrees."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from autosync.engine.placement import Placement
+from autosync.engine.step.controlled import ControlledStep
+from autosync.engine.step.realize import Session, Step
+from autosync.engine.step.rhythm import RhythmStep
+from autosync.errors import SpecError
+from autosync.spec import BlockMomentum, ClusterSpec, Decision, Discipline, Elastic, ModelSpec, Period, Strategy
+from tests.cases import local_cluster, racks
+from tests.contracts.compressed_training import LEARNING_RATE, MOMENTUM, Run, backward
+from tests.contracts.parity import captured_task, reference, session_on
+from tests.contracts.ways import ALONE
+
+THREE = local_cluster(3)
+CLUSTERS = {"three workers": THREE, "racks of two and three": racks(2, 3)}
+MEET, APART = Decision(meets=True), Decision(meets=False)
+WAYS = ("two rings", "rings, first axis cut", "hierarchies, first axis cut", "one collective", "every algorithm")
+RHYTHMS = {
+    "parameters": Period(3),
+    "gradients": Period(3, "gradients"),
+    "block momentum": Period(3, block=BlockMomentum(0.5, 0.9)),
+    "outer Nesterov": Period(3, block=BlockMomentum(0.5, 0.7, nesterov=True)),
+    "elastic": Period(3, elastic=Elastic(0.2)),
+}
+EXACT = 1e-10
+"""Largest max|a - b| / max|b| of any variable at the end of a run in float64."""
+
+
+def with_rhythm(way: str, rhythm: Period, model: ModelSpec, cluster: ClusterSpec) -> Strategy:
+    return replace(ALONE[way](model, cluster), discipline=Discipline(rhythm))
+
+
+def controlled(way: str, rhythm: Period, task: str, optimizer: str, cluster: ClusterSpec = THREE) -> ControlledStep:
+    session = session_on(task, optimizer, cluster)
+    step = session.realize(with_rhythm(way, rhythm, session.model, cluster))
+    assert isinstance(step, ControlledStep)
+    return step
+
+
+def started(way: str, rhythm: Period, task: str, optimizer: str, cluster: ClusterSpec = THREE) -> RhythmStep:
+    return controlled(way, rhythm, task, optimizer, cluster).step
+
+
+def assert_same(found: dict[str, Any], expected: dict[str, Any]) -> None:
+    for name, value in expected.items():
+        assert found[name].tobytes() == value.tobytes(), f"{name!r} has other bytes."
+
+
+class TestMeetingInEveryStep:
+    """A period of 1 that averages gradients is plain training."""
+
+    @pytest.mark.quick("two rings-momentum", "every algorithm-Adam")
+    @pytest.mark.parametrize("optimizer", ["SGD", "momentum", "Adam"])
+    @pytest.mark.parametrize("way", WAYS)
+    def test_is_plain_training_to_the_bit(self, way: str, optimizer: str) -> None:
+        session = session_on("table", optimizer, THREE)
+        plain = session.realize(ALONE[way](session.model, THREE))
+        assert isinstance(plain, Step)
+        step = controlled(way, Period(1, "gradients"), "table", optimizer)
+        for batches in reference("table", optimizer, 3).batches:
+            assert step.on(batches) == plain.on(batches)
+        for replica in range(3):
+            assert_same(step.values(replica), plain.values(replica))
+        assert_same(step.state().values, plain.state().values)
+
+
+class TestApart:
+    @pytest.mark.quick("two rings-table-Adam", "one collective-dense-momentum")
+    @pytest.mark.parametrize("optimizer", ["SGD", "momentum", "Adam"])
+    @pytest.mark.parametrize("task", ["table", "dense", "tied"])
+    @pytest.mark.parametrize("way", WAYS)
+    def test_each_replica_trains_as_if_it_were_alone_to_the_bit(self, way: str, task: str, optimizer: str) -> None:
+        step = started(way, Period(4), task, optimizer)
+        expected = reference(task, optimizer, 3)
+        losses = [step.take(APART, batches) for batches in expected.batches]
+        for replica in range(3):
+            session = session_on(task, optimizer, local_cluster(1))
+            alone = session.realize(ALONE["one ring"](session.model, local_cluster(1)))
+            own = [alone.on([batches[replica]]) for batches in expected.batches]
+            assert np.isfinite(own).all()
+            assert_same(step.values(replica), alone.values())
+            losses = [total - loss / 3 for total, loss in zip(losses, own, strict=True)]
+        np.testing.assert_allclose(losses, 0, atol=1e-5)  # the mean of theirs
+
+    def test_examples_count_within_their_replica_only(self) -> None:
+        step, plain = (started("two rings", Period(4), "dense", "SGD") for _ in range(2))
+        (batches, *_) = reference("dense", "SGD", 3).batches
+        loss = step.take(APART, batches, (0.6, 2.4, 0.0))
+        single = plain.take(APART, batches)
+        for replica in (0, 1):
+            assert_same(step.values(replica), plain.values(replica))
+        assert_same(step.values(2), started("two rings", Period(4), "dense", "SGD").values(2))
+        assert np.isfinite([loss, single]).all()
+        assert loss != single
+
+
+class TestMeeting:
+    @pytest.mark.quick("two rings-three workers", "every algorithm-racks*")
+    @pytest.mark.parametrize("cluster", CLUSTERS)
+    @pytest.mark.parametrize("way", WAYS)
+    def test_all_take_the_mean_of_their_values_with_the_same_bits(self, way: str, cluster: str) -> None:
+        replicas = len(CLUSTERS[cluster].replica_devices)
+        apart, meeting = (started(way, Period(4), "table", "momentum", CLUSTERS[cluster]) for _ in range(2))
+        batches = reference("table", "momentum", replicas).batches
+        apart.take(APART, batches[0])
+        meeting.take(MEET, batches[0])
+        each = [apart.values(replica) for replica in range(replicas)]
+        for name, value in meeting.values().items():
+            mean = np.mean([of[name] for of in each], axis=0, dtype=np.float64)
+            np.testing.assert_allclose(value, mean, rtol=0, atol=1e-6 * np.abs(mean).max())
+        for replica in range(1, replicas):
+            assert_same(meeting.values(replica), meeting.values())
+
+    @pytest.mark.quick("*-momentum")
+    @pytest.mark.parametrize("optimizer", ["SGD", "momentum"])
+    @pytest.mark.parametrize("rhythm", RHYTHMS.values(), ids=list(RHYTHMS))
+    def test_twenty_steps_train_like_the_algorithm_in_numpy(self, rhythm: Period, optimizer: str, tally: Any) -> None:
+        step = controlled("two rings", rhythm, "double", optimizer)
+        batches, expected = in_numpy(Run("double", optimizer), rhythm, 3)
+        for each in batches:
+            step.on(each)
+        errors = [
+            np.abs(value - expected[replica][name]).max() / np.abs(value).max()
+            for replica in range(3)
+            for name, value in step.values(replica).items()
+        ]
+        assert max(errors) <= EXACT
+        tally("rhythms (float64)", float(max(errors)))
+
+
+def in_numpy(run: Run, rhythm: Period, replicas: int) -> tuple[list[Any], list[dict[str, Any]]]:
+    """Stich 2019, algorithm 1, with momentum: the batches of every step, and the values of every replica at the end."""
+    task, make, gradients_of = backward(run.task)
+    start = {each.path: np.array(each.numpy()) for each in task.model.trainable_variables}
+    values = [dict(start) for _ in range(replicas)]
+    speeds = [{name: np.zeros_like(each) for name, each in start.items()} for _ in range(replicas)]
+    meetings = {name: _Meeting(rhythm, each, replicas) for name, each in start.items()}
+    given = []
+    for step in range(run.steps):
+        batches = [tuple(make(tf.constant([step, replica], tf.int32))) for replica in range(replicas)]
+        found = [
+            dict(zip(own, _arrays(gradients_of([tf.constant(each) for each in own.values()], batch)[1]), strict=True))
+            for own, batch in zip(values, batches, strict=True)
+        ]
+        meets = (step + 1) % rhythm.steps == 0
+        if meets and rhythm.averages == "gradients":
+            found = [_mean(found)] * replicas
+        for own, speed, gradient in zip(values, speeds, found, strict=True):
+            for name, each in gradient.items():
+                speed[name] = MOMENTUM[run.optimizer] * speed[name] - LEARNING_RATE * each
+                own[name] = own[name] + speed[name]
+        if meets and rhythm.averages == "parameters":
+            values = [{name: meetings[name](own[name], mean) for name, mean in _mean(values).items()} for own in values]
+            for each in meetings.values():
+                each.end()
+        given.append(batches)
+    return given, values
+
+
+class _Meeting:
+    """Meetings over one variable: the papers' centre and speed, if any, of which there is one for all replicas."""
+
+    def __init__(self, rhythm: Period, start: Any, replicas: int) -> None:
+        self._rhythm = rhythm
+        self._centre, self._speed = start, np.zeros_like(start)
+        self._replicas = replicas
+        self._mean = start
+
+    def __call__(self, value: Any, mean: Any) -> Any:
+        self._mean = mean
+        if block := self._rhythm.block:
+            speed = block.momentum * self._speed + block.rate * (mean - self._centre)
+            return self._centre + speed * (1 + block.momentum * block.nesterov)
+        if elastic := self._rhythm.elastic:
+            return value - elastic.pull * (value - self._centre)
+        return mean
+
+    def end(self) -> None:
+        """All replicas have met."""
+        if block := self._rhythm.block:
+            self._speed = block.momentum * self._speed + block.rate * (self._mean - self._centre)
+            self._centre = self._centre + self._speed
+        if elastic := self._rhythm.elastic:
+            self._centre = self._centre + elastic.pull * self._replicas * (self._mean - self._centre)
+
+
+def _arrays(tensors: Sequence[Any]) -> list[Any]:
+    return [each.numpy() for each in tensors]
+
+
+def _mean(of_replicas: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    return {name: np.mean([each[name] for each in of_replicas], axis=0) for name in of_replicas[0]}
+
+
+class TestState:
+    @pytest.mark.quick("outer Nesterov-table-Adam", "elastic-table-Adam")
+    @pytest.mark.parametrize("optimizer", ["momentum", "Adam"])
+    @pytest.mark.parametrize("task", ["table", "pooled"])
+    @pytest.mark.parametrize("rhythm", RHYTHMS.values(), ids=list(RHYTHMS))
+    def test_a_run_goes_on_in_the_middle_of_a_period_to_the_bit(
+        self, rhythm: Period, task: str, optimizer: str
+    ) -> None:
+        first, second, whole = (controlled("rings, first axis cut", rhythm, task, optimizer) for _ in range(3))
+        for _ in range(5):
+            first()
+        saved = first.state()
+        assert saved.controller == {"apart": 2}
+        second.load(saved)
+        for _ in range(5):
+            second()
+        for _ in range(10):
+            whole()
+        for replica in range(3):
+            assert_same(second.values(replica), whole.values(replica))
+        assert_same(second.state().values, whole.state().values)
+
+    def test_what_is_read_as_the_models_values_is_the_replicas_mean_and_can_be_given_to_all(self) -> None:
+        step = started("two rings", Period(9), "table", "momentum")
+        step.take(APART)
+        saved = step.state()
+        each = [step.values(replica) for replica in range(3)]
+        for name, value in saved.values.items():
+            np.testing.assert_allclose(value, np.mean([of[name] for of in each], axis=0), rtol=1e-6, atol=1e-7)
+        step.load(replace(saved, own=()))
+        for replica in range(3):
+            assert_same(step.values(replica), saved.values)
+        with pytest.raises(SpecError, match=r"A saved state of replicas with values of their own fits the strategy"):
+            step.load(replace(saved, own=saved.own[:-1]))
+
+
+def test_what_looks_at_all_gradients_together_is_refused() -> None:
+    session = Session(captured_task("dense", "clipped"), THREE, Placement.in_one_process(THREE))
+    with pytest.raises(SpecError, match=r"^Loss scaling and clipping by the common norm look at the gradients of all"):
+        session.realize(with_rhythm("two rings", Period(2), session.model, THREE))
