@@ -42,10 +42,10 @@ def ready_fractions(model: ModelSpec) -> dict[str, float]:
     return fractions
 
 
-RELEASE_CORE_SECONDS = 55e-6
-"""Core-seconds of one release of gradients in a paced pass, as measured with all replicas in one process.
+RELEASE_CORE_SECONDS = 0.26e-3
+"""Core-seconds of one release of gradients in a paced pass, between worker processes (`bench_pace alone`).
 
-Between worker processes `bench_pace alone` finds more, which includes what recorded gradients cost to read.
+It begins in cold caches, and reads recorded gradients; with all replicas in one process it is 55 microseconds.
 """
 
 DRAWN_STEPS = 64
