@@ -1,7 +1,7 @@
 """How each channel is gone through on one cluster with its replicas: parts before the passes, and after a gradient."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import final
@@ -15,7 +15,7 @@ from autosync.cost.everyone import MOST_LISTED, work_of_gather
 from autosync.cost.replay.parts import Costed, Flow, Part, PartMaker
 from autosync.cost.replay.places import Pattern, Places, without_twins
 from autosync.layout.channels import GATHERED, Channel, Exchanges
-from autosync.layout.exchange import Exchange, Transfer, Work
+from autosync.layout.exchange import Exchange, Stage, Transfer, Work
 from autosync.layout.gather import gather_among
 from autosync.layout.topology import Topology
 
@@ -56,6 +56,7 @@ class Catalogue:
     stands_for: list[int] = field(default_factory=list)
     """The first of the parts that are like each."""
     _recipes: dict[Channel, Recipe] = field(default_factory=dict)
+    _first_of_each: dict[Channel, dict[int, int]] = field(default_factory=dict)
     _folded: dict[tuple[int, ...], tuple[Sequence[Pattern], int]] = field(default_factory=dict)
     _costed: dict[ReplayCoefficients, list[Costed]] = field(default_factory=dict)
 
@@ -66,6 +67,14 @@ class Catalogue:
                 raise KeyError(channel[1])
             self._recipes[channel] = self._made(channel)
         return self._recipes[channel]
+
+    def first_of_each(self, channel: Channel) -> Mapping[int, int]:
+        """The part that each replica, by its number, has in the first push of `channel`, where it sends only what it
+        has itself; none for a push in rounds, in which all wait for each other.
+        """
+        if channel not in self._first_of_each:
+            self._first_of_each[channel] = self._split(channel)
+        return self._first_of_each[channel]
 
     def costed(self, coefficients: ReplayCoefficients) -> list[Costed]:
         """Every part met so far under `coefficients`; kept for those asked for last."""
@@ -140,6 +149,25 @@ class Catalogue:
     @staticmethod
     def _is_on_the_way(channel: Channel, exchange: Exchange, work: Work) -> bool:
         return bool(exchange.push) and work.device != exchange.server and channel[0] not in GATHERED
+
+    def _split(self, channel: Channel) -> dict[int, int]:
+        exchange = self._exchanges.of(channel)
+        if not exchange.push or exchange.push[0].rounds > 1:
+            return {}
+        first = exchange.push[0].transfers
+        of_each = {
+            number: [each for each in first if each.source == replica] for number, replica in enumerate(self.replicas)
+        }
+        senders = {number: sent for number, sent in of_each.items() if sent}
+        if sum(map(len, senders.values())) < len(first):
+            return {}
+        sums = [
+            Work(each.device, each.added / len(exchange.push) / len(senders))
+            for each in exchange.work
+            if each.added and self._is_on_the_way(channel, exchange, each)
+        ]
+        parts = [self._maker.of_stage(Stage(tuple(sent)), sums) for sent in senders.values()]
+        return dict(zip(senders, self._numbered(parts), strict=True))
 
     def _work(self, channel: Channel, exchange: Exchange) -> list[Part]:
         """What is left of the work when sums made on the way are taken out of it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -31,6 +32,8 @@ class Step:
     graph: StepGraph
     catalogue: Catalogue
     passes: PassCosts
+    own_seconds: tuple[float, ...] = ()
+    """What the passes of each replica take, in a graph where they are apart."""
 
     @property
     def resources(self) -> Resources:
@@ -40,6 +43,12 @@ class Step:
         """The same step with paced passes that take so long, whatever their pace says."""
         assert self.passes.paced is not None, "only paced passes take what they are told"
         return replace(self, passes=replace(self.passes, paced=replace(self.passes.paced, seconds=pass_seconds)))
+
+    def taking_each(self, pass_seconds: Sequence[float]) -> Step:
+        """The same step, in whose graph passes are apart, with paced passes that take so long, one a replica."""
+        assert self.passes.paced is not None, "only paced passes take what they are told"
+        assert len(pass_seconds) == self.graph.apart
+        return replace(self, own_seconds=tuple(pass_seconds))
 
     def tasks(self, coefficients: ReplayCoefficients) -> Tasks:
         graph, first, catalogue = self.graph, self.graph.passes, self.catalogue
@@ -123,6 +132,7 @@ class Step:
         forward, backward = self.passes.core_seconds(coefficients)
         core_seconds = backward * self._shares(coefficients)
         core_seconds[0] = forward
+        core_seconds = np.tile(core_seconds / self.graph.apart, self.graph.apart)
         part = self.catalogue.computing
         replicas = np.zeros(part.pattern.groups)
         replicas[part.node_groups] = self.catalogue.replicas_a_core
@@ -134,6 +144,11 @@ class Step:
 
     def _delays(self, coefficients: ReplayCoefficients) -> FloatArray:
         """How long the passes take on a GPU or paced, (passes,)."""
+        if self.own_seconds:
+            assert self.passes.paced is not None
+            delays = np.outer(self.own_seconds, (1 - self.passes.paced.forward) * self._shares(coefficients))
+            delays[:, 0] = np.array(self.own_seconds) * self.passes.paced.forward
+            return delays.ravel()
         if not self.catalogue.has_gpus and self.passes.paced is None:
             return np.zeros(self.graph.passes)
         forward, backward = self.passes.delay_seconds(coefficients)
@@ -156,10 +171,12 @@ class Setting:
     catalogue: Catalogue
     passes: PassCosts
 
-    def step(self, strategy: Strategy) -> Step:
-        """The step of `strategy`. Raises `SpecError` when the strategy does not fit."""
+    def step(self, strategy: Strategy, apart: bool = False) -> Step:
+        """The step of `strategy`, with passes of each replica's own if they are `apart`. Raises `SpecError` when the
+        strategy does not fit.
+        """
         try:
-            graph = step_graph(self.catalogue, shipments(self.slices, strategy), self.passes.ready)
+            graph = step_graph(self.catalogue, shipments(self.slices, strategy), self.passes.ready, apart)
         except (KeyError, IndexError, ValueError) as error:
             check_strategy(strategy, self.model, self.catalogue.resources.cluster)
             raise SpecError(f"Strategy {strategy.digest} cannot be replayed: {error!r}; report it as a bug.") from error
@@ -177,9 +194,9 @@ def setting_of(model: ModelSpec, cluster: ClusterSpec, strategy: Strategy) -> Se
     return Setting(model, tables.slices, _catalogue(cluster, replicas, model.slots), passes)
 
 
-def step_of(model: ModelSpec, cluster: ClusterSpec, strategy: Strategy) -> Step:
-    """The step of `strategy`. Raises `SpecError` when the strategy does not fit the model and the cluster."""
-    return setting_of(model, cluster, strategy).step(strategy)
+def step_of(model: ModelSpec, cluster: ClusterSpec, strategy: Strategy, apart: bool = False) -> Step:
+    """As of `Setting.step`. Raises `SpecError` when the strategy does not fit the model and the cluster."""
+    return setting_of(model, cluster, strategy).step(strategy, apart)
 
 
 @remembered(32)

@@ -9,6 +9,7 @@ from typing import final
 
 import numpy as np
 import numpy.typing as npt
+from scipy.spatial.distance import cdist
 
 from autosync.cost.capacity import paces_of
 from autosync.cost.coefficients import ReplayCoefficients
@@ -22,6 +23,12 @@ IntArray = npt.NDArray[np.int64]
 MOST_REPLAYED = 512
 """The most lengths of passes that are replayed, of which each takes milliseconds; steps in between are interpolated."""
 
+MOST_APART = 256
+"""The most steps that are replayed with passes of each replica's own; others save what the most similar one does."""
+
+MOST_OWN = 32
+"""The most replicas whose passes are replayed apart: their tasks are as many times those of one."""
+
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -29,15 +36,18 @@ class VirtualClock:
     """Steps of one strategy on a paced cluster, whose seconds are worked out by the replay.
 
     Steps are counted from 0, as a trial counts them, its first one and warm-up included; a seed gives the draws that a
-    trial with that seed waits for. Passes of a step take as long as those of its slowest replica. Its seconds are
-    *virtual*, which is never compared with *paced* or *real*: records of them hold what `kept` says.
+    trial with that seed waits for. Each replica's passes take what is drawn for it, and it sends what it has when it
+    has it; of over `MOST_OWN` replicas, all take as long as the slowest. Its seconds are *virtual*, which is never
+    compared with *paced* or *real*: records of them hold what `kept` says.
 
     Where links change, steps go from phase to phase by this clock: one has the rates of the phase that it begins in,
-    to its end. `by_phase` is what a step is like in each phase, which begin at `phase_starts`, in seconds from when
-    the cluster is up; `begin_seconds` is when the first of the steps that are asked for begins.
+    to its end. `by_phase` is what a step is like in each phase, and `apart` with passes of each replica's own (empty
+    where they are not told apart); phases begin at `phase_starts`, in seconds from when the cluster is up;
+    `begin_seconds` is when the first of the steps that are asked for begins.
     """
 
     by_phase: tuple[Step, ...]
+    apart: tuple[Step, ...]
     phase_starts: tuple[float, ...]
     profile: ModelProfile
     paces: tuple[tuple[str, Pace], ...]
@@ -68,8 +78,11 @@ class VirtualClock:
             )
         paces = tuple(paces_of(cluster, strategy.replicas))
         starts = cluster.phase_starts
-        steps = tuple(step_of(model, cluster.at(start) if start else cluster, strategy) for start in starts)
-        return cls(steps, starts, profile, paces, cluster.numbers, coefficients or ReplayCoefficients())
+        of_phases = [cluster.at(start) if start else cluster for start in starts]
+        steps = tuple(step_of(model, each, strategy) for each in of_phases)
+        unlike = 1 < len(paces) <= MOST_OWN
+        apart = tuple(step_of(model, each, strategy, apart=True) for each in of_phases) if unlike else ()
+        return cls(steps, apart, starts, profile, paces, cluster.numbers, coefficients or ReplayCoefficients())
 
     def pass_seconds(self, seed: int, steps: int) -> FloatArray:
         """What each replica's passes take in the first `steps` steps, float64 (steps, replicas)."""
@@ -81,9 +94,10 @@ class VirtualClock:
     def step_seconds(self, seed: int, steps: int, begin_seconds: float = 0.0) -> FloatArray:
         """Seconds of each of the first `steps` steps, float64 (steps,).
 
-        Each is the replay's with that step's own passes. If passes of a phase take over `MOST_REPLAYED` different
-        times, so many are replayed, evenly spaced in their order, and others lie between two of these; as queues change
-        their order at some lengths, single ones are off by up to some thousandths.
+        Each is the replay's with that step's own passes. If the slowest passes of a phase take over `MOST_REPLAYED`
+        different times, so many are replayed, evenly spaced in their order, and others lie between two of these; as
+        queues change their order at some lengths, single ones are off by up to some thousandths. What it saves that
+        other replicas are faster is that of the most similar of `MOST_APART` steps.
         """
         parts = [seconds for _, seconds in self._phase_by_phase(seed, steps, begin_seconds)]
         return np.concatenate([np.zeros(0), *parts])
@@ -101,16 +115,31 @@ class VirtualClock:
 
     def _phase_by_phase(self, seed: int, steps: int, begin_seconds: float) -> Iterator[tuple[int, FloatArray]]:
         """Seconds of the first `steps` steps, in parts of one phase each, of which two in a row may be alike."""
-        slowest, now = self.pass_seconds(seed, steps).max(axis=1, initial=0.0), begin_seconds
+        passes, now = self.pass_seconds(seed, steps), begin_seconds
         for phase, end in enumerate((*self.phase_starts[1:], math.inf)):
-            while len(slowest) and now < end:
+            while len(passes) and now < end:
                 # No step is shorter than its passes, so that no more than these begin before the phase is over.
-                may = 1 + int(np.searchsorted(now + np.cumsum(slowest[:-1]), end))
-                seconds = self._replayed(self.by_phase[phase], slowest[:may])
+                may = 1 + int(np.searchsorted(now + np.cumsum(passes.max(axis=1)[:-1]), end))
+                seconds = self._of_phase(phase, passes[:may])
                 count = 1 + int(np.searchsorted(now + np.cumsum(seconds[:-1]), end))
                 yield phase, seconds[:count]
                 now += float(seconds[:count].sum())
-                slowest = slowest[count:]
+                passes = passes[count:]
+
+    def _of_phase(self, phase: int, passes: FloatArray) -> FloatArray:
+        """Seconds of steps in a phase whose passes take `passes` (steps, replicas)."""
+        slowest = passes.max(axis=1)
+        seconds = self._replayed(self.by_phase[phase], slowest)
+        unlike = np.flatnonzero(passes.min(axis=1) < slowest)
+        if not self.apart or not len(unlike):
+            return seconds
+        order = unlike[np.argsort(slowest[unlike], kind="stable")]
+        known = order[np.linspace(0, len(order) - 1, min(len(order), MOST_APART)).round().astype(np.intp)]
+        apart = self.apart[phase]
+        own = np.array([apart.taking_each(row).seconds(self.coefficients) for row in passes[known].tolist()])
+        saved = np.clip(seconds[known] - own, 0.0, seconds[known] - slowest[known])
+        seconds[unlike] -= saved[cdist(passes[unlike], passes[known]).argmin(axis=1)]
+        return seconds
 
     def _replayed(self, step: Step, slowest: FloatArray) -> FloatArray:
         """Seconds of steps, each like `step` with passes that take as long as `slowest` says."""

@@ -52,9 +52,13 @@ def test_without_a_spread_every_step_is_what_the_replay_predicts(name: str, numb
     np.testing.assert_allclose(seconds, predicted[0], rtol=1e-12)
 
 
-def test_with_a_spread_every_step_is_the_replays_with_passes_as_long_as_its_slowest_replicas() -> None:
-    cluster = paced(VARIED)
-    clock = VirtualClock.of(MODEL, cluster, strategy(), COEFFICIENTS)
+def together(spread: Spread, name: str) -> VirtualClock:
+    """The clock of so many replicas that their passes are not told apart."""
+    return replace(VirtualClock.of(MODEL, paced(spread), strategy(name), COEFFICIENTS), apart=())
+
+
+def test_of_many_replicas_every_step_is_the_replays_with_passes_as_long_as_its_slowest_ones() -> None:
+    clock = together(VARIED, "all_reduce_25mb")
     seconds, passes = clock.step_seconds(3, 30), clock.pass_seconds(3, 30)
     assert len(set(seconds)) == 30
     for own, slowest in zip(seconds, passes.max(axis=1), strict=True):
@@ -62,9 +66,31 @@ def test_with_a_spread_every_step_is_the_replays_with_passes_as_long_as_its_slow
         assert own == step_of(MODEL, steady, strategy()).seconds(COEFFICIENTS)
 
 
+def test_servers_take_what_fast_replicas_send_while_a_slow_one_still_computes() -> None:
+    clock = VirtualClock.of(MODEL, paced(VARIED), strategy("balanced_parameter_server"), COEFFICIENTS)
+    seconds, passes = clock.step_seconds(3, 200), clock.pass_seconds(3, 200)
+    slowest = passes.max(axis=1)
+    as_slow = [clock.by_phase[0].taking(each).seconds(COEFFICIENTS) for each in slowest.tolist()]
+    assert (seconds <= np.array(as_slow) * (1 + 1e-9)).all()
+    assert (seconds >= slowest).all()
+    late = slowest > 1.5 * np.median(passes, axis=1)
+    assert late.any()
+    assert np.median(seconds[late] / np.array(as_slow)[late]) < 0.995
+    own = clock.apart[0].taking_each(passes[0].tolist()).seconds(COEFFICIENTS)
+    assert seconds[0] == pytest.approx(own, rel=1e-9)
+
+
+def test_passes_that_are_alike_are_replayed_apart_as_together() -> None:
+    for name in BASELINES:
+        clock = VirtualClock.of(MODEL, paced(VARIED), strategy(name), COEFFICIENTS)
+        alike = clock.by_phase[0].taking(0.2).seconds(COEFFICIENTS)
+        apart = clock.apart[0].taking_each([0.2] * len(NAMES)).seconds(COEFFICIENTS)
+        assert apart == pytest.approx(alike, rel=0.05), name
+
+
 @pytest.mark.parametrize("name", ["all_reduce_25mb", "balanced_parameter_server", "all_reduce_per_variable"])
 def test_steps_that_are_interpolated_are_close_to_those_that_are_replayed(name: str) -> None:
-    clock = VirtualClock.of(MODEL, paced(VARIED), strategy(name), COEFFICIENTS)
+    clock = together(VARIED, name)
     seconds, slowest = clock.step_seconds(0, 2000), clock.pass_seconds(0, 2000).max(axis=1)
     assert len(np.unique(slowest)) > 2 * virtual.MOST_REPLAYED
     exact = [clock.by_phase[0].taking(each).seconds(COEFFICIENTS) for each in slowest[:200].tolist()]
