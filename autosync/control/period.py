@@ -11,7 +11,7 @@ from autosync.spec.codec import known_fields, required
 
 
 @final
-class EveryFew:
+class Periodic:
     """Replicas meet in every `period`-th step."""
 
     def __init__(self, period: int) -> None:
@@ -21,8 +21,9 @@ class EveryFew:
     def decide(self) -> Decision:
         return Decision(meets=self._apart + 1 == self._period)
 
-    def observe(self, report: StepReport) -> None:
+    def observe(self, report: StepReport) -> bool:
         self._apart = 0 if report.decision.meets else self._apart + 1
+        return False
 
     def state(self) -> dict[str, Any]:
         return {"apart": self._apart}

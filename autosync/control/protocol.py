@@ -15,8 +15,10 @@ class Controller(Protocol):
         """The decision for the next step. Asked twice, it is the same."""
         ...
 
-    def observe(self, report: StepReport) -> None:
-        """Learn how the step went that was decided last."""
+    def observe(self, report: StepReport) -> bool:
+        """Learn how the step went that was decided last; whether replicas meet now, which is heeded where that was
+        left open.
+        """
         ...
 
     def state(self) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from autosync.spec.algorithms import ALGORITHMS, PLACED_ALGORITHMS
 from autosync.spec.cluster import ClusterSpec, LaterRate, Link
 from autosync.spec.codec import canonical_json, digest
 from autosync.spec.compressor import Cast, Compressor, PowerSGD, SufficientFactors, TopK
-from autosync.spec.discipline import PLAIN, BlockMomentum, Discipline, Elastic, Period
+from autosync.spec.discipline import PLAIN, BlockMomentum, Discipline, Elastic, Rhythm
 from autosync.spec.kept import KeptPace
 from autosync.spec.lightest import Lightest
 from autosync.spec.median import median_interval
@@ -52,8 +52,8 @@ __all__ = [
     "Pace",
     "ParameterServer",
     "Partition",
-    "Period",
     "PowerSGD",
+    "Rhythm",
     "RuntimeRecord",
     "SharedCores",
     "Slow",

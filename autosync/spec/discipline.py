@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from autosync.errors import SpecError
@@ -44,34 +45,45 @@ class Elastic(Noun, what="An elastic meeting"):
 
 
 @dataclass(frozen=True)
-class Period(Noun, what="A period", partial=True):
-    """Replicas meet in every `steps`-th step; in the others each applies its own gradient to its own values.
+class Rhythm(Noun, what="A rhythm", partial=True):
+    """In which steps replicas meet; in the others each applies its own gradient to its own values.
+
+    That is in every `steps`-th one; or, with a `threshold`, after a step in which the smoothed squared norm of any
+    replica's gradient has changed by at least this share of itself (SelSync, Tyagi and Swany 2023).
 
     Where they meet they average what `averages` says. Their `parameters`, after a step of each replica's own: local SGD
     (Stich 2019) and FedAvg, or what `block` or `elastic` make of the mean; each replica's optimizer slots stay its own.
-    Or the `gradients` of that step, which go into values that differ from replica to replica and stay so; with a period
-    of 1 that is plain training.
+    Or the `gradients` of that step, which go into values that differ from replica to replica and stay so; in every step
+    that is plain training.
     """
 
-    steps: int
+    steps: int | None = None
+    threshold: float | None = None
     averages: str = "parameters"
     block: BlockMomentum | None = None
     elastic: Elastic | None = None
 
     def __post_init__(self) -> None:
-        if (self.block or self.elastic) and (self.averages != "parameters" or (self.block and self.elastic)):
-            raise SpecError("A period has one of 'block' and 'elastic', with the average of parameters.")
-        if self.steps < 1:
-            raise SpecError(f"A period has at least 1 step, not {quoted(self.steps)}.")
+        if (self.steps is None) == (self.threshold is None):
+            raise SpecError("A rhythm has either 'steps' or a 'threshold'; give one of them.")
+        if self.steps is not None and self.steps < 1:
+            raise SpecError(f"Replicas meet in every step or more seldom, not in every {quoted(self.steps)} steps.")
+        if self.threshold is not None and not 0 <= self.threshold < math.inf:
+            raise SpecError(f"A rhythm's threshold is a share of at least 0, not {quoted(self.threshold)}.")
         if self.averages not in AVERAGED:
             raise SpecError(f"What replicas average is one of {', '.join(AVERAGED)}, not {quoted(self.averages)}.")
+        more = [name for name in ("threshold", "block", "elastic") if getattr(self, name) is not None]
+        if more and self.averages != "parameters":
+            raise SpecError(f"With {quoted(more[0])} replicas average parameters, not {self.averages}.")
+        if self.block and self.elastic:
+            raise SpecError("A rhythm has at most one of 'block' and 'elastic'.")
 
 
 @dataclass(frozen=True)
 class Discipline(Noun, what="A discipline"):
     """In which steps replicas meet: by the `rhythm`, or in all where there is none."""
 
-    rhythm: Period | None = None
+    rhythm: Rhythm | None = None
 
 
 PLAIN = Discipline()

@@ -44,7 +44,9 @@ def statistics_in_words(strategy: Strategy) -> str | None:
         ways.append(f"replicas up to {strategy.staleness} step{'s' * (strategy.staleness > 1)} apart")
     if rhythm := strategy.discipline.rhythm:
         how = " with block momentum" if rhythm.block else " elastically" if rhythm.elastic else ""
-        ways.append(f"replicas average {rhythm.averages}{how} every {counted(rhythm.steps, 'step')}")
+        gradients = f"when a gradient's squared norm changes by {rhythm.threshold} of itself"
+        when = gradients if rhythm.steps is None else f"every {counted(rhythm.steps, 'step')}"
+        ways.append(f"replicas average {rhythm.averages}{how} {when}")
     return (
         f"CHANGES THE STATISTICS of training ({'; '.join(ways)}): it is only as good as the loss it reaches, "
         f"so a shorter step says nothing by itself."

@@ -12,7 +12,7 @@ import pytest
 
 from autosync.baselines import BASELINES
 from autosync.commands.explain import main
-from autosync.spec import AllReduce, Cast, Discipline, ParameterServer, Period, Strategy, VariableStrategy
+from autosync.spec import AllReduce, Cast, Discipline, ParameterServer, Rhythm, Strategy, VariableStrategy
 from tests import cases
 from tests.commands.explained_runs import MLP, record, write_profile, write_records, write_run, write_strategy
 
@@ -188,7 +188,7 @@ def test_a_strategy_that_does_not_fit_is_refused_with_the_first_fault(
 def test_a_strategy_with_a_discipline_is_refused(
     tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file = write_strategy(tmp_path, replace(STRATEGY, discipline=Discipline(Period(8))))
+    file = write_strategy(tmp_path, replace(STRATEGY, discipline=Discipline(Rhythm(8))))
     assert refused(capsys, file, "--result", data).startswith("A step time says nothing about a strategy with a disci")
 
 

@@ -15,7 +15,7 @@ from autosync.engine.step.controlled import ControlledStep
 from autosync.engine.step.realize import Session, Step
 from autosync.engine.step.rhythm import RhythmStep
 from autosync.errors import SpecError
-from autosync.spec import BlockMomentum, ClusterSpec, Decision, Discipline, Elastic, ModelSpec, Period, Strategy
+from autosync.spec import BlockMomentum, ClusterSpec, Decision, Discipline, Elastic, ModelSpec, Rhythm, Strategy
 from tests.cases import local_cluster, racks
 from tests.contracts.compressed_training import LEARNING_RATE, MOMENTUM, Run, backward
 from tests.contracts.parity import captured_task, reference, session_on
@@ -26,28 +26,28 @@ CLUSTERS = {"three workers": THREE, "racks of two and three": racks(2, 3)}
 MEET, APART = Decision(meets=True), Decision(meets=False)
 WAYS = ("two rings", "rings, first axis cut", "hierarchies, first axis cut", "one collective", "every algorithm")
 RHYTHMS = {
-    "parameters": Period(3),
-    "gradients": Period(3, "gradients"),
-    "block momentum": Period(3, block=BlockMomentum(0.5, 0.9)),
-    "outer Nesterov": Period(3, block=BlockMomentum(0.5, 0.7, nesterov=True)),
-    "elastic": Period(3, elastic=Elastic(0.2)),
+    "parameters": Rhythm(3),
+    "gradients": Rhythm(3, averages="gradients"),
+    "block momentum": Rhythm(3, block=BlockMomentum(0.5, 0.9)),
+    "outer Nesterov": Rhythm(3, block=BlockMomentum(0.5, 0.7, nesterov=True)),
+    "elastic": Rhythm(3, elastic=Elastic(0.2)),
 }
 EXACT = 1e-10
 """Largest max|a - b| / max|b| of any variable at the end of a run in float64."""
 
 
-def with_rhythm(way: str, rhythm: Period, model: ModelSpec, cluster: ClusterSpec) -> Strategy:
+def with_rhythm(way: str, rhythm: Rhythm, model: ModelSpec, cluster: ClusterSpec) -> Strategy:
     return replace(ALONE[way](model, cluster), discipline=Discipline(rhythm))
 
 
-def controlled(way: str, rhythm: Period, task: str, optimizer: str, cluster: ClusterSpec = THREE) -> ControlledStep:
+def controlled(way: str, rhythm: Rhythm, task: str, optimizer: str, cluster: ClusterSpec = THREE) -> ControlledStep:
     session = session_on(task, optimizer, cluster)
     step = session.realize(with_rhythm(way, rhythm, session.model, cluster))
     assert isinstance(step, ControlledStep)
     return step
 
 
-def started(way: str, rhythm: Period, task: str, optimizer: str, cluster: ClusterSpec = THREE) -> RhythmStep:
+def started(way: str, rhythm: Rhythm, task: str, optimizer: str, cluster: ClusterSpec = THREE) -> RhythmStep:
     return controlled(way, rhythm, task, optimizer, cluster).step
 
 
@@ -66,7 +66,7 @@ class TestMeetingInEveryStep:
         session = session_on("table", optimizer, THREE)
         plain = session.realize(ALONE[way](session.model, THREE))
         assert isinstance(plain, Step)
-        step = controlled(way, Period(1, "gradients"), "table", optimizer)
+        step = controlled(way, Rhythm(1, averages="gradients"), "table", optimizer)
         for batches in reference("table", optimizer, 3).batches:
             assert step.on(batches) == plain.on(batches)
         for replica in range(3):
@@ -80,9 +80,9 @@ class TestApart:
     @pytest.mark.parametrize("task", ["table", "dense", "tied"])
     @pytest.mark.parametrize("way", WAYS)
     def test_each_replica_trains_as_if_it_were_alone_to_the_bit(self, way: str, task: str, optimizer: str) -> None:
-        step = started(way, Period(4), task, optimizer)
+        step = started(way, Rhythm(4), task, optimizer)
         expected = reference(task, optimizer, 3)
-        losses = [step.take(APART, batches) for batches in expected.batches]
+        losses = [step.take(APART, batches).loss for batches in expected.batches]
         for replica in range(3):
             session = session_on(task, optimizer, local_cluster(1))
             alone = session.realize(ALONE["one ring"](session.model, local_cluster(1)))
@@ -93,15 +93,48 @@ class TestApart:
         np.testing.assert_allclose(losses, 0, atol=1e-5)  # the mean of theirs
 
     def test_examples_count_within_their_replica_only(self) -> None:
-        step, plain = (started("two rings", Period(4), "dense", "SGD") for _ in range(2))
+        step, plain = (started("two rings", Rhythm(4), "dense", "SGD") for _ in range(2))
         (batches, *_) = reference("dense", "SGD", 3).batches
-        loss = step.take(APART, batches, (0.6, 2.4, 0.0))
-        single = plain.take(APART, batches)
+        loss = step.take(APART, batches, (0.6, 2.4, 0.0)).loss
+        single = plain.take(APART, batches).loss
         for replica in (0, 1):
             assert_same(step.values(replica), plain.values(replica))
-        assert_same(step.values(2), started("two rings", Period(4), "dense", "SGD").values(2))
+        assert_same(step.values(2), started("two rings", Rhythm(4), "dense", "SGD").values(2))
         assert np.isfinite([loss, single]).all()
         assert loss != single
+
+
+class TestAThreshold:
+    """Decided after the step, what is done is the same."""
+
+    @pytest.mark.quick("two rings-momentum")
+    @pytest.mark.parametrize("optimizer", ["momentum", "Adam"])
+    @pytest.mark.parametrize("way", WAYS)
+    def test_meeting_after_a_step_is_meeting_in_it_to_the_bit(self, way: str, optimizer: str) -> None:
+        after, within, never = (
+            controlled(way, rhythm, "table", optimizer)
+            for rhythm in (Rhythm(threshold=0.0), Rhythm(1), Rhythm(threshold=1e9))
+        )
+        for number, batches in enumerate(reference("table", optimizer, 3).batches):
+            assert after.on(batches) == within.on(batches)
+            never.on(batches)
+            if number == 0:
+                assert_same(never.values(1), within.values(1))  # all meet after the first step
+        for replica in range(3):
+            assert_same(after.values(replica), within.values(replica))
+        assert never.values(0)["embedding/embeddings"].tobytes() != never.values(1)["embedding/embeddings"].tobytes()
+
+    def test_a_report_has_the_squared_norm_of_each_replicas_own_gradient(self) -> None:
+        step = started("two rings", Rhythm(threshold=0.1), "double", "SGD")
+        batches, _ = in_numpy(Run("double", "SGD", steps=1), Rhythm(1), 3)
+        task, _, gradients_of = backward("double")
+        values = [each.value for each in task.model.trainable_variables]
+        expected = [
+            sum(float((each.numpy() ** 2).sum()) for each in gradients_of(values, own)[1]) for own in batches[0]
+        ]
+        report = step.take(Decision(meets=None), batches[0])
+        np.testing.assert_allclose(report.square_norms, expected, rtol=1e-6)
+        assert started("two rings", Rhythm(2), "double", "SGD").take(APART, batches[0]).square_norms == ()
 
 
 class TestMeeting:
@@ -110,7 +143,7 @@ class TestMeeting:
     @pytest.mark.parametrize("way", WAYS)
     def test_all_take_the_mean_of_their_values_with_the_same_bits(self, way: str, cluster: str) -> None:
         replicas = len(CLUSTERS[cluster].replica_devices)
-        apart, meeting = (started(way, Period(4), "table", "momentum", CLUSTERS[cluster]) for _ in range(2))
+        apart, meeting = (started(way, Rhythm(4), "table", "momentum", CLUSTERS[cluster]) for _ in range(2))
         batches = reference("table", "momentum", replicas).batches
         apart.take(APART, batches[0])
         meeting.take(MEET, batches[0])
@@ -124,7 +157,7 @@ class TestMeeting:
     @pytest.mark.quick("*-momentum")
     @pytest.mark.parametrize("optimizer", ["SGD", "momentum"])
     @pytest.mark.parametrize("rhythm", RHYTHMS.values(), ids=list(RHYTHMS))
-    def test_twenty_steps_train_like_the_algorithm_in_numpy(self, rhythm: Period, optimizer: str, tally: Any) -> None:
+    def test_twenty_steps_train_like_the_algorithm_in_numpy(self, rhythm: Rhythm, optimizer: str, tally: Any) -> None:
         step = controlled("two rings", rhythm, "double", optimizer)
         batches, expected = in_numpy(Run("double", optimizer), rhythm, 3)
         for each in batches:
@@ -138,7 +171,7 @@ class TestMeeting:
         tally("rhythms (float64)", float(max(errors)))
 
 
-def in_numpy(run: Run, rhythm: Period, replicas: int) -> tuple[list[Any], list[dict[str, Any]]]:
+def in_numpy(run: Run, rhythm: Rhythm, replicas: int) -> tuple[list[Any], list[dict[str, Any]]]:
     """Stich 2019, algorithm 1, with momentum: the batches of every step, and the values of every replica at the end."""
     task, make, gradients_of = backward(run.task)
     start = {each.path: np.array(each.numpy()) for each in task.model.trainable_variables}
@@ -170,7 +203,7 @@ def in_numpy(run: Run, rhythm: Period, replicas: int) -> tuple[list[Any], list[d
 class _Meeting:
     """Meetings over one variable: the papers' centre and speed, if any, of which there is one for all replicas."""
 
-    def __init__(self, rhythm: Period, start: Any, replicas: int) -> None:
+    def __init__(self, rhythm: Rhythm, start: Any, replicas: int) -> None:
         self._rhythm = rhythm
         self._centre, self._speed = start, np.zeros_like(start)
         self._replicas = replicas
@@ -208,7 +241,7 @@ class TestState:
     @pytest.mark.parametrize("task", ["table", "pooled"])
     @pytest.mark.parametrize("rhythm", RHYTHMS.values(), ids=list(RHYTHMS))
     def test_a_run_goes_on_in_the_middle_of_a_period_to_the_bit(
-        self, rhythm: Period, task: str, optimizer: str
+        self, rhythm: Rhythm, task: str, optimizer: str
     ) -> None:
         first, second, whole = (controlled("rings, first axis cut", rhythm, task, optimizer) for _ in range(3))
         for _ in range(5):
@@ -225,7 +258,7 @@ class TestState:
         assert_same(second.state().values, whole.state().values)
 
     def test_what_is_read_as_the_models_values_is_the_replicas_mean_and_can_be_given_to_all(self) -> None:
-        step = started("two rings", Period(9), "table", "momentum")
+        step = started("two rings", Rhythm(9), "table", "momentum")
         step.take(APART)
         saved = step.state()
         each = [step.values(replica) for replica in range(3)]
@@ -241,4 +274,4 @@ class TestState:
 def test_what_looks_at_all_gradients_together_is_refused() -> None:
     session = Session(captured_task("dense", "clipped"), THREE, Placement.in_one_process(THREE))
     with pytest.raises(SpecError, match=r"^Loss scaling and clipping by the common norm look at the gradients of all"):
-        session.realize(with_rhythm("two rings", Period(2), session.model, THREE))
+        session.realize(with_rhythm("two rings", Rhythm(2), session.model, THREE))

@@ -11,23 +11,30 @@ import pytest
 from autosync.control import controller_of
 from autosync.control.protocol import Controller
 from autosync.errors import SpecError
-from autosync.spec import PLAIN, Decision, Discipline, Period, StepReport, Strategy
+from autosync.spec import PLAIN, Decision, Discipline, Rhythm, StepReport, Strategy
 
-DISCIPLINES = {"a period": Discipline(Period(3)), "every step": Discipline(Period(1, "gradients"))}
+DISCIPLINES = {
+    "a period": Discipline(Rhythm(3)),
+    "every step": Discipline(Rhythm(1, averages="gradients")),
+    "a threshold": Discipline(Rhythm(threshold=0.01)),
+}
+REPLICAS = ("node0/cpu:0", "node0/cpu:1")
 
 
-def new(name: str) -> Controller:
-    made = controller_of(Strategy(("node0/cpu:0",), (), DISCIPLINES[name]))
+def new(name: str, discipline: Discipline | None = None) -> Controller:
+    made = controller_of(Strategy(REPLICAS, (), discipline or DISCIPLINES[name]))
     assert made is not None
     return made
 
 
-def decisions(controller: Controller, steps: int, first: int = 0) -> list[Decision]:
+def decisions(controller: Controller, steps: int, first: int = 0) -> list[tuple[Decision, bool]]:
+    """What it decides before each of so many steps, and after it."""
     found = []
     for number in range(first, first + steps):
-        found.append(controller.decide())
-        assert controller.decide() == found[-1], "asking changes nothing"
-        controller.observe(StepReport(found[-1], math.cos(number)))
+        decision = controller.decide()
+        assert controller.decide() == decision, "asking changes nothing"
+        norms = (2 + math.cos(number), 2 + math.sin(number)) if decision.meets is None else ()
+        found.append((decision, controller.observe(StepReport(decision, 1.0 / (1 + number), norms))))
     return found
 
 
@@ -46,16 +53,43 @@ class TestContract:
         second.restore(json.loads(json.dumps(first.state())))
         assert decisions(second, 30 - done, done) == expected[done:]
 
-    @pytest.mark.parametrize("document", [{}, {"apart": "1"}, {"apart": -1}, {"apart": 99}, {"apart": 0, "more": 1}])
+    @pytest.mark.parametrize(
+        "document",
+        [
+            {},
+            {"apart": "1"},
+            {"apart": -1},
+            {"apart": 99},
+            {"apart": 0, "more": 1},
+            {"smoothed": 1},
+            {"smoothed": [1.0]},
+            {"smoothed": [1.0, "2"]},
+            {"smoothed": [1.0, -2.0]},
+        ],
+    )
     def test_another_state_is_refused_in_a_sentence(self, name: str, document: dict[str, Any]) -> None:
         with pytest.raises(SpecError, match=r"\.$"):
             new(name).restore(document)
 
 
 def test_a_plain_strategy_needs_no_controller() -> None:
-    assert controller_of(Strategy(("node0/cpu:0",), (), PLAIN)) is None
+    assert controller_of(Strategy(REPLICAS, (), PLAIN)) is None
 
 
 def test_replicas_meet_in_every_third_step_of_a_period_of_three() -> None:
-    assert [each.meets for each in decisions(new("a period"), 7)] == [False, False, True, False, False, True, False]
-    assert all(each.meets for each in decisions(new("every step"), 4))
+    meets = [decision.meets for decision, _ in decisions(new("a period"), 7)]
+    assert meets == [False, False, True, False, False, True, False]
+    assert all(decision.meets for decision, _ in decisions(new("every step"), 4))
+
+
+def test_replicas_meet_when_the_smoothed_norm_of_any_gradient_changes() -> None:
+    def meets(threshold: float, *norms: tuple[float, float]) -> list[bool]:
+        controller = new("", Discipline(Rhythm(threshold=threshold)))
+        return [controller.observe(StepReport(controller.decide(), 1.0, each)) for each in norms]
+
+    # Of two replicas a step weighs 0.02: from 1 to 2 the smoothed norm changes by 0.02 of itself.
+    assert meets(0.0199, (1, 1), (1, 1), (1, 2), (1, 1.02)) == [True, False, True, False]
+    assert meets(0.0201, (1, 1), (1, 1), (1, 2)) == [True, False, False]
+    assert meets(0.0, (1, 1), (1, 1)) == [True, True], "at 0 in every step"
+    assert meets(0.5, (1, 1), (1, math.nan), (1, 1)) == [True, True, True], "what is no number is a change"
+    assert meets(0.5, (0, 1), (0, 1)) == [True, True], "and what follows a gradient of zero"

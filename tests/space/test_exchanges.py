@@ -20,7 +20,7 @@ from autosync.spec import (
     ModelSpec,
     ParameterServer,
     Partition,
-    Period,
+    Rhythm,
     Strategy,
     Variable,
     VariableStrategy,
@@ -246,7 +246,7 @@ def test_why_an_exchange_lies_outside_is_told_in_one_sentence(kernel: Any, other
 
 def test_a_discipline_lies_outside():
     space, strategy = whole(AllReduce(0))
-    local = replace(strategy, discipline=Discipline(Period(8)))
+    local = replace(strategy, discipline=Discipline(Rhythm(8)))
     assert (space.why_not(strategy), space.why_not(local)) == (
         None,
         "A space holds strategies whose steps are all alike, but this one has a discipline.",

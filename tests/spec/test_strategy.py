@@ -22,8 +22,8 @@ from autosync.spec import (
     Elastic,
     ParameterServer,
     Partition,
-    Period,
     PowerSGD,
+    Rhythm,
     Strategy,
     SufficientFactors,
     TopK,
@@ -281,17 +281,21 @@ def test_only_lossy_compressors_change_the_statistics():
 
 def test_a_discipline_is_part_of_the_strategy_and_a_plain_one_leaves_no_trace():
     plain = Strategy(("node0/cpu:0",), (VariableStrategy("w", (AllReduce(0),)),))
-    local = replace(plain, discipline=Discipline(Period(8)))
+    local = replace(plain, discipline=Discipline(Rhythm(8)))
     assert "discipline" not in plain.to_json()
     assert not plain.changes_statistics
     assert replace(plain, discipline=Discipline()) == plain
     assert local.to_json()["discipline"] == {"rhythm": {"steps": 8, "averages": "parameters"}}
     assert local.changes_statistics
     assert Strategy.from_json(local.to_json()) == local
-    of_gradients = replace(plain, discipline=Discipline(Period(8, "gradients")))
+    of_gradients = replace(plain, discipline=Discipline(Rhythm(8, averages="gradients")))
     assert len({plain.digest, local.digest, of_gradients.digest}) == 3
     assert Strategy.from_json(plain.to_json() | {"discipline": {"rhythm": {"steps": 8}}}) == local
-    for each in (Period(8, block=BlockMomentum(0.9, nesterov=True)), Period(8, elastic=Elastic(0.1))):
+    for each in (
+        Rhythm(threshold=0.1),
+        Rhythm(8, block=BlockMomentum(0.9, nesterov=True)),
+        Rhythm(8, elastic=Elastic(0.1)),
+    ):
         with_it = replace(plain, discipline=Discipline(each))
         assert Strategy.from_json(with_it.to_json()) == with_it
 
@@ -299,15 +303,21 @@ def test_a_discipline_is_part_of_the_strategy_and_a_plain_one_leaves_no_trace():
 @pytest.mark.parametrize(
     ("discipline", "message"),
     [
-        ({"rhythm": {"steps": 0}}, r"^A period has at least 1 step, not 0\.$"),
-        ({"rhythm": {"averages": "gradients"}}, r"^A period needs the field 'steps'\."),
+        ({"rhythm": {"steps": 0}}, r"^Replicas meet in every step or more seldom, not in every 0 steps\.$"),
+        ({"rhythm": {"averages": "gradients"}}, r"^A rhythm has either 'steps' or a 'threshold'; give one of them\.$"),
+        ({"rhythm": {"steps": 2, "threshold": 0.1}}, r"^A rhythm has either 'steps' or a 'threshold'; give one of"),
+        ({"rhythm": {"threshold": -0.1}}, r"^A rhythm's threshold is a share of at least 0, not -0\.1\.$"),
+        (
+            {"rhythm": {"threshold": 0.1, "averages": "gradients"}},
+            r"^With 'threshold' replicas average parameters, not gradients\.$",
+        ),
         (
             {"rhythm": {"steps": 2, "averages": "losses"}},
             r"^What replicas average is one of parameters, gradients, not 'losses'\.$",
         ),
         (
             {"rhythm": {"steps": 2, "averages": "gradients", "elastic": {"pull": 0.1}}},
-            r"^A period has one of 'block' and 'elastic', with the average of parameters\.$",
+            r"^With 'elastic' replicas average parameters, not gradients\.$",
         ),
         (
             {"rhythm": {"steps": 2, "elastic": {"pull": 0}}},

@@ -16,8 +16,8 @@ from autosync.spec import (
     ModelSpec,
     ParameterServer,
     Partition,
-    Period,
     PowerSGD,
+    Rhythm,
     Strategy,
     SufficientFactors,
     Synchronizer,
@@ -247,7 +247,7 @@ def test_checking_raises_the_first_fault_and_counts_the_others():
 
 
 def test_with_a_rhythm_every_replica_holds_all_values_and_sends_what_it_has():
-    local = replace(strategy(), discipline=Discipline(Period(8)))
+    local = replace(strategy(), discipline=Discipline(Rhythm(8)))
     (fault,) = faults(local)
     assert fault == (
         "A rhythm needs every shard all-reduced, since replicas that do not meet have values of their own, but "
@@ -262,7 +262,7 @@ def test_with_a_rhythm_every_replica_holds_all_values_and_sends_what_it_has():
 
 def test_a_centre_is_not_pulled_further_than_to_the_replicas_mean():
     reduced = strategy(embedding=VariableStrategy("user/embedding", (AllReduce(1),)))
-    near, over = (replace(reduced, discipline=Discipline(Period(8, elastic=Elastic(each)))) for each in (0.5, 0.6))
+    near, over = (replace(reduced, discipline=Discipline(Rhythm(8, elastic=Elastic(each)))) for each in (0.5, 0.6))
     assert not faults(near)
     (fault,) = faults(over)
     assert fault.endswith("is at most 1, or the centre overshoots, not 0.6 times 2.")
@@ -271,4 +271,4 @@ def test_a_centre_is_not_pulled_further_than_to_the_replicas_mean():
 def test_a_step_time_ranks_no_strategy_whose_steps_differ():
     check_step_time_ranks(strategy())
     with pytest.raises(SpecError, match=r"^A step time says nothing about a strategy with a discipline, whose steps"):
-        check_step_time_ranks(replace(strategy(), discipline=Discipline(Period(8))))
+        check_step_time_ranks(replace(strategy(), discipline=Discipline(Rhythm(8))))

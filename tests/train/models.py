@@ -14,7 +14,7 @@ from autosync.spec import (
     Discipline,
     ParameterServer,
     Partition,
-    Period,
+    Rhythm,
     Strategy,
     TopK,
     VariableStrategy,
@@ -102,7 +102,7 @@ def compressed(model: Any) -> Strategy:
 
 def local_steps(model: Any) -> Strategy:
     """Replicas that average their values in every fourth step."""
-    return replace(all_reduce(model), discipline=Discipline(Period(4)))
+    return replace(all_reduce(model), discipline=Discipline(Rhythm(4)))
 
 
 def mixture(model: Any) -> Strategy:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from autosync.errors import SpecError
-from autosync.spec import Discipline, Period, TimingProtocol
+from autosync.spec import Discipline, Rhythm, TimingProtocol
 from tests.trials.scripted import Script, SlowClock, SteppingClock, play, request
 from trials.clock import FakeClock
 
@@ -89,7 +89,7 @@ def test_a_strategy_that_does_not_fit_fails_with_its_first_fault_and_is_never_bu
 
 def test_a_strategy_with_a_discipline_is_never_timed() -> None:
     wanted, script = request(), good()
-    local = replace(wanted, strategy=replace(wanted.strategy, discipline=Discipline(Period(8))))
+    local = replace(wanted, strategy=replace(wanted.strategy, discipline=Discipline(Rhythm(8))))
     record = play(script, local)
     assert record.outcome == "failed"
     assert record.reason.startswith("A step time says nothing about a strategy with a discipline")

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, final
 import numpy.typing as npt
 
 from autosync.control import Controller
-from autosync.spec import StepReport
 
 if TYPE_CHECKING:
     from autosync.engine.step.placed import Placed
@@ -60,6 +59,8 @@ class ControlledStep:
 
     def _take(self, batches: Sequence[Sequence[Any]] | None = None, weights: Sequence[float] | None = None) -> float:
         decision = self._controller.decide()
-        loss = self.step.take(decision, batches, weights)
-        self._controller.observe(StepReport(decision, loss))
-        return loss
+        report = self.step.take(decision, batches, weights)
+        meets = self._controller.observe(report)
+        if decision.meets is None and meets:
+            self.step.meet()
+        return report.loss

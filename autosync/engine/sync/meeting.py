@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol, final
 
 from autosync.engine.state import Block, Rows
-from autosync.spec import BlockMomentum, Elastic, Period
+from autosync.spec import BlockMomentum, Elastic, Rhythm
 
 
 class Meeting(Protocol):
@@ -94,7 +94,7 @@ class Pulled:
         return value - self._pull * (value - centre)
 
 
-def meeting(rhythm: Period, held: Block | Rows, replicas: int) -> Meeting:
+def meeting(rhythm: Rhythm, held: Block | Rows, replicas: int) -> Meeting:
     """How one of `replicas` meets the others by `rhythm`, with what it holds there."""
     if rhythm.block is not None:
         return WithMomentum(held, rhythm.block)
