@@ -20,7 +20,7 @@ from autosync.layout.gather import gather_among
 from autosync.layout.topology import Topology
 
 MANY = 32
-"""The fewest replicas for which gathers are not listed message by message."""
+"""The fewest replicas for which gathers are not listed message by message, nor passes told apart."""
 
 MOST_COSTED = 8
 """The most coefficients for which parts are kept at a time."""
@@ -136,9 +136,7 @@ class Catalogue:
         if channel[0] in GATHERED and len(self.replicas) >= MANY:
             return self._to_everyone(channel)
         exchange = self._exchanges.of(channel)
-        # Sums are made while messages come in, but on a server that needs all of them first.
-        on_the_way = [each for each in exchange.work if self._is_on_the_way(channel, exchange, each) and each.added]
-        sums = [Work(each.device, each.added / len(exchange.push)) for each in on_the_way]
+        sums = self._sums(channel, exchange)
         push = self._numbered([self._maker.of_stage(stage, sums) for stage in exchange.push])
         pull = self._numbered([self._maker.of_stage(stage) for stage in exchange.pull])
         work = self._numbered(self._work(channel, exchange))
@@ -149,6 +147,14 @@ class Catalogue:
     @staticmethod
     def _is_on_the_way(channel: Channel, exchange: Exchange, work: Work) -> bool:
         return bool(exchange.push) and work.device != exchange.server and channel[0] not in GATHERED
+
+    def _sums(self, channel: Channel, exchange: Exchange, parts: int = 1) -> list[Work]:
+        """What is added while the messages of one of `parts` of a stage come in, as is done but on a server that needs
+        all of them first.
+        """
+        share = len(exchange.push) * parts
+        on_the_way = [each for each in exchange.work if each.added and self._is_on_the_way(channel, exchange, each)]
+        return [Work(each.device, each.added / share) for each in on_the_way]
 
     def _split(self, channel: Channel) -> dict[int, int]:
         exchange = self._exchanges.of(channel)
@@ -161,11 +167,7 @@ class Catalogue:
         senders = {number: sent for number, sent in of_each.items() if sent}
         if sum(map(len, senders.values())) < len(first):
             return {}
-        sums = [
-            Work(each.device, each.added / len(exchange.push) / len(senders))
-            for each in exchange.work
-            if each.added and self._is_on_the_way(channel, exchange, each)
-        ]
+        sums = self._sums(channel, exchange, len(senders))
         parts = [self._maker.of_stage(Stage(tuple(sent)), sums) for sent in senders.values()]
         return dict(zip(senders, self._numbered(parts), strict=True))
 

@@ -33,7 +33,7 @@ class Step:
     catalogue: Catalogue
     passes: PassCosts
     own_seconds: tuple[float, ...] = ()
-    """What the passes of each replica take, in a graph where they are apart."""
+    """What the passes of each replica take, in a graph where they are apart; empty where all are alike."""
 
     @property
     def resources(self) -> Resources:
@@ -46,7 +46,6 @@ class Step:
 
     def taking_each(self, pass_seconds: Sequence[float]) -> Step:
         """The same step, in whose graph passes are apart, with paced passes that take so long, one a replica."""
-        assert self.passes.paced is not None, "only paced passes take what they are told"
         assert len(pass_seconds) == self.graph.apart
         return replace(self, own_seconds=tuple(pass_seconds))
 
@@ -144,17 +143,15 @@ class Step:
 
     def _delays(self, coefficients: ReplayCoefficients) -> FloatArray:
         """How long the passes take on a GPU or paced, (passes,)."""
-        if self.own_seconds:
-            assert self.passes.paced is not None
-            delays = np.outer(self.own_seconds, (1 - self.passes.paced.forward) * self._shares(coefficients))
-            delays[:, 0] = np.array(self.own_seconds) * self.passes.paced.forward
-            return delays.ravel()
         if not self.catalogue.has_gpus and self.passes.paced is None:
             return np.zeros(self.graph.passes)
-        forward, backward = self.passes.delay_seconds(coefficients)
-        delay = backward * self._shares(coefficients)
-        delay[0] = forward
-        return delay
+        shares, delays = self._shares(coefficients), []
+        for passes in [self.taking(each).passes for each in self.own_seconds] or [self.passes] * self.graph.apart:
+            forward, backward = passes.delay_seconds(coefficients)
+            delay = backward * shares
+            delay[0] = forward
+            delays.append(delay)
+        return np.concatenate(delays)
 
     def _shares(self, coefficients: ReplayCoefficients) -> FloatArray:
         """The shares of the backward pass that its segments are, behind the forward pass's 0, (passes,)."""

@@ -13,6 +13,7 @@ from scipy.spatial.distance import cdist
 
 from autosync.cost.capacity import paces_of
 from autosync.cost.coefficients import ReplayCoefficients
+from autosync.cost.replay.recipes import MANY
 from autosync.cost.replay.step import Step, step_of
 from autosync.errors import SpecError
 from autosync.spec import ClusterSpec, KeptPace, ModelProfile, ModelSpec, Pace, Strategy
@@ -26,9 +27,6 @@ MOST_REPLAYED = 512
 MOST_APART = 256
 """The most steps that are replayed with passes of each replica's own; others save what the most similar one does."""
 
-MOST_OWN = 32
-"""The most replicas whose passes are replayed apart: their tasks are as many times those of one."""
-
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -37,7 +35,7 @@ class VirtualClock:
 
     Steps are counted from 0, as a trial counts them, its first one and warm-up included; a seed gives the draws that a
     trial with that seed waits for. Each replica's passes take what is drawn for it, and it sends what it has when it
-    has it; of over `MOST_OWN` replicas, all take as long as the slowest. Its seconds are *virtual*, which is never
+    has it; of `MANY` replicas or more, all take as long as the slowest. Its seconds are *virtual*, which is never
     compared with *paced* or *real*: records of them hold what `kept` says.
 
     Where links change, steps go from phase to phase by this clock: one has the rates of the phase that it begins in,
@@ -80,7 +78,7 @@ class VirtualClock:
         starts = cluster.phase_starts
         of_phases = [cluster.at(start) if start else cluster for start in starts]
         steps = tuple(step_of(model, each, strategy) for each in of_phases)
-        unlike = 1 < len(paces) <= MOST_OWN
+        unlike = 1 < len(paces) < MANY
         apart = tuple(step_of(model, each, strategy, apart=True) for each in of_phases) if unlike else ()
         return cls(steps, apart, starts, profile, paces, cluster.numbers, coefficients or ReplayCoefficients())
 

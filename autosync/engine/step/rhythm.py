@@ -6,7 +6,6 @@ Both are functions over one layout, chosen by whoever takes a step, so nothing i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, final
 
 import numpy.typing as npt
@@ -15,6 +14,7 @@ from autosync.engine.capture.optimizer import NO_RULE
 from autosync.engine.step.passes import RealPasses, mean_loss
 from autosync.engine.step.replica import Results
 from autosync.engine.step.step_function import step_function
+from autosync.engine.step.step_state import StepState, state_of
 from autosync.engine.sync.meeting import meeting
 from autosync.errors import SpecError
 from autosync.spec import Decision, StepReport
@@ -22,7 +22,6 @@ from autosync.spec import Decision, StepReport
 if TYPE_CHECKING:
     from autosync.engine.step.placed import Placed
     from autosync.engine.step.realize import Step
-    from autosync.engine.step.step_state import StepState
 
 
 @final
@@ -85,7 +84,7 @@ class RhythmStep:
 
     def state(self) -> StepState:
         """As of `Step.state`, with what each replica holds."""
-        return replace(self._step.state(), own=tuple(each.numpy() for each in self._own_variables))
+        return state_of(self.placed, self._step.rule, self._own_variables)
 
     def load(self, state: StepState) -> None:
         """Go on from `state`; where it holds nothing of each replica's own, all have its values. Raises `SpecError`."""

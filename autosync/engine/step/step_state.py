@@ -48,23 +48,32 @@ def values_of(placed: Placed, replica: int) -> dict[str, Array]:
         for server in placed.servers
         if server.copies is not None and device in server.copies.variables
     }
-    return _gathered(placed, replica, lambda held: copies.get(id(held), held.value))
+    return _gathered(placed, replica, lambda held: copies.get(id(held), held.value).numpy())
 
 
-def state_of(placed: Placed, rule: RuleState) -> StepState:
+def state_of(placed: Placed, rule: RuleState, own: Sequence[Any] = ()) -> StepState:
+    """The state, with the variables `own`; each variable is fetched once."""
+    fetched: dict[int, Array] = {}
+
+    def array(variable: Any) -> Array:
+        if id(variable) not in fetched:
+            fetched[id(variable)] = variable.numpy()
+        return fetched[id(variable)]
+
     counts = {shards[0].variable.name: _slots_of(placed, shards[0]) for shards in placed.layout.of_variables}
     by_slot = [
-        _of_all(placed, lambda held, n=number: held.slots[n] if n < len(held.slots) else held.value)  # type: ignore[misc]
+        _of_all(placed, lambda held, n=number: array((*held.slots, held.value)[min(n, len(held.slots))]))  # type: ignore[misc]
         for number in range(max(counts.values(), default=0))
     ]
     scalars = {dtype: each for (_, dtype), each in reversed(placed.scalars.items())}
     return StepState(
-        values=_of_all(placed, lambda held: held.value),
+        values=_of_all(placed, lambda held: array(held.value)),
         slots={name: tuple(of_slot[name] for of_slot in by_slot[:count]) for name, count in counts.items()},
         scalars={dtype: tuple(each.numpy() for each in of.variables) for dtype, of in scalars.items()},
         replica_state=tuple(tuple(each.numpy() for each in replica.state) for replica in placed.replicas),
         replica_steps=tuple(int(replica.steps.numpy()) for replica in placed.replicas),
         synchronizer_state=tuple(each.numpy() for each in _remembered(placed, rule)),
+        own=tuple(map(array, own)),
     )
 
 
@@ -102,11 +111,11 @@ def _remembered(placed: Placed, rule: RuleState) -> list[Any]:
     return [*of_exchanges, *rule.state]
 
 
-def _of_all(placed: Placed, variable_of: Callable[[Block | Rows], Any]) -> dict[str, Array]:
+def _of_all(placed: Placed, array_of: Callable[[Block | Rows], Array]) -> dict[str, Array]:
     """One of the arrays held for each variable: all replicas' mean where they have values of their own."""
     if placed.strategy.discipline.rhythm is None:
-        return _gathered(placed, 0, variable_of)
-    of_replicas = [_gathered(placed, replica, variable_of) for replica in range(len(placed.replicas))]
+        return _gathered(placed, 0, array_of)
+    of_replicas = [_gathered(placed, replica, array_of) for replica in range(len(placed.replicas))]
     return {
         name: np.mean([each[name] for each in of_replicas], axis=0, dtype=np.float64).astype(first.dtype)
         for name, first in of_replicas[0].items()
@@ -132,14 +141,14 @@ def _slots_of(placed: Placed, shard: Shard) -> int:
     return len(_holders(placed, 0)[key_of(shard)][0].slots)
 
 
-def _gathered(placed: Placed, replica: int, variable_of: Callable[[Block | Rows], Any]) -> dict[str, Array]:
+def _gathered(placed: Placed, replica: int, array_of: Callable[[Block | Rows], Array]) -> dict[str, Array]:
     """One of the arrays held for each variable, put together from its shards. Each array is fetched once."""
     fetched: dict[int, Array] = {}
 
     def array(shard: Shard) -> Array:
         holder, begin = holders[key_of(shard)]
         if id(holder) not in fetched:
-            fetched[id(holder)] = variable_of(holder).numpy().reshape(-1)
+            fetched[id(holder)] = array_of(holder).reshape(-1)
         return np.asarray(fetched[id(holder)][begin : begin + shard.elements].reshape(shard.shape))
 
     holders = _holders(placed, replica)
