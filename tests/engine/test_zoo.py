@@ -12,10 +12,13 @@ import pytest
 import tensorflow as tf
 
 from autosync.engine.zoo import MODELS, build_task, default_space, resolve_name
+from autosync.engine.zoo.characters import MOST_CHARACTERS, library_text
 from autosync.engine.zoo.losses import gradients
+from autosync.engine.zoo.teacher import LEAST_LOSS
 from autosync.errors import ModelError
 
-SMALL = sorted(name for name in MODELS if name.endswith("-mini") or name == "mlp")
+LEARNABLE = ("characters", "digits", "digits-by-label", "quadratic", "teacher")
+SMALL = sorted(name for name in MODELS if name.endswith("-mini") or name in ("mlp", *LEARNABLE))
 SPARSE = {
     "bert-classifier-mini": {"token_embedding/embeddings"},
     "ncf-mini": {
@@ -180,3 +183,37 @@ def test_another_keras_backend_is_refused(monkeypatch):
     monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
     with pytest.raises(ModelError, match="Keras must run on TensorFlow here, but its backend is 'jax'; set KERAS_BACK"):
         build_task("mlp")
+
+
+def test_by_label_each_of_four_replicas_has_digits_of_its_own_kinds():
+    task, mixed = build_task("digits-by-label"), build_task("digits")
+    kinds = [
+        set(np.concatenate([task.batch(tf.constant([step, replica]))[1].numpy() for step in range(60)]).tolist())
+        for replica in range(5)
+    ]
+    assert kinds[:4] == [{0, 1, 2}, {2, 3, 4}, {4, 5, 6, 7}, {7, 8, 9}]
+    assert kinds[4] == kinds[0]
+    drawn = np.concatenate([mixed.batch(tf.constant([step, 0]))[1].numpy() for step in range(60)])
+    assert set(drawn.tolist()) == set(range(10))
+
+
+def test_a_tenth_of_a_teachers_labels_are_drawn_and_the_least_loss_is_that_of_who_knows_it():
+    batch = build_task("teacher").batch
+    drawn = [batch(tf.constant([step, 0])) for step in range(400)]
+    features, labels = (np.concatenate([each[part].numpy() for each in drawn]) for part in (0, 1))
+    draw = np.random.default_rng(7)
+    first, second = draw.normal(size=(20, 32)).astype("float32"), draw.normal(size=(32, 10)).astype("float32")
+    taught = np.argmax((features @ first) ** 2 @ second, axis=1)
+    wrong = float(np.mean(taught != labels))
+    assert wrong == pytest.approx(0.09, abs=0.012)
+    loss = -(1 - wrong) * np.log(0.91) - wrong * np.log(0.01)
+    assert loss == pytest.approx(LEAST_LOSS, abs=0.06)
+    assert len(set(taught.tolist())) > 5
+
+
+def test_characters_are_those_of_pythons_library_and_the_next_ones_are_to_be_told():
+    inputs, targets = build_task("characters").batch(tf.constant([3, 1]))
+    text = library_text()
+    assert len(text) == MOST_CHARACTERS
+    assert (inputs.numpy()[:, 1:] == targets.numpy()[:, :-1]).all()
+    assert bytes(inputs.numpy()[0].astype("uint8")) in text.tobytes()

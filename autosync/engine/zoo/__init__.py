@@ -1,7 +1,7 @@
 """The model zoo: names of the training tasks there are, each built where it is asked for.
 
 Nothing here imports TensorFlow or Keras before `build_task` is called. No weights are ever downloaded: models start
-from seeded random weights and train on synthetic batches drawn inside the graph.
+from seeded random weights and train on batches drawn inside the graph: synthetic ones, or of data that ship.
 """
 
 from __future__ import annotations
@@ -22,14 +22,19 @@ MODELS = {
     "bert-classifier-mini": "BERT of 2 layers for CPUs, classification: sparse embedding gradient; 4.3 M parameters",
     "bert-large": "BERT-large, masked-language pretraining with tied embeddings; 335 M parameters",
     "bert-mini": "BERT of 2 layers for CPUs, masked-language pretraining with tied embeddings; 0.87 M parameters",
+    "characters": "decoder-only language model for CPUs on characters of Python's own library; 0.45 M parameters",
     "densenet121": "DenseNet-121 on ImageNet's sizes; 8.0 M parameters",
+    "digits": "1797 handwritten digits of 8 x 8 pixels, two dense layers; 3.6 thousand parameters",
+    "digits-by-label": "the same, each of four replicas with digits of its own kinds",
     "inceptionv3": "Inception v3 on ImageNet's sizes; 24 M parameters",
     "mlp": "three dense layers for tests; 13 thousand parameters",
     "ncf": "neural collaborative filtering at MovieLens-20M's sizes: four sparse tables; 32 M parameters",
     "ncf-mini": "neural collaborative filtering for CPUs: four sparse tables; 4.6 M parameters",
+    "quadratic": "a quadratic in 50 directions with noise, whose loss is known in closed form",
     "resnet101": "ResNet-101 on ImageNet's sizes; 45 M parameters",
     "resnet50": "ResNet-50 on ImageNet's sizes; 26 M parameters",
     "resnet-mini": "a residual network with batch normalization for CPUs; 0.84 M parameters",
+    "teacher": "the classes of a fixed random teacher, a tenth of them drawn: the least loss is known; 2.0 thousand",
     "transformer-lm": "decoder-only language model of WMT sizes: sparse input table; 145 M parameters",
     "transformer-lm-mini": "decoder-only language model for CPUs: sparse input table; 1.3 M parameters",
     "vgg16": "VGG-16 on ImageNet's sizes: one dense layer of 103 M; 138 M parameters",
@@ -52,6 +57,10 @@ _FAMILIES = (  # start of a name, module that builds it, search space
     ("inception", "images", "cnn"),
     ("ncf", "recommendation", "ncf"),
     ("mlp", "perceptron", "default"),
+    ("digits", "digits", "default"),
+    ("teacher", "teacher", "default"),
+    ("quadratic", "quadratic", "default"),
+    ("characters", "characters", "bert"),
 )
 
 

@@ -64,6 +64,13 @@ class OnTensorFlow:
     def at(self, rows: Any, places: Any) -> Any:
         return self._tf.gather(rows, places, batch_dims=1)
 
+    def rows(self, table: Any, places: Any) -> Any:
+        return self._tf.gather(table, places)
+
+    def replica(self, seed: Seed) -> Any:
+        """The number of the replica that draws: the second half of a seed, as a replica makes it."""
+        return seed[1]
+
     def argmax(self, rows: Any) -> Any:
         return self._tf.argmax(rows, axis=1, output_type=self._tf.int32)
 
@@ -111,6 +118,12 @@ class OnNumPy:
 
     def at(self, rows: Any, places: Any) -> Any:
         return np.take_along_axis(rows, places, axis=1)
+
+    def rows(self, table: Any, places: Any) -> Any:
+        return np.asarray(table)[places]
+
+    def replica(self, seed: Seed) -> Any:
+        return seed.entropy % 4
 
     def argmax(self, rows: Any) -> Any:
         return self.int32(np.argmax(rows, axis=1))

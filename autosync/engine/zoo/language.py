@@ -42,7 +42,7 @@ def build(name: str) -> TrainingTask:
     size = SIZES[name]
     return TrainingTask(
         name=name,
-        model=_decoder(name, size),
+        model=decoder(name, size),
         loss=cross_entropy,
         optimizer=keras.optimizers.Adam(size.learning_rate, beta_1=0.9, beta_2=0.98, epsilon=1e-9, name="adam"),
         batch_size=size.batch_size,
@@ -50,7 +50,8 @@ def build(name: str) -> TrainingTask:
     )
 
 
-def _decoder(name: str, size: LanguageModelSize) -> Any:
+def decoder(name: str, size: LanguageModelSize) -> Any:
+    """A decoder of `size`, called `name`: int32 tokens (batch, sequence) -> logits (batch, sequence, vocabulary)."""
     token_ids = keras.Input(batch_shape=(size.batch_size, size.sequence), dtype="int32", name="token_ids")
     tokens = keras.layers.Embedding(
         size.vocabulary,

@@ -1,0 +1,47 @@
+"""Handwritten digits: the test set of the UCI repository's optical recognition of handwritten digits (Alpaydin and
+Kaynak 1998), as scikit-learn ships it, sorted by label.
+"""
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from autosync.engine.capture.task import TrainingTask
+from autosync.engine.zoo.drawing import arrays_of
+from autosync.engine.zoo.losses import cross_entropy
+
+DATA = Path(__file__).with_name("digits.npz")
+BATCH_SIZE = 16
+PARTS = 4
+"""Into how many parts the digits are cut by their labels; replica r draws from part r modulo this."""
+
+_BY_LABEL = "digits-by-label"
+
+
+def build(name: str) -> TrainingTask:
+    """Dense layers 64-48-10, trained by gradient descent with momentum, on digits drawn with replacement."""
+    with np.load(DATA, allow_pickle=False) as data:
+        images, labels = data["images"].astype("float32") / 16, data["labels"].astype("int32")
+    pixels = keras.Input((images.shape[1],), name="pixels")
+    x = keras.layers.Dense(48, "tanh", name="hidden")(pixels)
+    return TrainingTask(
+        name=name,
+        model=keras.Model(pixels, keras.layers.Dense(10, name="logits")(x), name=name),
+        loss=cross_entropy,
+        optimizer=keras.optimizers.SGD(0.05, momentum=0.9, name="sgd"),
+        batch_size=BATCH_SIZE,
+        batch=partial(_batch, images=images, labels=labels, parts=PARTS if name == _BY_LABEL else 1),
+        any_batch_size=True,
+    )
+
+
+def _batch(seed: Any, images: Any, labels: Any, parts: int) -> tuple[Any, Any]:
+    on = arrays_of(seed)
+    size = len(labels) // parts
+    places = on.below(seed, (BATCH_SIZE,), size)
+    if parts > 1:
+        places = places + on.replica(seed) % parts * size
+    return on.rows(images, places), on.rows(labels, places)
