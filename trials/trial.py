@@ -1,5 +1,7 @@
 """One trial: the request for it, the stage it runs on, and its run to a record, stopped early if surely slow."""
 
+from __future__ import annotations
+
 import math
 import re
 import statistics
@@ -43,6 +45,29 @@ class TrialRequest(Noun, what="A request", always=("best_median_seconds", "predi
     best_median_seconds: float | None = None
     best_when: str = "so far"
     predicted_seconds: float | None = None
+
+    @property
+    def time_limit_seconds(self) -> float:
+        return self.protocol.time_limit_seconds
+
+    def record(self, stage: Stage, started_at: float, outcome: str, **measured: Any) -> RuntimeRecord:
+        """The record of the attempt on `stage`, with whatever was measured."""
+        return RuntimeRecord(
+            model=stage.model,
+            cluster=stage.cluster,
+            strategy=self.strategy,
+            protocol=self.protocol,
+            outcome=outcome,
+            purpose=self.purpose,
+            label=self.label,
+            run=self.run,
+            seed=self.seed,
+            started_at=started_at,
+            predicted_seconds=self.predicted_seconds,
+            host=stage.environment.host,
+            versions=stage.environment.versions,
+            **measured,
+        )
 
 
 LONGEST = 300
@@ -102,25 +127,6 @@ class Stage:
     clock: Clock
     environment: Environment = field(default_factory=Environment)
 
-    def record(self, request: TrialRequest, started_at: float, outcome: str, **measured: Any) -> RuntimeRecord:
-        """The record of `request`, with whatever was measured."""
-        return RuntimeRecord(
-            model=self.model,
-            cluster=self.cluster,
-            strategy=request.strategy,
-            protocol=request.protocol,
-            outcome=outcome,
-            purpose=request.purpose,
-            label=request.label,
-            run=request.run,
-            seed=request.seed,
-            started_at=started_at,
-            predicted_seconds=request.predicted_seconds,
-            host=self.environment.host,
-            versions=self.environment.versions,
-            **measured,
-        )
-
 
 @dataclass
 class _Measured:
@@ -157,8 +163,8 @@ def run_trial(realizer: Realizer, request: TrialRequest, stage: Stage) -> Runtim
         outcome, reason = ended.outcome, ended.reason
     except Exception as error:  # whatever TensorFlow says about a strategy or a dead worker is the trial's result
         outcome, reason = "failed", reason_of(error)
-    return stage.record(
-        request,
+    return request.record(
+        stage,
         started_at,
         outcome,
         reason=reason,

@@ -35,6 +35,17 @@ def cut(tensor: Any, sizes: Sequence[int], device: str) -> list[Any]:
         return list(tf.raw_ops.SplitV(value=tensor, size_splits=wanted, axis=axis, num_split=len(sizes)))
 
 
+def cut_at_run_time(tensor: Any, sizes: Any, count: int, device: str) -> list[Any]:
+    """A flat tensor in `count` pieces of `sizes`, int32 (count,), which are known when it is cut only."""
+    import tensorflow as tf
+
+    if count == 1:
+        return [tensor]
+    axis = _constant(device, 0, "int32")
+    with tf.device(device):
+        return list(tf.raw_ops.SplitV(value=tensor, size_splits=sizes, axis=axis, num_split=count))
+
+
 def end_to_end(parts: Sequence[Any], device: str) -> Any:
     """Flat tensors as one."""
     import tensorflow as tf

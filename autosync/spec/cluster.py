@@ -131,6 +131,14 @@ class ClusterSpec(KeptHash, Noun, what="A cluster", keys=("nodes", "switches", "
     def paced(self) -> bool:
         return self.nodes[0].pace is not None
 
+    @property
+    def with_real_gradients(self) -> ClusterSpec:
+        """The same cluster; if it is paced, its passes compute, and hold what they give until its time."""
+        if self.numbers != "recorded":
+            return self
+        nodes = [replace(each, pace=each.pace and replace(each.pace, numbers="held")) for each in self.nodes]
+        return replace(self, nodes=tuple(nodes))
+
     @cached_property
     def phase_starts(self) -> tuple[float, ...]:
         """When the phases begin, between which links change, in seconds from when the cluster is up; the first is 0."""

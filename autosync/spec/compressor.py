@@ -52,7 +52,12 @@ class TopK:
 
     def kept(self, elements: int) -> int:
         """How many of `elements` travel: the ratio rounded up."""
-        return max(1, math.ceil(self.ratio * elements - 1e-9))
+        return self.count(self.ratio, elements)
+
+    @staticmethod
+    def count(ratio: float, elements: int) -> int:
+        """How many of `elements` a ratio is, rounded up."""
+        return max(1, math.ceil(ratio * elements - 1e-9))
 
     def to_json(self) -> dict[str, Any]:
         return {"name": "top_k", "ratio": self.ratio, "indices": self.indices}

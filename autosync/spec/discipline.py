@@ -10,6 +10,11 @@ from autosync.spec.codec import Noun
 from autosync.spec.quoting import quoted
 
 AVERAGED = ("parameters", "gradients")
+LATE = ("finish", "stop")
+POLICIES = ("elfving", "empirical", "filter", "bandit")
+IMPUTED = ("truncated", "naive")
+MOST_RATIOS = 16
+MOST_UNLIKE = 64
 
 
 @dataclass(frozen=True)
@@ -80,10 +85,104 @@ class Rhythm(Noun, what="A rhythm", partial=True):
 
 
 @dataclass(frozen=True)
-class Discipline(Noun, what="A discipline"):
-    """In which steps replicas meet: by the `rhythm`, or in all where there is none."""
+class CutOff(Noun, what="A cut-off", partial=True):
+    """A step waits for the `first` so many replicas, and is made with the mean of their gradients (Chen, Monga, Bengio
+    and Jozefowicz 2016: backup workers). Or a `policy` decides for how many, out of when replicas came before.
+
+    A policy is after gradients a second: the largest c over the time until c have come. *elfving* takes all times for
+    one normal distribution, *empirical* the last ones for what comes, *filter* follows each replica by itself, and
+    *bandit* tries counts out. For a time that was not waited for the first two take one of those that were: with
+    `imputes` "truncated" one that is over the wait, with "naive" any.
+
+    One that comes later leaves no trace of that step: no gradient, no state of its own, no metrics. It may `finish` its
+    pass and begin the next one then, or `stop`, so that it begins the next step with the others.
+    """
+
+    first: int | None = None
+    late: str = "finish"
+    policy: str | None = None
+    imputes: str = "truncated"
+
+    def __post_init__(self) -> None:
+        if (self.first is None) == (self.policy is None):
+            raise SpecError("A cut-off has either 'first' or a 'policy'; give one of them.")
+        if self.policy is not None and self.policy not in POLICIES:
+            raise SpecError(f"A cut-off's policy is one of {', '.join(POLICIES)}, not {quoted(self.policy)}.")
+        if self.imputes not in IMPUTED:
+            raise SpecError(f"A cut-off imputes {' or '.join(IMPUTED)} times, not {quoted(self.imputes)}.")
+        if self.first is not None and self.first < 1:
+            raise SpecError(f"A step waits for at least the first replica, not for {quoted(self.first)}.")
+        if self.late not in LATE:
+            raise SpecError(f"What late replicas do is one of {', '.join(LATE)}, not {quoted(self.late)}.")
+
+
+@dataclass(frozen=True)
+class Fidelity(Noun, what="A fidelity"):
+    """Top-k keeps one of these `ratios` of the elements in place of its own: each for `steps` steps, in their order,
+    and the last from then on (Lin, Han, Mao, Wang and Dally 2018: warm-up).
+
+    What has not been sent is remembered from one ratio to the next. With 1 all is sent.
+    """
+
+    ratios: tuple[float, ...]
+    steps: int
+
+    def __post_init__(self) -> None:
+        if not self.ratios or not all(0 < each <= 1 for each in self.ratios):
+            raise SpecError(f"A fidelity has ratios over 0 and at most 1, not {quoted(list(self.ratios))}.")
+        if len(self.ratios) > MOST_RATIOS:
+            raise SpecError(f"A fidelity has at most {MOST_RATIOS} ratios, not {len(self.ratios)}.")
+        if self.steps < 1:
+            raise SpecError(f"Each ratio is kept for 1 step or more, not for {quoted(self.steps)}.")
+
+
+@dataclass(frozen=True)
+class Loads(Noun, what="Loads"):
+    """Of the examples of a step each replica computes its part of `parts`, so that unlike ones take as long.
+
+    Every example weighs the same, whoever computes it.
+    """
+
+    parts: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if not self.parts or not all(0 < each < math.inf for each in self.parts):
+            raise SpecError(f"Loads have a positive number for each replica, not {quoted(list(self.parts))}.")
+        if max(self.parts) > MOST_UNLIKE * min(self.parts):
+            raise SpecError(
+                f"The largest load is at most {MOST_UNLIKE} times the smallest: {quoted(list(self.parts))}."
+            )
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        """The parts as shares of all examples."""
+        return tuple(each / sum(self.parts) for each in self.parts)
+
+
+@dataclass(frozen=True)
+class Discipline(Noun, what="A discipline", partial=True):
+    """In which steps replicas meet, for whom a step waits, what share of a gradient top-k keeps when, and how many of
+    the examples each replica computes.
+
+    What is left out is plain: replicas meet in all steps, all wait for all, top-k keeps its own ratio, and all compute
+    as many.
+    """
 
     rhythm: Rhythm | None = None
+    waits: CutOff | None = None
+    fidelity: Fidelity | None = None
+    loads: Loads | None = None
+
+    @property
+    def changes_statistics(self) -> bool:
+        """Whether training under it follows other numbers; who computes an example makes no difference."""
+        return any((self.rhythm, self.waits, self.fidelity))
+
+    def __post_init__(self) -> None:
+        if self.waits and self.rhythm:
+            raise SpecError(
+                "A discipline has one of 'rhythm' and 'waits': replicas that do not meet do not wait for each other."
+            )
 
 
 PLAIN = Discipline()

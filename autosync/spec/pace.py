@@ -22,8 +22,8 @@ NUMBERS = ("recorded", "held")
 MOST_SECONDS, MOST_FACTOR, MOST_DWELL, MOST_TRACED = 3600.0, 1e6, 10**6, 2000
 """Limits of paces; of a trace's factors because a node's pace is in one argument of `ray start`, of 128 KiB at most."""
 
-TRIALS_ALONE = "Passes are paced in trials only; train on nodes without a pace."
-"""Why nothing is trained on paced nodes."""
+TRAINS_NOTHING = "Recorded gradients repeat and train nothing; let the paced nodes' numbers be held."
+"""Why a step on recorded numbers takes no batches and has no discipline."""
 
 MOST_RELEASES = 12
 """The most times in a pass at which gradients are released: each costs a core time, most where it wakes a process."""

@@ -168,7 +168,7 @@ class Strategy(KeptHash):
         """
         distinct = (shard for each in self.variables for shard in each.distinct)
         lossy = any(shard.compressor.lossy for shard in distinct if shard.compressor)
-        return lossy or self.staleness > 0 or self.discipline != PLAIN
+        return lossy or self.staleness > 0 or self.discipline.changes_statistics
 
     def with_groups_renumbered(self) -> Strategy:
         """The same strategy with all-reduce groups numbered 0, 1, ... in order of first use."""

@@ -31,7 +31,7 @@ def step_time_fault(strategy: Strategy) -> str | None:
     if strategy.discipline == PLAIN:
         return None
     return (
-        "A step time says nothing about a strategy with a discipline, whose steps differ and change what training "
+        "A step time says nothing about a strategy with a discipline, whose steps differ or change what training "
         "reaches; train with it (autosync train --strategy), or leave the discipline out."
     )
 
@@ -61,6 +61,9 @@ def strategy_faults(strategy: Strategy, model: ModelSpec, cluster: ClusterSpec) 
     yield from _bucket_faults(strategy, model)
     yield from _staleness_faults(strategy)
     yield from _rhythm_faults(strategy)
+    yield from _cut_off_faults(strategy)
+    yield from _fidelity_faults(strategy)
+    yield from _load_faults(strategy)
     yield from _collective_faults(strategy, cluster)
 
 
@@ -171,6 +174,36 @@ def _rhythm_faults(strategy: Strategy) -> Iterator[str]:
             )
         elif shard.compressor is not None:
             yield f"{_called(each.variable)} is compressed; with a rhythm values and gradients travel as they are."
+
+
+def _cut_off_faults(strategy: Strategy) -> Iterator[str]:
+    waits, replicas = strategy.discipline.waits, len(strategy.replicas)
+    if waits is None:
+        return
+    if waits.first is not None and waits.first > replicas:
+        yield f"A step waits for at most all {replicas} replicas, not for the first {waits.first}."
+    if strategy.staleness:
+        yield "With staleness a step is the mean of all replicas' gradients; take a cut-off or staleness, not both."
+
+
+def _fidelity_faults(strategy: Strategy) -> Iterator[str]:
+    if strategy.discipline.fidelity is None:
+        return
+    kept = [(each, shard) for each, _, shard in strategy.shards() if isinstance(shard.compressor, TopK)]
+    if not kept:
+        yield "A fidelity says what top-k keeps, but no variable is compressed by top-k; compress one, or leave it out."
+    for each, shard in kept:
+        if isinstance(shard, AllReduce) and shard.is_collective:
+            yield (
+                f"{_called(each.variable)} is reduced by a collective, whose messages have one length; with a fidelity "
+                "use another algorithm."
+            )
+
+
+def _load_faults(strategy: Strategy) -> Iterator[str]:
+    loads, replicas = strategy.discipline.loads, len(strategy.replicas)
+    if loads is not None and len(loads.parts) != replicas:
+        yield f"Loads are one for each of {replicas} replicas, not {len(loads.parts)}."
 
 
 def _collective_faults(strategy: Strategy, cluster: ClusterSpec) -> Iterator[str]:

@@ -37,7 +37,7 @@ class RayTraining:
         self._strategy = strategy
         workers.load(ray.put(captured))
         workers.connect()
-        self._answer(workers.client.open_training.remote(workers.cluster, strategy))
+        self._answer(workers.client.open_training.remote(workers.cluster, strategy, workers.waits()))
 
     def on(self, batches: Sequence[Sequence[Any]], counted: Sequence[int]) -> float:
         return self._answer(self._set.client.train.remote("on", [list(each) for each in batches], list(counted)))

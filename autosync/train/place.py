@@ -76,7 +76,7 @@ class InThisProcess:
         self.notes = ("Every worker is a logical device of this process, so links are its memory.",)
         count = len(cluster.server_devices)
         try:
-            use_logical_devices(count)
+            use_logical_devices(count, count if cluster.paced else 0)
         except ClusterError:
             raise TrainingError(
                 f"This process has fewer than {count} logical devices, and TensorFlow is in use already; call "
@@ -87,7 +87,8 @@ class InThisProcess:
         from autosync.engine.placement import Placement
         from autosync.engine.step.realize import Session
 
-        return Training(Session(captured, self.cluster, Placement.in_one_process(self.cluster)), strategy)
+        cluster = self.cluster.with_real_gradients
+        return Training(Session(captured, cluster, Placement.in_one_process(cluster)), strategy)
 
     def close(self) -> None:
         """Do nothing: there is no other process to end."""

@@ -78,10 +78,13 @@ class Trainer:
         Raises `ModelError`, `SpecError`, `ClusterError` or `TrainingError` when things do not go together.
         """
         from autosync.engine.capture.capturing import capture
+        from autosync.engine.capture.profile import profiled
         from autosync.engine.training.keras_state import KerasState
 
         task = self._task_of(batch)
         captured = capture(task)
+        if self.cluster.paced:
+            captured = profiled(captured)  # what paced passes follow
         names = [each.name for each in captured.spec.variables]
         self.strategy = renamed_for(self.strategy, names, captured.state_names)
         self.spec = captured.spec

@@ -42,6 +42,15 @@ def statistics_in_words(strategy: Strategy) -> str | None:
     ways = [compressor_in_words(each) for each in compressors if each and each.lossy]
     if strategy.staleness:
         ways.append(f"replicas up to {strategy.staleness} step{'s' * (strategy.staleness > 1)} apart")
+    if waits := strategy.discipline.waits:
+        late = "stop" if waits.late == "stop" else "finish their passes"
+        whom = f"the first {waits.first}" if waits.policy is None else f"as many as {waits.policy} says"
+        ways.append(f"a step waits for {whom} of {len(strategy.replicas)} replicas, and the late {late}")
+    if fidelity := strategy.discipline.fidelity:
+        ratios = ", ".join(f"{each:g}" for each in fidelity.ratios)
+        ways.append(f"top-k keeps {ratios}, each for {counted(fidelity.steps, 'step')}, then the last")
+    if loads := strategy.discipline.loads:
+        ways.append("replicas compute " + ", ".join(f"{each:.0%}" for each in loads.shares) + " of the examples")
     if rhythm := strategy.discipline.rhythm:
         how = " with block momentum" if rhythm.block else " elastically" if rhythm.elastic else ""
         gradients = f"when a gradient's squared norm changes by {rhythm.threshold} of itself"

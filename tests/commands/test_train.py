@@ -52,9 +52,17 @@ def weights(file: Path) -> list[bytes]:
     return [each.numpy().tobytes() for each in (*model.variables, *model.optimizer.variables)]
 
 
-@pytest.mark.parametrize("discipline", [{}, {"rhythm": {"steps": 4}}], ids=["plain", "meeting seldom"])
+@pytest.mark.parametrize(
+    ("discipline", "words"),
+    [
+        ({}, ""),
+        ({"rhythm": {"steps": 4}}, "(replicas average parameters every 4 steps)"),
+        ({"waits": {"first": 3}}, "(a step waits for the first 3 of 3 replicas, and the late finish their passes)"),
+    ],
+    ids=["plain", "meeting seldom", "waiting for all"],
+)
 def test_a_resumed_run_is_an_uninterrupted_one_to_the_bit(
-    monkeypatch: Any, strategy: Path, tmp_path: Path, discipline: dict[str, Any]
+    monkeypatch: Any, strategy: Path, tmp_path: Path, discipline: dict[str, Any], words: str
 ) -> None:
     strategy.write_text(json.dumps(json.loads(strategy.read_text()) | {"discipline": discipline}))
     whole, parts = tmp_path / "whole", tmp_path / "parts"
@@ -62,7 +70,8 @@ def test_a_resumed_run_is_an_uninterrupted_one_to_the_bit(
     status, output = ran(monkeypatch, *common, "--steps", 12, "--checkpoint-every", 4, "--out", whole)
     assert status == 0, output
     assert f"Trained 12 steps; the model is in {whole}/checkpoints/step-00000012.keras." in output
-    assert ("(replicas average parameters every 4 steps)" in output) == bool(discipline)
+    assert ("CHANGES THE STATISTICS" in output) == bool(discipline)
+    assert words in output
     assert sorted(each.name for each in (whole / "checkpoints").iterdir()) == [
         "step-00000008.keras",
         "step-00000012.keras",

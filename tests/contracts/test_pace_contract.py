@@ -214,7 +214,7 @@ def test_passes_follow_another_devices_profile_where_the_model_has_one() -> None
 def test_what_cannot_be_paced_is_refused_in_a_sentence() -> None:
     session = paced_session("dense", "SGD", "recorded")
     served = ALONE["one server"](session.model, session.cluster)
-    with pytest.raises(SpecError, match="Passes are paced in trials only; train on nodes without a pace"):
+    with pytest.raises(SpecError, match="Recorded gradients repeat and train nothing"):
         session.realize(served).on(reference("dense", "SGD", 4).batches[0])
     stale = replace(
         served,

@@ -12,8 +12,8 @@ import tensorflow as tf
 
 from autosync.engine.placement import Placement
 from autosync.engine.step.controlled import ControlledStep
+from autosync.engine.step.decided import DecidedStep
 from autosync.engine.step.realize import Session, Step
-from autosync.engine.step.rhythm import RhythmStep
 from autosync.errors import SpecError
 from autosync.spec import BlockMomentum, ClusterSpec, Decision, Discipline, Elastic, ModelSpec, Rhythm, Strategy
 from tests.cases import local_cluster, racks
@@ -47,8 +47,10 @@ def controlled(way: str, rhythm: Rhythm, task: str, optimizer: str, cluster: Clu
     return step
 
 
-def started(way: str, rhythm: Rhythm, task: str, optimizer: str, cluster: ClusterSpec = THREE) -> RhythmStep:
-    return controlled(way, rhythm, task, optimizer, cluster).step
+def started(way: str, rhythm: Rhythm, task: str, optimizer: str, cluster: ClusterSpec = THREE) -> DecidedStep:
+    step = controlled(way, rhythm, task, optimizer, cluster).step
+    assert isinstance(step, DecidedStep)
+    return step
 
 
 def assert_same(found: dict[str, Any], expected: dict[str, Any]) -> None:
@@ -82,7 +84,7 @@ class TestApart:
     def test_each_replica_trains_as_if_it_were_alone_to_the_bit(self, way: str, task: str, optimizer: str) -> None:
         step = started(way, Rhythm(4), task, optimizer)
         expected = reference(task, optimizer, 3)
-        losses = [step.take(APART, batches).loss for batches in expected.batches]
+        losses = [step.take(0, APART, batches).loss for batches in expected.batches]
         for replica in range(3):
             session = session_on(task, optimizer, local_cluster(1))
             alone = session.realize(ALONE["one ring"](session.model, local_cluster(1)))
@@ -95,8 +97,8 @@ class TestApart:
     def test_examples_count_within_their_replica_only(self) -> None:
         step, plain = (started("two rings", Rhythm(4), "dense", "SGD") for _ in range(2))
         (batches, *_) = reference("dense", "SGD", 3).batches
-        loss = step.take(APART, batches, (0.6, 2.4, 0.0)).loss
-        single = plain.take(APART, batches).loss
+        loss = step.take(0, APART, batches, (0.6, 2.4, 0.0)).loss
+        single = plain.take(0, APART, batches).loss
         for replica in (0, 1):
             assert_same(step.values(replica), plain.values(replica))
         assert_same(step.values(2), started("two rings", Rhythm(4), "dense", "SGD").values(2))
@@ -132,9 +134,9 @@ class TestAThreshold:
         expected = [
             sum(float((each.numpy() ** 2).sum()) for each in gradients_of(values, own)[1]) for own in batches[0]
         ]
-        report = step.take(Decision(meets=None), batches[0])
+        report = step.take(0, Decision(meets=None), batches[0])
         np.testing.assert_allclose(report.square_norms, expected, rtol=1e-6)
-        assert started("two rings", Rhythm(2), "double", "SGD").take(APART, batches[0]).square_norms == ()
+        assert started("two rings", Rhythm(2), "double", "SGD").take(0, APART, batches[0]).square_norms == ()
 
 
 class TestMeeting:
@@ -145,8 +147,8 @@ class TestMeeting:
         replicas = len(CLUSTERS[cluster].replica_devices)
         apart, meeting = (started(way, Rhythm(4), "table", "momentum", CLUSTERS[cluster]) for _ in range(2))
         batches = reference("table", "momentum", replicas).batches
-        apart.take(APART, batches[0])
-        meeting.take(MEET, batches[0])
+        apart.take(0, APART, batches[0])
+        meeting.take(0, MEET, batches[0])
         each = [apart.values(replica) for replica in range(replicas)]
         for name, value in meeting.values().items():
             mean = np.mean([of[name] for of in each], axis=0, dtype=np.float64)
@@ -247,7 +249,7 @@ class TestState:
         for _ in range(5):
             first()
         saved = first.state()
-        assert saved.controller == {"apart": 2}
+        assert saved.controller == {"steps": 5, "state": {"apart": 2}}
         second.load(saved)
         for _ in range(5):
             second()
@@ -259,7 +261,7 @@ class TestState:
 
     def test_what_is_read_as_the_models_values_is_the_replicas_mean_and_can_be_given_to_all(self) -> None:
         step = started("two rings", Rhythm(9), "table", "momentum")
-        step.take(APART)
+        step.take(0, APART)
         saved = step.state()
         each = [step.values(replica) for replica in range(3)]
         for name, value in saved.values.items():

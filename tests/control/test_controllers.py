@@ -11,12 +11,17 @@ import pytest
 from autosync.control import controller_of
 from autosync.control.protocol import Controller
 from autosync.errors import SpecError
-from autosync.spec import PLAIN, Decision, Discipline, Rhythm, StepReport, Strategy
+from autosync.spec import PLAIN, CutOff, Decision, Discipline, Fidelity, Loads, Rhythm, StepReport, Strategy
 
 DISCIPLINES = {
     "a period": Discipline(Rhythm(3)),
     "every step": Discipline(Rhythm(1, averages="gradients")),
     "a threshold": Discipline(Rhythm(threshold=0.01)),
+    "a count": Discipline(waits=CutOff(1)),
+    **{each: Discipline(waits=CutOff(policy=each)) for each in ("elfving", "empirical", "filter", "bandit")},
+    "a warm-up": Discipline(fidelity=Fidelity((0.5, 0.1), 4)),
+    "a count and a warm-up": Discipline(waits=CutOff(1), fidelity=Fidelity((0.5, 0.1), 4)),
+    "shares": Discipline(loads=Loads((2.0, 1.0))),
 }
 REPLICAS = ("node0/cpu:0", "node0/cpu:1")
 
@@ -34,7 +39,9 @@ def decisions(controller: Controller, steps: int, first: int = 0) -> list[tuple[
         decision = controller.decide()
         assert controller.decide() == decision, "asking changes nothing"
         norms = (2 + math.cos(number), 2 + math.sin(number)) if decision.meets is None else ()
-        found.append((decision, controller.observe(StepReport(decision, 1.0 / (1 + number), norms))))
+        arrivals = (1.0 + number % 3, None if decision.first == 1 else 2.0) if decision.first else ()
+        report = StepReport(decision, 1.0 / (1 + number), norms, arrivals)
+        found.append((decision, controller.observe(report)))
     return found
 
 
@@ -56,7 +63,6 @@ class TestContract:
     @pytest.mark.parametrize(
         "document",
         [
-            {},
             {"apart": "1"},
             {"apart": -1},
             {"apart": 99},
@@ -65,6 +71,16 @@ class TestContract:
             {"smoothed": [1.0]},
             {"smoothed": [1.0, "2"]},
             {"smoothed": [1.0, -2.0]},
+            {"first": 1},
+            {"parts": [{}]},
+            {"parts": [{}, {"done": -1}]},
+            {"done": -1},
+            {"levels": [1.0]},
+            {"levels": [1.0, "2"]},
+            {"steps": 1, "rows": [[1.0]]},
+            {"steps": -1, "rows": []},
+            {"paid": [1.0], "tries": [1.0]},
+            {"paid": [1.0, -1.0], "tries": [1.0, 1.0]},
         ],
     )
     def test_another_state_is_refused_in_a_sentence(self, name: str, document: dict[str, Any]) -> None:
@@ -93,3 +109,14 @@ def test_replicas_meet_when_the_smoothed_norm_of_any_gradient_changes() -> None:
     assert meets(0.0, (1, 1), (1, 1)) == [True, True], "at 0 in every step"
     assert meets(0.5, (1, 1), (1, math.nan), (1, 1)) == [True, True, True], "what is no number is a change"
     assert meets(0.5, (0, 1), (0, 1)) == [True, True], "and what follows a gradient of zero"
+
+
+def test_a_count_waits_for_as_many_in_every_step() -> None:
+    assert all(decision == Decision(first=1) for decision, _ in decisions(new("a count"), 4))
+    assert new("a count").state() == {}
+
+
+@pytest.mark.parametrize("name", ["a period", "a threshold"])
+def test_an_empty_state_is_none_of_a_rhythms(name: str) -> None:
+    with pytest.raises(SpecError, match=r"\.$"):
+        new(name).restore({})

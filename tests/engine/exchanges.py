@@ -13,6 +13,7 @@ from autosync.engine.placement import Placement
 from autosync.engine.state import AS_IT_IS, Correction
 from autosync.engine.sync.compressed import bucket_exchange, server_exchange
 from autosync.engine.sync.exchange import BucketPlace, ServerPlace
+from autosync.engine.sync.ladder import Ladder
 from autosync.engine.sync.member import Members
 from autosync.layout.shards import Shard, Slice
 from autosync.spec import AllReduce, Compressor, ParameterServer, Variable
@@ -39,7 +40,7 @@ class BucketSteps:
     def __init__(self, compressor: Compressor, shapes: Sequence[tuple[int, ...]], replicas: int) -> None:
         synchronizer = AllReduce(0, compressor=compressor)
         shards = tuple(_shard(shape, number, synchronizer) for number, shape in enumerate(shapes))
-        self.exchange = bucket_exchange(BucketPlace(shards, _members(replicas)))
+        self.exchange = bucket_exchange(BucketPlace(shards, _members(replicas)), Ladder(None))
         self.traced = tf.function(self._step, autograph=False)
 
     def __call__(self, gradients: Sequence[Sequence[Array]], allowed: bool = True, growth: float = 1.0) -> list[Array]:
@@ -62,7 +63,7 @@ class ServerSteps:
     def __init__(self, compressor: Compressor, shape: tuple[int, ...], replicas: int) -> None:
         members = _members(replicas)
         shard = _shard(shape, 0, ParameterServer("node0/cpu:0", compressor=compressor))
-        self.exchange = server_exchange(ServerPlace((shard,), members[-1], members))
+        self.exchange = server_exchange(ServerPlace((shard,), members[-1], members), Ladder(None))
         self._traced = tf.function(self._step, autograph=False)
 
     def __call__(self, gradients: Sequence[Array]) -> Array:

@@ -18,6 +18,7 @@ from autosync.spec import (
     AllReduce,
     BlockMomentum,
     Cast,
+    CutOff,
     Discipline,
     Elastic,
     ParameterServer,
@@ -298,6 +299,9 @@ def test_a_discipline_is_part_of_the_strategy_and_a_plain_one_leaves_no_trace():
     ):
         with_it = replace(plain, discipline=Discipline(each))
         assert Strategy.from_json(with_it.to_json()) == with_it
+    cut_off = replace(plain, discipline=Discipline(waits=CutOff(1)))
+    assert cut_off.to_json()["discipline"] == {"waits": {"first": 1, "late": "finish", "imputes": "truncated"}}
+    assert Strategy.from_json(plain.to_json() | {"discipline": {"waits": {"first": 1}}}) == cut_off
 
 
 @pytest.mark.parametrize(
@@ -325,7 +329,22 @@ def test_a_discipline_is_part_of_the_strategy_and_a_plain_one_leaves_no_trace():
         ),
         ({"rhythm": {"steps": 2, "block": {"momentum": 1}}}, r"^Block momentum is at least 0 and under 1, not 1\.0\.$"),
         ({"rhythm": {"steps": 2, "block": {"momentum": 0.9, "rate": 3}}}, r"^The rate of block momentum is over 0 and"),
-        ({"rythm": {"steps": 2}}, r"^A discipline has the unknown field 'rythm'\. Known fields: rhythm\.$"),
+        (
+            {"rythm": {"steps": 2}},
+            r"^A discipline has the unknown field 'rythm'\. Known fields: rhythm, waits, f",
+        ),
+        ({"waits": {"first": 0}}, r"^A step waits for at least the first replica, not for 0\.$"),
+        ({"waits": {"late": "stop"}}, r"^A cut-off has either 'first' or a 'policy'; give one of them\.$"),
+        ({"waits": {"first": 1, "policy": "filter"}}, r"^A cut-off has either 'first' or a 'policy'; give one of"),
+        ({"waits": {"policy": "guess"}}, r"^A cut-off's policy is one of elfving, empirical, filter, bandit, not 'gue"),
+        ({"waits": {"first": 1, "imputes": "none"}}, r"^A cut-off imputes truncated or naive times, not 'none'\.$"),
+        ({"fidelity": {"ratios": [], "steps": 1}}, r"^A fidelity has ratios over 0 and at most 1, not \[\]\.$"),
+        ({"fidelity": {"ratios": [0.5, 2], "steps": 1}}, r"^A fidelity has ratios over 0 and at most 1, not \[0\.5, 2"),
+        ({"fidelity": {"ratios": [0.5], "steps": 0}}, r"^Each ratio is kept for 1 step or more, not for 0\.$"),
+        ({"loads": {"parts": [1, 0]}}, r"^Loads have a positive number for each replica, not \[1\.0, 0\.0\]\.$"),
+        ({"loads": {"parts": [1, 65]}}, r"^The largest load is at most 64 times the smallest: \[1\.0, 65\.0\]\.$"),
+        ({"waits": {"first": 1, "late": "go"}}, r"^What late replicas do is one of finish, stop, not 'go'\.$"),
+        ({"waits": {"first": 1}, "rhythm": {"steps": 2}}, r"^A discipline has one of 'rhythm' and 'waits': replicas"),
         ([], r"^A strategy: 'discipline' must be dict, not \[\]\.$"),
     ],
 )

@@ -15,14 +15,12 @@ from autosync.baselines import BASELINES
 from autosync.engine.capture.capturing import capture
 from autosync.engine.capture.profile import profiled
 from autosync.engine.zoo import build_task
-from autosync.errors import SpecError
 from autosync.spec import ClusterSpec, Pace, RuntimeRecord, Slow, Spread, Strategy, TimingProtocol
 from tests import cases
 from tests.trials.scripted import SteppingClock, request
 from trials.cluster.discovery import local_cluster
 from trials.fleet.here import LocalBackend
 from trials.trial import Stage, TrialRequest, run_trial
-from trials.workers.processes import ClientProcess
 
 
 def paced_like(cluster: ClusterSpec, pace: Pace) -> ClusterSpec:
@@ -133,9 +131,3 @@ def test_a_real_trial_on_paced_workers_takes_its_pace_and_says_how_it_was_kept(n
         assert kept.requested_seconds[replica] == pytest.approx(float(np.median(drawn)))
         assert kept.achieved_seconds[replica] >= min(drawn)
     assert min(record.step_seconds) >= min(kept.requested_seconds) / 4
-
-
-def test_training_on_paced_nodes_is_refused() -> None:
-    cluster = paced_like(local_cluster(2), Pace())
-    with pytest.raises(SpecError, match="Passes are paced in trials only; train on nodes without a pace"):
-        ClientProcess((), 1).open_training(cluster, BASELINES["parameter_server"](cases.mlp_model(), cluster))

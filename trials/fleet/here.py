@@ -2,8 +2,9 @@
 
 from typing import final
 
-from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord
+from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, TargetRecord
 from trials.clock import Clock, Environment, WallClock
+from trials.to_target import TargetRequest, run_to_target
 from trials.trial import Realizer, Stage, TrialRequest, run_trial
 
 
@@ -24,6 +25,7 @@ class LocalBackend:
         use_logical_devices(len(cluster.server_devices), len(cluster.replica_devices) if cluster.paced else 0)
         session = Session(CapturedModel.from_bytes(captured), cluster, Placement.in_one_process(cluster))
         self._realizer: Realizer = session
+        self._session = session
         self._stage = Stage(session.model, cluster, clock or WallClock(), Environment.here())
 
     @property
@@ -36,6 +38,10 @@ class LocalBackend:
 
     def run(self, request: TrialRequest) -> RuntimeRecord:
         return run_trial(self._realizer, request, self._stage)
+
+    def train(self, request: TargetRequest) -> TargetRecord:
+        """Train to a target."""
+        return run_to_target(self._session.with_real_gradients(), request, self._stage)
 
     def close(self) -> None:
         """Do nothing: there is no other process to end."""

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from typing import Protocol
 
-from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord
+from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, TargetRecord
+from trials.to_target import TargetRequest
 from trials.trial import TrialRequest
 
 RunOnLane = Callable[[str, TrialRequest], RuntimeRecord]
@@ -41,8 +42,9 @@ class Lanes(Protocol):
 class Backend(Protocol):
     """Runs trials of one model on one cluster, one at a time.
 
-    `run` never raises for a strategy that fails, hangs or gives NaN: that is a record with a reason.
-    It raises `TrialError` only when no trial can be run any more. `close` ends every process it started; twice is fine.
+    `run`, which times steps, and `train`, to a target, never raise for a strategy that fails, hangs or gives NaN: that
+    is a record with a reason. They raise `TrialError` only when no trial can be run any more. `close` ends every
+    process it started; twice is fine.
     """
 
     @property
@@ -52,5 +54,7 @@ class Backend(Protocol):
     def cluster(self) -> ClusterSpec: ...
 
     def run(self, request: TrialRequest) -> RuntimeRecord: ...
+
+    def train(self, request: TargetRequest) -> TargetRecord: ...
 
     def close(self) -> None: ...

@@ -12,8 +12,9 @@ from ray.util.placement_group import get_placement_group, placement_group_table,
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from autosync.errors import AutosyncError, TrialError
-from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord
+from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, TargetRecord
 from trials.fleet.supervisor import RaySettings, Started, Supervisor
+from trials.to_target import TargetRequest
 from trials.trial import TrialRequest
 
 __all__ = ["Launch", "RayBackend", "RaySettings", "RunByName"]
@@ -91,7 +92,12 @@ class RayBackend:
         return self._cluster
 
     def run(self, request: TrialRequest) -> RuntimeRecord:
-        return _run(self._actor, self._model.name, request)
+        record: RuntimeRecord = _run(self._actor, self._model.name, request)
+        return record
+
+    def train(self, request: TargetRequest) -> TargetRecord:
+        record: TargetRecord = _run(self._actor, self._model.name, request)
+        return record
 
     def adopt(self, cluster: ClusterSpec) -> None:
         """Let records name the figures of `cluster`, whose nodes are alike and at the same addresses."""
@@ -130,18 +136,18 @@ class RunByName:
             actor = ray.get_actor(_actor_name(backend))
         except ValueError:
             raise TrialError("The process that supervises trials is gone.") from None
-        return _run(actor, self.model_name, request)
+        record: RuntimeRecord = _run(actor, self.model_name, request)
+        return record
 
 
 def _actor_name(backend: str) -> str:
     return f"{backend}-supervisor"
 
 
-def _run(actor: Any, model_name: str, request: TrialRequest) -> RuntimeRecord:
+def _run(actor: Any, model_name: str, request: TrialRequest | TargetRequest) -> Any:
     # The dashboard lists the trial's task under this name, with how long it takes.
     name = f"{model_name} {request.label} {request.strategy.digest[:8]}"
-    record: RuntimeRecord = _unwrapped(actor.run.options(name=name).remote(request))
-    return record
+    return _unwrapped(actor.run.options(name=name).remote(request))
 
 
 def _give_back(name: str) -> None:

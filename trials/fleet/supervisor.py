@@ -7,10 +7,11 @@ import ray
 from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError
 
 from autosync.errors import AutosyncError, ClusterError, TrialError
-from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord
+from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, TargetRecord
 from trials.clock import Clock, Environment, WallClock
 from trials.cluster.ray_labels import machines_of
 from trials.cluster.seats import alike, seated_like
+from trials.to_target import TargetRequest
 from trials.trial import Stage, TrialRequest, reason_of
 from trials.workers.worker_set import ProcessDiedError, SetSettings, WorkerDiedError, WorkerSet
 
@@ -122,11 +123,11 @@ class Supervisor:
         self._stage = self._new_stage(self._stage.model)
         return ""
 
-    def run(self, request: TrialRequest) -> RuntimeRecord:
+    def run(self, request: TrialRequest | TargetRequest) -> RuntimeRecord | TargetRecord:
         """Run one trial, whatever becomes of it."""
         clock = self._settings.clock
         started_at, begin = clock.timestamp(), clock.now()
-        limit = request.protocol.time_limit_seconds + self._settings.grace_seconds
+        limit = request.time_limit_seconds + self._settings.grace_seconds
         try:
             workers = self._living()
             record = self._watched(workers, request, limit)
@@ -152,9 +153,8 @@ class Supervisor:
         else:
             self._failures = self._failures + 1 if record.outcome == "failed" else 0
             return self._blamed(workers, record) if record.outcome in ("failed", "timed_out") else record
-        return self._stage.record(
-            request, started_at, outcome, reason=reason, total_seconds=max(clock.now() - begin, 0.0)
-        )
+        seconds = max(clock.now() - begin, 0.0)
+        return request.record(self._stage, started_at, outcome, reason=reason, total_seconds=seconds)
 
     def close(self) -> None:
         """End the set of workers; the next trial starts a new one."""
@@ -163,13 +163,15 @@ class Supervisor:
             self._set.close()
             self._set = None
 
-    def _watched(self, workers: WorkerSet, request: TrialRequest, limit: float) -> RuntimeRecord:
+    def _watched(
+        self, workers: WorkerSet, request: TrialRequest | TargetRequest, limit: float
+    ) -> RuntimeRecord | TargetRecord:
         """The trial's record, or whatever ends it: its time limit, or a process or node that is gone and hangs it."""
         answer, waited = workers.begin(request), 0.0
         while True:
             patience = min(LOOK_SECONDS, limit - waited)
             try:
-                record: RuntimeRecord = workers.answer(answer, patience)
+                record: RuntimeRecord | TargetRecord = workers.answer(answer, patience)
                 return record
             except GetTimeoutError:
                 waited += patience
@@ -186,7 +188,7 @@ class Supervisor:
             return None
         return f"Node{'s' * (len(left) > 1)} {', '.join(left)} {'have' if len(left) > 1 else 'has'} left the cluster."
 
-    def _blamed(self, workers: WorkerSet, record: RuntimeRecord) -> RuntimeRecord:
+    def _blamed(self, workers: WorkerSet, record: RuntimeRecord | TargetRecord) -> RuntimeRecord | TargetRecord:
         """The record of a failure: *lost*, with a new set next, when a process is gone; else as it was."""
         missing = workers.missing()
         if missing is None:

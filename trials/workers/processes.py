@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any, final
 from autosync.engine.loading import load_tensorflow
 from autosync.engine.training.reading_ahead import Offer, Reader
 from autosync.engine.training.training import Training
-from autosync.errors import SpecError
-from autosync.spec import ClusterSpec, DeviceProfile, ModelSpec, RuntimeRecord, Strategy
-from autosync.spec.pace import TRIALS_ALONE
+from autosync.spec import ClusterSpec, DeviceProfile, ModelSpec, RuntimeRecord, Strategy, TargetRecord
 from trials.clock import Clock, Environment
+from trials.to_target import TargetRequest, run_to_target
 from trials.trial import Stage, TrialRequest, run_trial
 
 if TYPE_CHECKING:
@@ -144,14 +143,15 @@ class ClientProcess:
         gc.collect()
         gc.freeze()
 
-    def open_training(self, cluster: ClusterSpec, strategy: Strategy) -> None:
-        """Place the model as `strategy` says, to be trained by `train`. Raises `SpecError` when it does not fit."""
+    def open_training(self, cluster: ClusterSpec, strategy: Strategy, waits: Mapping[str, Waits] | None) -> None:
+        """Place the model as `strategy` says, to be trained by `train`. Raises `SpecError` when it does not fit.
+
+        `waits` are as in `open_session`. Where passes are paced, gradients are real, and held until their time.
+        """
         from autosync.engine.placement import Placement
         from autosync.engine.step.realize import Session
 
-        if cluster.paced:
-            raise SpecError(TRIALS_ALONE)
-        session = Session(self._captured, cluster, Placement.on_workers(cluster))
+        session = Session(self._captured, cluster.with_real_gradients, Placement.on_workers(cluster), waits)
         self._training = Training(session, strategy)
 
     def train(self, what: str, *arguments: Any) -> Any:
@@ -159,13 +159,17 @@ class ClientProcess:
         assert self._training is not None, "open_training comes first"
         return getattr(self._training, what)(*arguments)
 
-    def run(self, request: TrialRequest) -> RuntimeRecord:
+    def run(self, request: TrialRequest | TargetRequest) -> RuntimeRecord | TargetRecord:
         """Run one trial."""
         assert self._stage is not None, "open_session comes first"
         if not self._trials_left:
             self._connect_anew(self._stage)
         self._trials_left -= 1
-        record = run_trial(self._session, request, self._stage)
+        record: RuntimeRecord | TargetRecord
+        if isinstance(request, TargetRequest):
+            record = run_to_target(self._session.with_real_gradients(), request, self._stage)
+        else:
+            record = run_trial(self._session, request, self._stage)
         if record.outcome == "failed" and request.strategy.has_collectives:
             self._trials_left = 0  # after a step that fails in the middle collectives are mostly refused
         gc.collect()  # a step is a cycle of functions and variables; the next trial needs the workers' memory

@@ -17,6 +17,7 @@ from trials.clock import Clock
 from trials.cluster.ray_labels import machines_of
 from trials.cluster.seats import addresses_of
 from trials.probe import Probing
+from trials.to_target import TargetRequest
 from trials.trial import TrialRequest, reason_of
 from trials.workers.processes import ClientProcess, WorkerProcess
 
@@ -129,13 +130,17 @@ class WorkerSet:
         return self._get(self.client.probe.remote(self.cluster), "probing the links")
 
     def open_session(self, cluster: ClusterSpec, clock: Clock) -> None:
-        self.cluster, waits = cluster, None
-        if cluster.paced:
-            offered = [self._get(each.offer_waits.remote(), "pacing the workers") for each in self.workers]
-            waits = dict(zip(map(str, cluster.server_devices), offered, strict=True))
-        self._get(self.client.open_session.remote(cluster, clock, waits), "placing the model")
+        self.cluster = cluster
+        self._get(self.client.open_session.remote(cluster, clock, self.waits()), "placing the model")
 
-    def begin(self, request: TrialRequest) -> Any:
+    def waits(self) -> dict[str, Any] | None:
+        """What the workers of a paced cluster offer to pace passes by, by server device; None of another one."""
+        if not self.cluster.paced:
+            return None
+        offered = [self._get(each.offer_waits.remote(), "pacing the workers") for each in self.workers]
+        return dict(zip(map(str, self.cluster.server_devices), offered, strict=True))
+
+    def begin(self, request: TrialRequest | TargetRequest) -> Any:
         """Begin one trial in the client; return a reference to its record."""
         return self.client.run.remote(request)
 

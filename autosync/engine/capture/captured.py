@@ -63,6 +63,17 @@ class CapturedModel:
             outputs += self.factors[number] if number in factored else of_variable
         return replace(self.gradient, outputs=(*outputs, *rest))
 
+    @property
+    def any_batch_size(self) -> bool:
+        """Whether `gradient` takes batches of any number of examples."""
+        import tensorflow as tf
+
+        begin = len(self.initial_values) + len(self.initial_state) + len(self.initial_metrics)
+        names = {each.partition(":")[0] for each in self.gradient.inputs[begin : begin + len(self.batch.outputs)]}
+        graph = tf.compat.v1.GraphDef.FromString(self.gradient.graph)
+        shapes = [each.attr["shape"].shape for each in graph.node if each.name in names]
+        return all(each.unknown_rank or each.dim[0].size == -1 for each in shapes)
+
     def to_bytes(self) -> bytes:
         """The model as one zip archive of JSON, GraphDefs and NumPy arrays."""
         buffer = io.BytesIO()

@@ -20,7 +20,7 @@ from autosync.engine.step.recording import RECORDED_STEPS, Recording, Recordings
 from autosync.engine.step.replica import Lookups, Replica, Results
 from autosync.engine.step.step_function import step_function
 from autosync.errors import SpecError
-from autosync.spec.pace import TRIALS_ALONE
+from autosync.spec.pace import TRAINS_NOTHING
 
 if TYPE_CHECKING:
     from autosync.engine.step.placed import Placed
@@ -75,7 +75,7 @@ class PacedStep:
         import tensorflow as tf
 
         if not self._pacing.held:
-            raise SpecError(TRIALS_ALONE)
+            raise SpecError(TRAINS_NOTHING)
         examples = [int(batch[0].shape[0]) / self._pacing.model.batch_size for batch in batches]
         seconds = self._pacing.seconds(self.seed, len(self.taken), examples)
         shares = None if weights is None else tf.constant(list(weights), tf.float32)

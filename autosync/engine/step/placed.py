@@ -11,6 +11,7 @@ from autosync.engine.step.splitting import Key, key_of, split_gradient, split_id
 from autosync.engine.sync.bucket import Bucket, Bundle
 from autosync.engine.sync.exchange import BucketPlace, ServerPlace
 from autosync.engine.sync.gathered_rows import GatheredRows
+from autosync.engine.sync.ladder import Ladder
 from autosync.engine.sync.member import Member, Members
 from autosync.engine.sync.memory import Memory
 from autosync.engine.sync.parameter_server import DenseServer, SparseServer
@@ -81,6 +82,7 @@ class Placed:
         self.bundles: list[Bundle] = []
         self.sparse: dict[Key, SparseServer | GatheredRows] = {}
         self.scalars: dict[tuple[str, str], Scalars] = {}
+        self.ladder = Ladder(strategy.discipline.fidelity)
         self._optimizers = optimizers
         self._placement = placement
         self._start = start
@@ -88,16 +90,21 @@ class Placed:
         self.wait()
 
     def pull(self, lookups: Sequence[Lookups], replicas: Sequence[int] | None = None) -> list[list[Any]]:
-        """The value of every variable, for each of `replicas` (all, if None): whole, or the rows of its `lookups`."""
+        """The value of every variable, for each of `replicas`: whole, or the rows of its `lookups`.
+
+        If `replicas` is None, for all, in a step that has begun.
+        """
         import tensorflow as tf
 
         numbers = range(len(self.members)) if replicas is None else replicas
         members = [self.members[number] for number in numbers]
         held: list[dict[Key, Any]] = [{} for _ in members]
-        holders: list[DenseServer | Bundle] = [*self.servers, *self.bundles]
-        for holder in holders:
-            for of_replica, number in zip(held, numbers, strict=True):
-                of_replica.update(zip(map(key_of, holder.shards), holder.pull(number), strict=True))
+        for of_replica, number in zip(held, numbers, strict=True):
+            for server in self.servers:
+                of_replica.update(zip(map(key_of, server.shards), server.pull(number), strict=True))
+            for bundle in self.bundles:
+                own = bundle.pull(number, begun=replicas is None)
+                of_replica.update(zip(map(key_of, bundle.shards), own, strict=True))
         values: list[list[Any]] = [[] for _ in members]
         for shards in self.layout.of_variables:
             if shards[0].variable.sparse:
@@ -216,9 +223,9 @@ class Placed:
         for parcel in as_ready([*self.layout.parcels, *([each] for each in alone if not each.variable.sparse)]):
             place = ServerPlace(parcel, self._server_of(parcel[0]), self.members)
             scalars = self._scalars_on(place.server.device, parcel[0].variable.dtype)
-            self.servers.append(DenseServer(place, scalars, functools.partial(self._initial_flat, parcel)))
+            self.servers.append(DenseServer(place, scalars, functools.partial(self._initial_flat, parcel), self.ladder))
         filled = as_ready(self.layout.buckets)
-        self.buckets = [Bucket(BucketPlace(group, self.members)) for group in filled]
+        self.buckets = [Bucket(BucketPlace(group, self.members), self.ladder) for group in filled]
         for numbers in bundles(filled):
             held = [shard for number in numbers for shard in filled[number]]
             on_replicas = [self._scalars_on(device, held[0].variable.dtype) for device in self.devices]

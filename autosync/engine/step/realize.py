@@ -14,33 +14,50 @@ from autosync.engine.placement import Placement
 from autosync.engine.state import Optimizer
 from autosync.engine.step.controlled import ControlledStep
 from autosync.engine.step.correction import RuleState
+from autosync.engine.step.decided import DecidedStep
+from autosync.engine.step.first import FirstStep
 from autosync.engine.step.pace import Pacing, Waits, offered_waits
 from autosync.engine.step.paced import PacedStep
 from autosync.engine.step.passes import Passes, RealPasses, mean_loss
 from autosync.engine.step.placed import Placed, Start
 from autosync.engine.step.recording import Recordings
 from autosync.engine.step.replica import CompiledModel, Results
-from autosync.engine.step.rhythm import RhythmStep
 from autosync.engine.step.stale import StaleStep
 from autosync.engine.step.step_function import step_function
 from autosync.engine.step.step_state import StepState, load_state, state_of, values_of
 from autosync.errors import SpecError
 from autosync.spec import PLAIN, ClusterSpec, ModelSpec, Strategy, check_strategy
+from autosync.spec.pace import TRAINS_NOTHING
 
 
 def realize(
-    model: CompiledModel, optimizers: Mapping[str, Optimizer], strategy: Strategy, placement: Placement, start: Start
+    model: CompiledModel,
+    optimizers: Mapping[str, Optimizer],
+    strategy: Strategy,
+    placement: Placement,
+    start: Start,
+    pacing: Pacing | None = None,
 ) -> Step | StaleStep | ControlledStep:
     """Place every variable as `strategy` says. The strategy must have passed `check_strategy`.
 
-    The step is traced when it is first called. Raises `SpecError` for staleness with loss scaling, and for a rhythm
-    with what looks at all gradients together.
+    The step is traced when it is first called. Of a strategy with a discipline passes follow `pacing`. Raises
+    `SpecError` for staleness or a cut-off with loss scaling, for a rhythm with what looks at all gradients together,
+    for loads of a model with one batch size, and for a cut-off that stops passes which are not paced.
     """
     placed = Placed(model, optimizers, strategy, placement, start)
     if strategy.staleness:
         return StaleStep(model, placed)
-    step, controller = Step(model, placed), controller_of(strategy)
-    return step if controller is None else ControlledStep(RhythmStep(step), controller)
+    controller = controller_of(strategy)
+    if strategy.discipline.loads and not model.captured.any_batch_size:
+        raise SpecError(
+            f"Loads give replicas batches of other sizes, and {model.captured.spec.name!r} takes those of one size "
+            "only; leave the batch size of its inputs open."
+        )
+    if controller is None:
+        return Step(model, placed)
+    if strategy.discipline.waits and pacing is None:
+        return ControlledStep(FirstStep(model, placed), controller)
+    return ControlledStep(DecidedStep(Step(model, placed), pacing), controller)
 
 
 @final
@@ -50,6 +67,7 @@ class Step:
     def __init__(self, model: CompiledModel, placed: Placed) -> None:
         self.strategy = placed.strategy
         self.placed = placed
+        self.batch_size = model.captured.spec.batch_size
         self.rule = RuleState(model.captured.gradient_rule, placed.replicas)
         self._own_batches = step_function(self._step)
         self._given_batches = step_function(self._step_on, reduce_retracing=True)
@@ -140,6 +158,11 @@ class Session:
     def model(self) -> ModelSpec:
         return self.captured.spec
 
+    def with_real_gradients(self) -> Session:
+        """The same, for training: where passes are paced they compute, and hold what they give until its time."""
+        cluster = self.cluster.with_real_gradients
+        return self if cluster is self.cluster else Session(self.captured, cluster, self.placement, self._waits)
+
     def realize(self, strategy: Strategy) -> Step | StaleStep | ControlledStep | PacedStep:
         """Place the model's variables as `strategy` says. Raises `SpecError` when it does not fit."""
         check_strategy(strategy, self.model, self.cluster)
@@ -147,11 +170,12 @@ class Session:
             raise SpecError(
                 "On a paced cluster steps are synchronous; take a strategy without staleness or real passes."
             )
-        if self.cluster.paced and strategy.discipline != PLAIN:
-            raise SpecError("On a paced cluster all steps are alike; take a strategy without a discipline.")
-        step = realize(self._model, self._optimizers, strategy, self.placement, self._start)
-        if not self.cluster.paced:
-            return step
-        assert isinstance(step, Step)
+        pacing = self._pacing(strategy) if self.cluster.paced else None
+        if pacing and not pacing.held and strategy.discipline != PLAIN:
+            raise SpecError(TRAINS_NOTHING)
+        step = realize(self._model, self._optimizers, strategy, self.placement, self._start, pacing)
+        return PacedStep(step, pacing, self._recordings) if pacing and isinstance(step, Step) else step
+
+    def _pacing(self, strategy: Strategy) -> Pacing:
         waits = [self._waits[each] if self._waits else offered_waits() for each in strategy.replicas]
-        return PacedStep(step, Pacing.of(strategy.replicas, self.model, self.cluster, waits), self._recordings)
+        return Pacing.of(strategy.replicas, self.model, self.cluster, waits)

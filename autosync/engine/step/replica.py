@@ -47,20 +47,28 @@ class Results:
     """One replica's loss and gradients: by variable a dense tensor, or `rows` (n, ...) matching `Lookups.ids`.
 
     `factors` has the two factors A (K, M) and B (K, N) of those variables whose gradient A^T B is not sent itself.
+    `kept` is what the replica is to keep of its pass for itself: state, then metrics.
     """
 
     loss: Any
     gradients: dict[int, Any]
     factors: dict[int, tuple[Any, Any]] = field(default_factory=dict)
+    kept: Sequence[Any] = ()
 
     def weighing(self, weight: Any, device: str) -> Results:
-        """The same, counting `weight` (scalar float32) times on `device`."""
+        """The same, counting `weight` (scalar float32) times on `device`; with 0 as zeros, whatever it was."""
         import tensorflow as tf
 
+        def weighed(tensor: Any) -> Any:
+            return tf.where(weight > 0, tensor * tf.cast(weight, tensor.dtype), tf.zeros([], tensor.dtype))
+
         with tf.device(device):
-            gradients = {number: each * tf.cast(weight, each.dtype) for number, each in self.gradients.items()}
-            factors = {number: (a, b * tf.cast(weight, b.dtype)) for number, (a, b) in self.factors.items()}
-            return Results(self.loss * weight, gradients, factors)
+            gradients = {number: weighed(each) for number, each in self.gradients.items()}
+            factors = {
+                number: (tf.where(weight > 0, a, tf.zeros([], a.dtype)), weighed(b))
+                for number, (a, b) in self.factors.items()
+            }
+            return Results(weighed(self.loss), gradients, factors, self.kept)
 
 
 def id_dtype(variable: Variable) -> str:
@@ -134,10 +142,24 @@ class Replica:
         return Lookups(distinct, raw)
 
     def run(self, values: Sequence[Any], batch: Sequence[Any], lookups: Lookups, weight: Any = None) -> Results:
-        """Forward and backward pass. A sparse variable's value is its rows `lookups.ids`.
+        """A pass as of `compute`, of which the replica keeps what it has for itself.
 
-        Loss and gradients count `weight` (scalar float32) times; with 0, metrics do not count the batch.
+        Loss and gradients count `weight` (scalar float32) times; with 0 the pass leaves no trace.
         """
+        results = self.compute(values, batch, lookups)
+        self.keep(results.kept, weight)
+        return results if weight is None else results.weighing(weight, self.device)
+
+    def keep(self, kept: Sequence[Any], weight: Any = None) -> None:
+        """Keep what a pass has made of state and metrics, unless it counts `weight` 0."""
+        import tensorflow as tf
+
+        with tf.device(self.device):
+            for held, new in zip([*self.state, *self.metrics], kept, strict=True):
+                held.assign(new if weight is None else tf.where(weight > 0, new, held.read_value()))
+
+    def compute(self, values: Sequence[Any], batch: Sequence[Any], lookups: Lookups) -> Results:
+        """Forward and backward pass. A sparse variable's value is its rows `lookups.ids`."""
         import tensorflow as tf
 
         captured = self.model.captured
@@ -169,12 +191,7 @@ class Replica:
                     gradients[number] = _sum_by_row(rows, rest.pop(0), lookups.ids[number])
                 else:
                     gradients[number].set_shape(variable.shape)  # lost by the tracer behind a loop
-            for held, new in zip(self.state, rest[: len(state)], strict=True):
-                held.assign(new)
-            for held, old, new in zip(self.metrics, metrics, rest[len(state) :], strict=True):
-                held.assign(new if weight is None else tf.where(weight > 0, new, old))
-        results = Results(loss, gradients, factors)
-        return results if weight is None else results.weighing(weight, self.device)
+        return Results(loss, gradients, factors, rest)
 
 
 def _sum_by_row(rows: Any, raw_ids: Any, ids: Any) -> Any:

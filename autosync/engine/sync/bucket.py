@@ -7,6 +7,7 @@ from autosync.engine.arrays import cut, end_to_end, shaped
 from autosync.engine.state import Block, Scalars
 from autosync.engine.sync.compressed import bucket_exchange
 from autosync.engine.sync.exchange import BucketPlace
+from autosync.engine.sync.ladder import Ladder
 from autosync.engine.sync.update import Update
 from autosync.engine.sync.whole import flat_bucket
 
@@ -15,9 +16,9 @@ from autosync.engine.sync.whole import flat_bucket
 class Bucket:
     """Dense shards reduced together, apart from all others."""
 
-    def __init__(self, place: BucketPlace) -> None:
+    def __init__(self, place: BucketPlace, ladder: Ladder) -> None:
         self.shards = place.shards
-        self.exchange = bucket_exchange(place)
+        self.exchange = bucket_exchange(place, ladder)
         self._place = place
 
     def flat(self, gradients: Sequence[Sequence[Any]]) -> list[list[Any]]:
@@ -44,10 +45,10 @@ class Bundle:
         for block in self.blocks:
             block.begin()
 
-    def pull(self, replica: int) -> list[Any]:
-        """The value of every shard, out of the replica's own block."""
+    def pull(self, replica: int, begun: bool = True) -> list[Any]:
+        """The value of every shard, out of the replica's own block: as the step has `begun` with, or as it is."""
         block = self.blocks[replica]
-        parts = cut(block.old_value, [shard.elements for shard in self.shards], block.device)
+        parts = cut(block.old_value if begun else block.read(), [shard.elements for shard in self.shards], block.device)
         return [shaped(part, shard.shape, block.device) for shard, part in zip(self.shards, parts, strict=True)]
 
     def updates(self, means: Sequence[Sequence[Sequence[Any]]]) -> list[Update]:

@@ -2,6 +2,7 @@
 
 from autosync.engine.sync.exchange import BucketExchange, BucketPlace, ServerExchange, ServerPlace
 from autosync.engine.sync.factors import FactorBucket, FactorShard
+from autosync.engine.sync.ladder import Ladder
 from autosync.engine.sync.power_sgd import PowerSGDBucket, PowerSGDShard
 from autosync.engine.sync.top_k import OwnTopKBucket, OwnTopKShard, SharedTopKBucket
 from autosync.engine.sync.whole import WholeBucket, WholeShard
@@ -9,15 +10,15 @@ from autosync.engine.sync.wire import PLAIN, Wire
 from autosync.spec import AllReduce, ParameterServer, PowerSGD, SufficientFactors, TopK
 
 
-def bucket_exchange(place: BucketPlace) -> BucketExchange:
+def bucket_exchange(place: BucketPlace, ladder: Ladder) -> BucketExchange:
     """The exchange of a bucket, all of whose shards have one algorithm and one compressor."""
     synchronizer = place.shards[0].synchronizer
     assert isinstance(synchronizer, AllReduce)
     algorithm, compressor = synchronizer.algorithm, synchronizer.compressor
     if isinstance(compressor, TopK):
         if compressor.indices == "own":
-            return OwnTopKBucket(place, compressor)
-        return SharedTopKBucket(place, compressor, algorithm)
+            return OwnTopKBucket(place, compressor, ladder)
+        return SharedTopKBucket(place, compressor, algorithm, ladder)
     if isinstance(compressor, PowerSGD):
         if any(compressor.matrix(shard.shape) for shard in place.shards):
             return PowerSGDBucket(place, compressor, algorithm)
@@ -27,13 +28,13 @@ def bucket_exchange(place: BucketPlace) -> BucketExchange:
     return WholeBucket(place, algorithm, Wire(compressor))
 
 
-def server_exchange(place: ServerPlace) -> ServerExchange:
+def server_exchange(place: ServerPlace, ladder: Ladder) -> ServerExchange:
     """The exchange that brings gradients of dense shards that travel together to their server."""
     synchronizer = place.shards[0].synchronizer
     assert isinstance(synchronizer, ParameterServer)
     compressor = synchronizer.compressor
     if isinstance(compressor, TopK):
-        return OwnTopKShard(place, compressor)
+        return OwnTopKShard(place, compressor, ladder)
     if isinstance(compressor, PowerSGD):
         return PowerSGDShard(place, compressor) if compressor.matrix(place.shard.shape) else WholeShard(place, PLAIN)
     if isinstance(compressor, SufficientFactors):

@@ -8,6 +8,7 @@ from autosync.engine.state import AS_IT_IS, Block, Correction, Rows, Scalars
 from autosync.engine.sync.compressed import server_exchange
 from autosync.engine.sync.copies import Copies
 from autosync.engine.sync.exchange import ServerPlace
+from autosync.engine.sync.ladder import Ladder
 from autosync.engine.sync.member import Member
 from autosync.engine.sync.row_wire import rows_at
 from autosync.engine.sync.update import Update
@@ -24,13 +25,13 @@ class DenseServer:
     begins, since how far it lags is decided then.
     """
 
-    def __init__(self, place: ServerPlace, scalars: Scalars, initial: Callable[[str], Any]) -> None:
+    def __init__(self, place: ServerPlace, scalars: Scalars, initial: Callable[[str], Any], ladder: Ladder) -> None:
         """`initial` gives the shards' initial values, flat and end to end, as a tensor on a device."""
         synchronizer = place.shards[0].synchronizer
         assert isinstance(synchronizer, ParameterServer)
         self.shards = place.shards
         self.member = place.server
-        self.exchange = server_exchange(place)
+        self.exchange = server_exchange(place, ladder)
         self._members = place.members
         self._local_copy = synchronizer.local_copy
         self.sources = [member.device for member in place.members]

@@ -13,6 +13,7 @@ import numpy as np
 
 from autosync.engine.sync.exchange import BucketPlace, ServerPlace
 from autosync.engine.sync.gathered import gathered
+from autosync.engine.sync.ladder import Kept, Ladder
 from autosync.engine.sync.member import Member, Members
 from autosync.engine.sync.memory import ErrorFeedback, Memory
 from autosync.engine.sync.one_speaks import from_one
@@ -33,10 +34,10 @@ class _Chosen:
 class OwnTopKBucket:
     """Every replica sends its own k values and their places to every other; all add them up in the same order."""
 
-    def __init__(self, place: BucketPlace, compressor: TopK) -> None:
+    def __init__(self, place: BucketPlace, compressor: TopK, ladder: Ladder) -> None:
         self._place = place
         self._feedback = ErrorFeedback(place.members, place.elements, place.dtype)
-        self._kept = compressor.kept(place.elements)
+        self._kept = ladder.kept(compressor, place.elements)
         self.memories: Sequence[Memory] = [self._feedback.memory]
 
     def means(self, gradients: Sequence[Sequence[Any]]) -> list[list[Any]]:
@@ -53,11 +54,11 @@ class OwnTopKBucket:
 class OwnTopKShard:
     """Every replica pushes its own k values and their places straight to the server."""
 
-    def __init__(self, place: ServerPlace, compressor: TopK) -> None:
+    def __init__(self, place: ServerPlace, compressor: TopK, ladder: Ladder) -> None:
         self._place = place
         self._elements = place.shard.elements
         self._feedback = ErrorFeedback(place.members, self._elements, place.shard.variable.dtype)
-        self._kept = compressor.kept(self._elements)
+        self._kept = ladder.kept(compressor, self._elements)
         self.memories: Sequence[Memory] = [self._feedback.memory]
 
     def mean(self, gradients: Sequence[Any]) -> Any:
@@ -79,10 +80,10 @@ class SharedTopKBucket:
     (of equal ones the first); all tell each other theirs before, a float32 each.
     """
 
-    def __init__(self, place: BucketPlace, compressor: TopK, algorithm: str) -> None:
+    def __init__(self, place: BucketPlace, compressor: TopK, algorithm: str, ladder: Ladder) -> None:
         self._place = place
         self._feedback = ErrorFeedback(place.members, place.elements, place.dtype)
-        self._kept = compressor.kept(place.elements)
+        self._kept = ladder.kept(compressor, place.elements)
         self._algorithm = algorithm
         self._turn = Memory(place.members, np.int32(0)) if compressor.indices == "star" else None
         self.memories: Sequence[Memory] = [self._feedback.memory, *([self._turn] if self._turn else [])]
@@ -103,14 +104,15 @@ class SharedTopKBucket:
                 sent.append(tf.where(finite, tf.gather(each, where), tf.constant(np.nan, each.dtype)))
                 unsent.append(_without(each, where))
         self._feedback.keep(unsent)
-        mean_values, means = all_reduced(members, sent, self._algorithm, PLAIN), []
+        kept = self._kept if self._kept.varies else None
+        mean_values, means = all_reduced(members, sent, self._algorithm, PLAIN, kept), []
         for member, where, values in zip(members, places, mean_values, strict=True):
             with tf.device(member.device):
                 means.append([tf.scatter_nd(tf.expand_dims(where, 1), values, [elements])])
         return means
 
 
-def _own_chosen(members: Sequence[Member], feedback: ErrorFeedback, flat: Sequence[Any], kept: int) -> list[_Chosen]:
+def _own_chosen(members: Sequence[Member], feedback: ErrorFeedback, flat: Sequence[Any], kept: Kept) -> list[_Chosen]:
     """What every replica sends of its own choice."""
     import tensorflow as tf
 
@@ -123,20 +125,29 @@ def _own_chosen(members: Sequence[Member], feedback: ErrorFeedback, flat: Sequen
     return chosen
 
 
-def _largest(device: str, flat: Any, kept: int) -> _Chosen:
-    """The `kept` elements of largest magnitude, in no order."""
+def _largest(device: str, flat: Any, kept: Kept) -> _Chosen:
+    """The elements of largest magnitude, in no order; where it is watched what other counts would keep, in falling one.
+
+    Then the largest of all counts are found once.
+    """
     import tensorflow as tf
 
+    count = kept.count(device)
     with tf.device(device):
         magnitudes = tf.where(tf.math.is_nan(flat), tf.constant(np.inf, flat.dtype), tf.abs(flat))
-        places = tf.math.top_k(magnitudes, kept, sorted=False).indices
+        if not kept.ladder.watched:
+            places = tf.math.top_k(magnitudes, count, sorted=False).indices
+            return _Chosen(places, tf.gather(flat, places))
+        largest = tf.math.top_k(magnitudes, max(kept.counts), sorted=True)
+        kept.ladder.note(device, magnitudes, largest.values, kept.counts)
+        places = largest.indices[:count]
         return _Chosen(places, tf.gather(flat, places))
 
 
 def _without(flat: Any, places: Any) -> Any:
     import tensorflow as tf
 
-    return tf.tensor_scatter_nd_update(flat, tf.expand_dims(places, 1), tf.zeros(places.shape, flat.dtype))
+    return tf.tensor_scatter_nd_update(flat, tf.expand_dims(places, 1), tf.zeros_like(places, flat.dtype))
 
 
 def _mean(device: str, chosen: Sequence[_Chosen], elements: int) -> Any:

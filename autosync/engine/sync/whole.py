@@ -7,10 +7,13 @@ from typing import Any, final
 
 from autosync.engine.arrays import end_to_end, flat, scaled
 from autosync.engine.sync.all_reduce import ALL_REDUCE
+from autosync.engine.sync.all_reduce.placed import mean_of_kept
 from autosync.engine.sync.exchange import BucketPlace, ServerPlace
+from autosync.engine.sync.ladder import Kept
 from autosync.engine.sync.member import Members
 from autosync.engine.sync.memory import Memory
 from autosync.engine.sync.wire import Wire
+from autosync.layout.all_reduce import laid_out
 
 
 def flat_bucket(place: BucketPlace, gradients: Sequence[Sequence[Any]]) -> list[Any]:
@@ -21,9 +24,18 @@ def flat_bucket(place: BucketPlace, gradients: Sequence[Sequence[Any]]) -> list[
     ]
 
 
-def all_reduced(members: Members, arrays: Sequence[Any], algorithm: str, wire: Wire) -> list[Any]:
-    """The mean of one flat array a member, on every member."""
-    means = ALL_REDUCE[algorithm](members, arrays, wire)
+def all_reduced(
+    members: Members, arrays: Sequence[Any], algorithm: str, wire: Wire, kept: Kept | None = None
+) -> list[Any]:
+    """The mean of one flat array a member, on every member; if `kept` is given, of a length that is one of its
+    counts.
+    """
+    if kept is None:
+        means = ALL_REDUCE[algorithm](members, arrays, wire)
+    else:
+        moves = laid_out(algorithm).moves
+        assert moves is not None, "a fidelity takes no collectives"
+        means = mean_of_kept(moves, members, arrays, wire, kept)
     return [end_to_end(pieces, member.device) for member, pieces in zip(members, means, strict=True)]
 
 

@@ -1,0 +1,65 @@
+"""Examples dealt out to replicas by shares."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, final
+
+from autosync.engine.step.replica import Replica
+
+
+@final
+class OwnBatches:
+    """The synthetic batches that replicas draw, or as many of their examples as are dealt out to each."""
+
+    def __init__(self, shares: Sequence[float] | None) -> None:
+        """`shares` are those of a discipline's loads, if it has any."""
+        self._draws = 1 if shares is None else math.ceil(max(shares) * len(shares))
+
+    def of(self, replica: Replica, sizes: Any) -> list[Any]:
+        """The next batch of `replica`, while a step is traced: whole where `sizes` is None, int32 (replicas,)."""
+        import tensorflow as tf
+
+        if sizes is None:
+            return replica.next_batch()
+        drawn = [replica.next_batch() for _ in range(self._draws)]
+        with tf.device(replica.device):
+            # One that is dealt none runs one that weighs nothing.
+            count = tf.maximum(sizes[replica.number], 1)
+            return [tf.concat(parts, 0)[:count] for parts in zip(*drawn, strict=True)]
+
+
+def dealt_out(examples: int, shares: Sequence[float]) -> list[int]:
+    """`examples` by `shares`, which add up to 1, as near as whole ones can be."""
+    exact = [examples * each for each in shares]
+    sizes = [int(each) for each in exact]
+    order = sorted(range(len(shares)), key=lambda replica: (sizes[replica] - exact[replica], replica))
+    for replica in order[: examples - sum(sizes)]:
+        sizes[replica] += 1
+    return sizes
+
+
+def weights_of(sizes: Sequence[int]) -> list[float]:
+    """What the mean over each replica's examples weighs, 1 on average, so that every example weighs the same."""
+    return [size * len(sizes) / sum(sizes) for size in sizes]
+
+
+def dealt_anew(
+    batches: Sequence[Sequence[Any]], weights: Sequence[float] | None, shares: Sequence[float]
+) -> tuple[list[list[Any]], list[float]]:
+    """All examples of flat `batches`, one a replica, dealt out by `shares`; and what each replica's then weigh.
+
+    What weighs nothing is left out. A replica that is left without an example runs a copy of the first one, which
+    weighs nothing.
+    """
+    import tensorflow as tf
+
+    counted = [batch for number, batch in enumerate(batches) if weights is None or weights[number] > 0]
+    whole = [tf.concat(parts, 0) for parts in zip(*counted, strict=True)]
+    sizes = dealt_out(int(whole[0].shape[0]), shares)
+    dealt, begin = [], 0
+    for size in sizes:
+        dealt.append([each[begin : begin + size] if size else each[:1] for each in whole])
+        begin += size
+    return dealt, weights_of(sizes)

@@ -1,0 +1,326 @@
+"""Steps that wait for the first so many replicas, whoever they turn out to be.
+
+Every replica has a function of its own, called by a thread of its own: it pulls the values as they are, computes, and
+keeps its gradients in `Pending`. Once enough have come, one more function applies the mean of theirs. The others' count
+nothing: they finish their pass, and begin the next one with the step that is under way by then.
+
+Who is counted is decided for whole gradients at once, so that all shards take the same replicas'. So nothing is sent
+before the last of them is there: what a step sends no longer overlaps the passes.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from typing import Any, final
+
+import numpy.typing as npt
+
+from autosync.engine.capture.optimizer import NO_RULE
+from autosync.engine.step.correction import RuleState
+from autosync.engine.step.dealing import OwnBatches, dealt_anew, dealt_out, weights_of
+from autosync.engine.step.paced import TakenPasses
+from autosync.engine.step.passes import mean_loss
+from autosync.engine.step.placed import Placed
+from autosync.engine.step.replica import CompiledModel, Lookups, Replica, Results, id_dtype
+from autosync.engine.step.step_function import step_function
+from autosync.engine.step.step_state import StepState, load_state, state_of, values_of
+from autosync.engine.step.timetable import counted_alone
+from autosync.errors import SpecError
+from autosync.spec import Decision, StepReport
+
+Pause = Callable[[int, int], None]
+
+
+@final
+class FirstStep:
+    """A strategy with a cut-off at work on passes that take as long as they take."""
+
+    def __init__(self, model: CompiledModel, placed: Placed, pause: Pause | None = None) -> None:
+        """`pause(replica, step)` is called in the replica's thread before it begins a pass, for tests and emulation.
+
+        Raises `SpecError` for late replicas that are to stop, and for loss scaling.
+        """
+        waits = placed.strategy.discipline.waits
+        assert waits is not None
+        if waits.late == "stop":
+            raise SpecError(
+                'A pass cannot be stopped on its way but on paced nodes; let late replicas finish theirs ("late": '
+                '"finish").'
+            )
+        rule = model.captured.gradient_rule
+        if rule.loss_scale is not None:
+            raise SpecError("Loss scaling moves with every step of all replicas; train without it, or wait for all.")
+        self.strategy = placed.strategy
+        self.placed = placed
+        self.seed = 0
+        self.taken: tuple[TakenPasses, ...] = ()
+        self.rule = RuleState(rule, placed.replicas)
+        self._pause = pause
+        self._batch_size = model.captured.spec.batch_size
+        self._given: tuple[Sequence[Sequence[Any]] | None, Any] = (None, None)
+        loads = self.strategy.discipline.loads
+        self._own = OwnBatches(None if loads is None else loads.shares)
+        self._pending = [Pending(replica) for replica in placed.replicas]
+        self._computes = [self._compute(number) for number in range(len(placed.replicas))]
+        self._apply = step_function(self._applied, reduce_retracing=True)
+        placed.wait()
+        self._gate = Arriving()
+        replicas = range(len(placed.replicas))
+        self._threads = [threading.Thread(target=self._work, args=(number,), daemon=True) for number in replicas]
+        for thread in self._threads:
+            thread.start()
+
+    def take(
+        self,
+        number: int,
+        decision: Decision,
+        batches: Sequence[Sequence[Any]] | None = None,
+        weights: Sequence[float] | None = None,
+    ) -> StepReport:
+        """Take a step on the replicas' own synthetic batches or on given ones. `weights` are as in `Step.on`.
+
+        A replica without examples is not waited for. One that is late draws no batch of the steps that it misses.
+        """
+        import tensorflow as tf
+
+        assert decision.first is not None
+        sizes = None
+        if decision.loads is not None and batches is not None:
+            batches, weights = dealt_anew(batches, weights, decision.loads)
+        elif decision.loads is not None:
+            sizes = dealt_out(self._batch_size * len(self._threads), decision.loads)
+            weights = weights_of(sizes)
+        weights = weights or [1.0] * len(self._threads)
+        self._given = batches, None if sizes is None else tf.constant(sizes)
+        wanted = {replica for replica, weight in enumerate(weights) if weight > 0}
+        arrived = self._gate.open(number, wanted, min(decision.first, len(wanted)))
+        counted = counted_alone(weights, [replica in arrived for replica in range(len(weights))])
+        ratio = None if decision.ratio is None else tf.constant(decision.ratio)
+        loss, *energies = self._apply(tf.constant(counted, tf.float32), ratio, decision.watches).numpy().tolist()
+        ratios = len(self.placed.ladder.ratios)
+        return StepReport(
+            decision,
+            loss,
+            arrivals=tuple(arrived.get(replica) for replica in range(len(weights))),
+            energies=tuple(tuple(energies[begin : begin + ratios]) for begin in range(0, len(energies), ratios or 1)),
+        )
+
+    def warm_up(self, decision: Decision) -> None:
+        """Take a step like `decision`, but wait for all replicas."""
+        self.take(0, replace(decision, first=len(self._threads)))
+
+    def meet(self) -> None:
+        """Do nothing: all replicas have met."""
+
+    def values(self, replica: int = 0) -> dict[str, npt.NDArray[Any]]:
+        """Every variable's value as replica `replica` sees it."""
+        return values_of(self.placed, replica)
+
+    def state(self) -> StepState:
+        """As of `Step.state`. What late replicas still compute is not part of it."""
+        self.settle()
+        return state_of(self.placed, self.rule)
+
+    def load(self, state: StepState) -> None:
+        self.settle()
+        load_state(self.placed, self.rule, state)
+
+    def settle(self) -> None:
+        """Wait until late replicas have finished their passes."""
+        self._gate.settle()
+
+    def close(self) -> None:
+        """End the replicas' threads, once they have finished their passes."""
+        self._gate.close()
+        for thread in self._threads:
+            thread.join()
+
+    def _work(self, replica: int) -> None:
+        """The life of a replica's thread."""
+        try:
+            while (step := self._gate.begin(replica)) is not None:
+                if self._pause:
+                    self._pause(replica, step)
+                batches, sizes = self._given
+                self._computes[replica](None if batches is None else list(batches[replica]), sizes).numpy()
+                self._gate.arrive(replica, step)
+        except BaseException as error:
+            self._gate.fail(error)  # raised again by whoever waits for a step
+
+    def _compute(self, number: int) -> Any:
+        """The function of a replica: forward and backward pass, all that comes of it to its `Pending`."""
+        import tensorflow as tf
+
+        placed, replica, pending = self.placed, self.placed.replicas[number], self._pending[number]
+
+        def compute(batch: Any, sizes: Any) -> Any:
+            inputs = self._own.of(replica, sizes) if batch is None else batch
+            found = replica.look_up(inputs)
+            pending.put(found, replica.compute(placed.pull([found], [number])[0], inputs, found))
+            with tf.device(replica.device):
+                return tf.constant(True)  # something to wait for; without a result, a call on workers only queues
+
+        return step_function(compute, reduce_retracing=True)
+
+    def _applied(self, weights: Any, ratio: Any, watches: bool) -> Any:
+        """Update all values by the mean of the pending gradients, which count as `weights` say; float64, the mean loss,
+        and with `watches` of each replica what every ratio would have kept.
+        """
+        import tensorflow as tf
+
+        placed = self.placed
+        placed.ladder.begin(ratio, watches)
+        placed.begin()
+        results, lookups = [], []
+        for replica, pending, weight in zip(
+            placed.replicas, self._pending, tf.unstack(weights, len(placed.replicas)), strict=True
+        ):
+            found, result = pending.taken()
+            replica.keep(result.kept, weight)
+            results.append(result.weighing(weight, replica.device))
+            lookups.append(found)
+        updates = placed.push(results, lookups, at_once=self.rule.rule == NO_RULE)
+        placed.apply(updates, self.rule.correction(updates))
+        told = [mean_loss([each.loss for each in results], placed.devices[0])]
+        if watches:
+            told += [energy for device in placed.devices for energy in tf.unstack(placed.ladder.energies(device))]
+        with tf.device(placed.devices[0]):
+            return tf.stack([tf.cast(each, tf.float64) for each in told])
+
+
+@final
+class Pending:
+    """What has come of a replica's pass, on its device, until it is known whether it counts."""
+
+    def __init__(self, replica: Replica) -> None:
+        import tensorflow as tf
+
+        spec = replica.model.captured.spec
+        self._device = replica.device
+        self._ids: dict[int, Any] = {}
+        self._gradients: dict[int, Any] = {}
+        self._factors: dict[int, tuple[Any, Any]] = {}
+
+        def variable(shape: Sequence[int | None], dtype: str) -> Any:
+            start = tf.zeros([size or 0 for size in shape], dtype)
+            return tf.Variable(start, trainable=False, shape=tf.TensorShape(shape))
+
+        with tf.device(replica.device):
+            for number, each in enumerate(spec.variables):
+                if number in replica.factored:
+                    rows, columns = each.shape
+                    self._factors[number] = variable((None, rows), each.dtype), variable((None, columns), each.dtype)
+                elif each.sparse:
+                    self._ids[number] = variable((None,), id_dtype(each))
+                    self._gradients[number] = variable((None, *each.shape[1:]), each.dtype)
+                else:
+                    self._gradients[number] = variable(each.shape, each.dtype)
+            self._kept = [tf.Variable(each, trainable=False) for each in (*replica.state, *replica.metrics)]
+            self._loss = tf.Variable(tf.zeros([], tf.float32), trainable=False)
+
+    def put(self, found: Lookups, result: Results) -> None:
+        """Keep what has come of a pass; called while the replica's function is traced."""
+        import tensorflow as tf
+
+        with tf.device(self._device):
+            for number, ids in self._ids.items():
+                ids.assign(found.ids[number])
+            for number, gradient in self._gradients.items():
+                gradient.assign(result.gradients[number])
+            for number, factors in self._factors.items():
+                for held, factor in zip(factors, result.factors[number], strict=True):
+                    held.assign(factor)
+            for held, new in zip(self._kept, result.kept, strict=True):
+                held.assign(new)
+            self._loss.assign(tf.cast(result.loss, tf.float32))
+
+    def taken(self) -> tuple[Lookups, Results]:
+        """What was kept last; called while a step is traced."""
+        import tensorflow as tf
+
+        with tf.device(self._device):
+            ids = {number: each.read_value() for number, each in self._ids.items()}
+            gradients = {number: each.read_value() for number, each in self._gradients.items()}
+            factors = {number: (a.read_value(), b.read_value()) for number, (a, b) in self._factors.items()}
+            kept = [each.read_value() for each in self._kept]
+            return Lookups(ids, []), Results(self._loss.read_value(), gradients, factors, kept)
+
+
+@final
+class Arriving:
+    """One step after the other is open to replicas, until enough of them have come. Safe to call from many threads."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._changed = threading.Condition()
+        self._step: int | None = None
+        self._begun = 0.0
+        self._wanted: Collection[int] = ()
+        self._arrived: dict[int, float] = {}
+        self._enough = 0
+        self._computing: set[int] = set()
+        self._failure: BaseException | None = None
+        self._closed = False
+
+    def open(self, step: int, wanted: Collection[int], enough: int) -> dict[int, float]:
+        """Let the `wanted` replicas begin `step`, and wait until `enough` have come.
+
+        By replica, how many seconds after the beginning each of these came. Nobody begins a pass from then on until the
+        next step is opened. Raises what made a replica fail.
+        """
+        with self._changed:
+            self._step, self._begun, self._arrived = step, self._clock(), {}
+            self._wanted, self._enough = wanted, enough
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._ended() or len(self._arrived) == enough)
+            if self._failure is not None:
+                raise self._failure
+            self._step = None
+            return dict(self._arrived)
+
+    def begin(self, replica: int) -> int | None:
+        """Wait until `replica` may begin a pass; the number of its step, or None when there will be no more."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._ended() or self._may_begin(replica))
+            if self._ended():
+                return None
+            self._computing.add(replica)
+            return self._step
+
+    def arrive(self, replica: int, step: int) -> bool:
+        """Whether the pass that `replica` has finished counts in `step`."""
+        with self._changed:
+            self._computing.discard(replica)
+            counts = step == self._step and len(self._arrived) < self._enough
+            if counts:
+                self._arrived[replica] = self._clock() - self._begun
+            self._changed.notify_all()
+            return counts
+
+    def settle(self) -> None:
+        """Wait until no replica computes. Raises what made one fail."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._failure is not None or not self._computing)
+            if self._failure is not None:
+                raise self._failure
+
+    def fail(self, error: BaseException) -> None:
+        """Let nobody begin another pass, and tell whoever waits why."""
+        with self._changed:
+            self._failure = self._failure or error
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Let nobody begin another pass."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def _may_begin(self, replica: int) -> bool:
+        return self._step is not None and replica in self._wanted and replica not in self._arrived
+
+    def _ended(self) -> bool:
+        return self._closed or self._failure is not None

@@ -1,0 +1,371 @@
+"""The contract of cut-offs: who is late leaves no trace, and it makes no difference how it came out who that is.
+
+No pass is late by chance here: where it is found out, late ones wait to be let go; where it is known, passes are drawn.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from autosync.engine.placement import Placement
+from autosync.engine.step.controlled import ControlledStep
+from autosync.engine.step.decided import DecidedStep
+from autosync.engine.step.first import FirstStep
+from autosync.engine.step.realize import Session, Step
+from autosync.engine.step.step_state import StepState
+from autosync.engine.step.timetable import Timetable
+from autosync.errors import SpecError
+from autosync.spec import CutOff, Decision, Discipline, ModelProfile, Pace, Spread, Strategy
+from tests.cases import local_cluster
+from tests.contracts.compressed_training import LEARNING_RATE, MOMENTUM, Run, backward
+from tests.contracts.parity import captured_task, reference, session_on
+from tests.contracts.test_pace_contract import paced_like
+from tests.contracts.ways import ALONE, COMPRESSED
+
+FOUR = local_cluster(4)
+WAYS = (
+    "one server",
+    "servers, first axis cut",
+    "two rings",
+    "every algorithm",
+    "one collective",
+    "shards of both kinds",
+)
+MASKS = ((0, 1, 3), (1, 2, 3), (2, 3), (0, 1, 2, 3))
+EXACT = 1e-7
+"""Largest max|a - b| / max|b| of any variable at the end of a run in float64; what each counts is a float32."""
+
+
+class Script:
+    """Lets in each step the replicas of its mask come at once, and the others once they are let go."""
+
+    def __init__(self, masks: Sequence[Sequence[int]]) -> None:
+        self._masks = masks
+        self._over = [threading.Event() for _ in masks]
+
+    def __call__(self, replica: int, step: int) -> None:
+        if replica not in self._masks[step]:
+            self._over[step].wait()
+
+    def let_go(self, step: int) -> None:
+        self._over[step].set()
+
+
+def strategy_of(session: Session, way: str, waits: CutOff | None) -> Strategy:
+    strategy = (ALONE | COMPRESSED)[way](session.model, session.cluster)
+    return strategy if waits is None else replace(strategy, discipline=Discipline(waits=waits))
+
+
+def plain(task: str, optimizer: str, way: str) -> Step:
+    session = session_on(task, optimizer, FOUR)
+    step = session.realize(strategy_of(session, way, None))
+    assert isinstance(step, Step)
+    return step
+
+
+def found(task: str, optimizer: str, way: str, masks: Sequence[Sequence[int]] = ()) -> FirstStep:
+    """A step that finds out who is late; `masks` say who is not."""
+    session = session_on(task, optimizer, FOUR)
+    step = session.realize(strategy_of(session, way, CutOff(3)))
+    assert isinstance(step, ControlledStep)
+    assert isinstance(step.step, FirstStep)
+    if masks:
+        step.step._pause = Script(masks)
+    return step.step
+
+
+def known(task: str, optimizer: str, way: str, waits: CutOff) -> ControlledStep:
+    """A step whose passes take 4 ms or so, of which it is known how long each takes."""
+    captured = captured_task(task, optimizer)
+    ready = {each.name: 1.0 for each in captured.spec.variables}
+    captured = replace(captured, spec=replace(captured.spec, profile=ModelProfile(0.001, 0.001, ready)))
+    cluster = paced_like(FOUR, Pace(1.0, 0.002, "held", Spread(0.5)))
+    session = Session(captured, cluster, Placement.in_one_process(cluster))
+    step = session.realize(strategy_of(session, way, waits))
+    assert isinstance(step, ControlledStep)
+    assert isinstance(step.step, DecidedStep)
+    return step
+
+
+def take(step: FirstStep, number: int, batches: Sequence[Any], count: int) -> tuple[int, ...]:
+    """Take a step; the replicas that counted."""
+    report = step.take(number, Decision(first=count), batches)
+    if isinstance(step._pause, Script):
+        step._pause.let_go(number)
+    assert np.isfinite(report.loss)
+    return tuple(replica for replica, arrival in enumerate(report.arrivals) if arrival is not None)
+
+
+def weights_of(mask: Sequence[int]) -> list[float]:
+    return [4 / len(mask) if replica in mask else 0.0 for replica in range(4)]
+
+
+def assert_same(one: Any, other: Any) -> None:
+    for replica in range(4):
+        expected = other.values(replica)
+        for name, value in one.values(replica).items():
+            assert value.tobytes() == expected[name].tobytes(), f"Replica {replica}: {name!r} has other bytes."
+
+
+class TestWaitingForAll:
+    @pytest.mark.quick("one server-Adam", "two rings-momentum")
+    @pytest.mark.parametrize("optimizer", ["SGD", "momentum", "Adam"])
+    @pytest.mark.parametrize("way", WAYS)
+    def test_is_plain_training_to_the_bit(self, way: str, optimizer: str) -> None:
+        expected = plain("table", optimizer, way)
+        seen, drawn = found("table", optimizer, way), known("table", optimizer, way, CutOff(4))
+        for number, batches in enumerate(reference("table", optimizer, 4).batches):
+            loss = pytest.approx(expected.on(batches), rel=1e-6)  # its four terms are added in any order
+            assert seen.take(number, Decision(first=4), batches).loss == loss
+            assert drawn.on(batches) == loss
+        assert_same(seen, expected)
+        assert_same(drawn, expected)
+        seen.close()
+
+
+class TestWhoIsLate:
+    @pytest.mark.quick("*cut-table-Adam", "two rings-dense-momentum", "shards*-table-SGD")
+    @pytest.mark.parametrize("optimizer", ["SGD", "momentum", "Adam", "clipped"])
+    @pytest.mark.parametrize("task", ["table", "dense", "tied"])
+    @pytest.mark.parametrize("way", WAYS)
+    def test_found_out_has_the_same_bits_as_if_it_had_weighed_nothing(
+        self, way: str, task: str, optimizer: str
+    ) -> None:
+        step, expected = found(task, optimizer, way, MASKS), plain(task, optimizer, way)
+        for number, (mask, batches) in enumerate(zip(MASKS, reference(task, optimizer, 4).batches, strict=True)):
+            assert take(step, number, batches, len(mask)) == mask
+            expected.on(batches, weights_of(mask))
+        assert_same(step, expected)
+        step.close()
+
+    @pytest.mark.quick("*cut-table-Adam", "two rings-dense-momentum")
+    @pytest.mark.parametrize("optimizer", ["momentum", "Adam", "clipped"])
+    @pytest.mark.parametrize("task", ["table", "dense"])
+    @pytest.mark.parametrize("way", WAYS)
+    def test_known_beforehand_has_them_too(self, way: str, task: str, optimizer: str) -> None:
+        step, expected = known(task, optimizer, way, CutOff(2, "stop")), plain(task, optimizer, way)
+        masks = set()
+        for batches in reference(task, optimizer, 4).batches:
+            step.on(batches)
+            assert step.report is not None
+            mask = tuple(replica for replica, each in enumerate(step.report.arrivals) if each is not None)
+            expected.on(batches, weights_of(mask))
+            masks.add(mask)
+        assert_same(step, expected)
+        assert len(masks) > 1, "the draws are to differ"
+        assert all(len(mask) == 2 for mask in masks)
+
+    @pytest.mark.quick("*top-k*own*")
+    @pytest.mark.parametrize("way", COMPRESSED)
+    def test_compressors_send_what_they_remember_of_the_late(self, way: str) -> None:
+        step, expected = found("dense", "momentum", way, MASKS), plain("dense", "momentum", way)
+        for number, (mask, batches) in enumerate(zip(MASKS, reference("dense", "momentum", 4).batches, strict=True)):
+            take(step, number, batches, len(mask))
+            expected.on(batches, weights_of(mask))
+        assert_same(step, expected)
+        for one, other in zip(step.state().synchronizer_state, expected.state().synchronizer_state, strict=True):
+            assert one.tobytes() == other.tobytes()
+        step.close()
+
+    @pytest.mark.parametrize("way", ["one server", "two rings"])
+    def test_does_no_harm_with_what_is_no_number(self, way: str) -> None:
+        """Nor leaves a trace in what a replica keeps for itself, which is an average of what it has seen."""
+        steps = [found("normalized", "momentum", way, MASKS) for _ in range(2)]
+        steps += [known("normalized", "momentum", way, CutOff(3, "stop")).step for _ in range(2)]
+        (batches, *_) = _batches("normalized", 1)
+        for step, poisoned in zip(steps, (False, True, False, True), strict=True):
+            late = 2 if isinstance(step, FirstStep) else _slowest(step)
+            given = [list(each) for each in batches]
+            if poisoned:
+                given[late] = [
+                    each * np.nan if each.dtype.is_floating else each for each in map(tf.constant, given[late])
+                ]
+            before = step.state()
+            report = step.take(0, Decision(first=3), given)
+            if isinstance(step._pause if isinstance(step, FirstStep) else None, Script):
+                step._pause.let_go(0)
+            assert report.arrivals[late] is None
+            after: StepState = step.state()
+            assert np.isfinite(report.loss)
+            assert all(np.isfinite(each).all() for each in after.values.values())
+            for number, (old, new) in enumerate(zip(before.replica_state, after.replica_state, strict=True)):
+                changed = [a.tobytes() != b.tobytes() for a, b in zip(old, new, strict=True)]
+                assert any(changed) == (number != late)
+        assert_same(steps[0], steps[1])
+        assert_same(steps[2], steps[3])
+        steps[0].close()
+        steps[1].close()
+
+    def test_finishes_its_pass_while_others_go_on(self) -> None:
+        session = session_on("dense", "SGD", FOUR)
+        step = found("dense", "SGD", "two rings")
+        go_on = threading.Event()
+        begun: list[tuple[int, int]] = []
+
+        def pause(replica: int, number: int) -> None:
+            begun.append((replica, number))
+            if replica == 1 and number == 0:
+                go_on.wait()
+
+        step._pause = pause
+        expected = session.realize(strategy_of(session, "two rings", None))
+        given = _batches("dense", 4)
+        for number, count in ((0, 3), (1, 3), (2, 3)):
+            assert take(step, number, given[number], count) == (0, 2, 3)
+            expected.on(given[number], weights_of((0, 2, 3)))
+        go_on.set()
+        assert take(step, 3, given[3], 4) == (0, 1, 2, 3), "it is waited for again"
+        expected.on(given[3])
+        assert_same(step, expected)
+        assert [number for replica, number in begun if replica == 1] == [0, 3]
+        step.close()
+
+    def test_that_a_replica_fails_is_told_to_who_waits(self) -> None:
+        step = found("dense", "SGD", "two rings")
+
+        def pause(replica: int, _step: int) -> None:
+            if replica == 1:
+                raise ValueError("nothing there")
+
+        step._pause = pause
+        with pytest.raises(ValueError, match="nothing there"):
+            _taken_and_settled(step)
+        step.close()
+
+    def test_a_replica_without_examples_is_not_waited_for(self) -> None:
+        steps = (found("dense", "SGD", "two rings"), known("dense", "SGD", "two rings", CutOff(3, "stop")).step)
+        expected = plain("dense", "SGD", "two rings")
+        (batches,) = _batches("dense", 1)
+        weights = [2.0, 0.0, 2.0, 0.0]
+        expected.on(batches, weights)
+        for step in steps:
+            report = step.take(0, Decision(first=3), batches, weights)
+            assert [each is None for each in report.arrivals] == [False, True, False, True]
+            assert_same(step, expected)
+            step.close()
+
+
+@pytest.mark.quick("*ring*momentum", "one server-SGD")
+@pytest.mark.parametrize("optimizer", ["SGD", "momentum"])
+@pytest.mark.parametrize("way", ["one server", "two rings"])
+def test_twenty_steps_train_like_the_algorithm_in_numpy(way: str, optimizer: str, tally: Any) -> None:
+    run = Run("double", optimizer)
+    masks = [MASKS[step % len(MASKS)] for step in range(run.steps)]
+    step, batches = found("double", optimizer, way, masks), _batches("double", run.steps)
+    for number, (mask, given) in enumerate(zip(masks, batches, strict=True)):
+        assert take(step, number, given, len(mask)) == mask
+    task, _, gradients_of = backward("double")
+    values = {each.path: np.array(each.numpy()) for each in task.model.trainable_variables}
+    speeds = {name: np.zeros_like(each) for name, each in values.items()}
+    for mask, given in zip(masks, batches, strict=True):
+        at = [tf.constant(each) for each in values.values()]
+        gradients = [[each.numpy() for each in gradients_of(at, given[replica])[1]] for replica in mask]
+        for name, mean in zip(values, (np.mean(each, axis=0) for each in zip(*gradients, strict=True)), strict=True):
+            speeds[name] = MOMENTUM[optimizer] * speeds[name] - LEARNING_RATE * mean
+            values[name] = values[name] + speeds[name]
+    reached = step.values()
+    error = max(float(np.abs(reached[name] - each).max() / np.abs(each).max()) for name, each in values.items())
+    assert error <= EXACT
+    tally("cut-off (float64)", error)
+    step.close()
+
+
+class TestGoingOn:
+    def test_a_run_on_known_passes_is_the_uninterrupted_one_to_the_bit(self) -> None:
+        whole, first, second = (known("normalized", "Adam", "two rings", CutOff(2, "stop")) for _ in range(3))
+        masks: list[Any] = []
+        for number in range(10):
+            whole()
+            assert whole.report is not None
+            masks.append([each is None for each in whole.report.arrivals])
+            if number < 4:
+                first()
+        second.load(first.state())
+        for number in range(4, 10):
+            second()
+            assert second.report is not None
+            assert [each is None for each in second.report.arrivals] == masks[number]
+        assert_same(second, whole)
+
+    def test_a_run_that_finds_out_goes_on_from_a_saved_state(self) -> None:
+        step, other = (found("normalized", "Adam", "one server") for _ in range(2))
+        for number, batches in enumerate(_batches("normalized", 3)):
+            take(step, number, batches, 3)
+        other.load(step.state())
+        assert_same(other, step)
+        step.close()
+        other.close()
+
+
+class TestTimetable:
+    """Three replicas; a step takes as long as the last pass that it waits for, and half a second more."""
+
+    def masks(self, stops: bool, passes: Sequence[Sequence[float]], first: int = 2) -> list[tuple[float | None, ...]]:
+        now = [100.0]
+        timetable = Timetable(3, stops, lambda: now[0])
+        told = []
+        for each in passes:
+            ends = timetable.begin(np.array(each), [True] * 3, first)
+            told.append(ends.arrivals)
+            waited = max(end for end in ends.arrivals if end is not None)
+            assert ends.waited.max() == pytest.approx(waited)
+            now[0] += waited + 0.5
+            timetable.end()
+        return told
+
+    def test_one_that_stops_begins_each_step_with_the_others(self) -> None:
+        assert self.masks(True, [(1, 2, 9), (1, 9, 2), (3, 3, 3)]) == [(1, 2, None), (1, None, 2), (3, 3, None)]
+
+    def test_one_that_finishes_begins_its_next_pass_then(self) -> None:
+        told = self.masks(False, [(1, 2, 4), (1, 9, 2), (1, 1, 1)])
+        # The third is free 1.5 s after the second step has begun; then the second one is late, 9 s from there.
+        assert told[:2] == [(1, 2, None), (1, None, 3.5)]
+        assert told[2] == (1, None, 1)
+
+    def test_one_that_is_late_for_several_steps_begins_none_of_them(self) -> None:
+        told = self.masks(False, [(1, 1, 5), (1, 1, 99), (1, 1, 99), (2, 2, 2), (9, 9, 1)])
+        # It ends 5 s after the beginning, in the fourth step; that it would have begun longer ones counts nothing.
+        assert [each[2] for each in told[:3]] == [None] * 3
+        assert told[3] == (2, 2, None)
+        assert told[4] == (9, None, 1)
+
+    @pytest.mark.parametrize("stops", [True, False])
+    def test_what_a_late_pass_would_have_taken_is_not_to_be_seen(self, stops: bool) -> None:
+        clean, poisoned = (self.masks(stops, [(1, 2, late), (1, 2, late)]) for late in (50.0, float("inf")))
+        assert clean == poisoned == [(1, 2, None)] * 2
+
+    def test_of_passes_that_end_at_once_the_first_replicas_come_first(self) -> None:
+        assert self.masks(True, [(1, 1, 1)]) == [(1, 1, None)]
+
+
+def test_what_cannot_be_is_refused_in_a_sentence() -> None:
+    session = session_on("dense", "SGD", FOUR)
+    with pytest.raises(SpecError, match="A pass cannot be stopped on its way but on paced nodes"):
+        session.realize(strategy_of(session, "two rings", CutOff(3, "stop")))
+    with pytest.raises(SpecError, match="A step waits for at most all 4 replicas, not for the first 5"):
+        session.realize(strategy_of(session, "two rings", CutOff(5)))
+    scaled = session_on("dense", "scaled", FOUR)
+    with pytest.raises(SpecError, match="Loss scaling moves with every step of all replicas"):
+        scaled.realize(strategy_of(scaled, "two rings", CutOff(3)))
+
+
+def _batches(task: str, steps: int) -> list[list[tuple[Any, ...]]]:
+    """What each of four replicas is given in so many steps."""
+    _, make, _ = backward(task)
+    return [[tuple(make(tf.constant([step, replica], tf.int32))) for replica in range(4)] for step in range(steps)]
+
+
+def _taken_and_settled(step: FirstStep) -> None:
+    step.take(0, Decision(first=3), _batches("dense", 1)[0])
+    step.settle()  # the others may have been enough
+
+
+def _slowest(step: Any) -> int:
+    return int(np.argmax(step._pacing.seconds(0, 0)))

@@ -1,0 +1,136 @@
+"""The contract of loads: who computes an example makes no difference, and no batch size is traced anew."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from autosync.baselines import BASELINES
+from autosync.engine.capture.captured import CapturedModel
+from autosync.engine.capture.capturing import capture
+from autosync.engine.placement import Placement
+from autosync.engine.step.controlled import ControlledStep
+from autosync.engine.step.dealing import dealt_out, weights_of
+from autosync.engine.step.decided import DecidedStep
+from autosync.engine.step.realize import Session
+from autosync.engine.zoo import build_task
+from autosync.errors import SpecError
+from autosync.spec import CutOff, Decision, Discipline, Loads, ModelProfile, Pace
+from tests.cases import local_cluster
+from tests.contracts.parity import session_on
+from tests.contracts.test_pace_contract import paced_like
+
+THREE = local_cluster(3)
+
+
+@cache
+def captured() -> CapturedModel:
+    return capture(build_task("teacher"))
+
+
+def session(paced: bool = False, replicas: int = 3) -> Session:
+    cluster, model = local_cluster(replicas), captured()
+    if paced:
+        ready = {each.name: 1.0 for each in model.spec.variables}
+        model = replace(model, spec=replace(model.spec, profile=ModelProfile(0.001, 0.001, ready)))
+        cluster = paced_like(cluster, Pace(1.0, 0.0, "held"))
+    return Session(model, cluster, Placement.in_one_process(cluster))
+
+
+def stepping(discipline: Discipline, way: str = "all_reduce_25mb", on: Session | None = None) -> Any:
+    on = on or session()
+    return on.realize(replace(BASELINES[way](on.model, on.cluster), discipline=discipline))
+
+
+def batches(steps: int, replicas: int = 3) -> list[list[tuple[Any, ...]]]:
+    draw = captured().batch.callable()
+    return [[tuple(draw(tf.constant([step, replica]))) for replica in range(replicas)] for step in range(steps)]
+
+
+def assert_same(one: Any, other: Any) -> None:
+    for name, value in one.values().items():
+        assert value.tobytes() == other.values()[name].tobytes(), name
+
+
+@pytest.mark.parametrize("way", ["all_reduce_25mb", "parameter_server"])
+def test_equal_loads_are_plain_training_to_the_bit(way: str) -> None:
+    dealt, plain = stepping(Discipline(loads=Loads((2.0, 2.0, 2.0))), way), stepping(Discipline(), way)
+    for given in batches(4):
+        dealt.on(given)
+        plain.on(given)
+    assert_same(dealt, plain)
+    for _ in range(3):
+        assert dealt() == pytest.approx(plain(), rel=1e-6)
+    assert_same(dealt, plain)
+
+
+@pytest.mark.parametrize("way", ["all_reduce_25mb", "parameter_server"])
+def test_unlike_loads_train_as_one_process_does_on_all_examples(way: str) -> None:
+    dealt = stepping(Discipline(loads=Loads((6.0, 2.0, 1.0))), way)
+    alone = stepping(Discipline(), "parameter_server", session(replicas=1))
+    for given in batches(12):
+        loss = dealt.on(given)
+        whole = [tf.concat(parts, 0) for parts in zip(*given, strict=True)]
+        assert loss == pytest.approx(alone.on([whole]), rel=1e-5)
+    for name, value in dealt.values().items():
+        np.testing.assert_allclose(value, alone.values()[name], rtol=0, atol=1e-5 * np.abs(value).max())
+
+
+def test_other_sizes_in_each_step_are_not_traced_anew() -> None:
+    step = stepping(Discipline(loads=Loads((1.0, 1.0, 1.0)))).step
+    assert isinstance(step, DecidedStep)
+    draw = np.random.default_rng(0)
+    for number, given in enumerate(batches(8)):
+        shares = draw.dirichlet((2.0, 2.0, 2.0))
+        step.take(number, Decision(loads=tuple(shares)), given)
+    assert step._function(Decision()).experimental_get_tracing_count() <= 2  # TensorFlow relaxes a shape at the second
+
+
+def test_a_pass_takes_by_its_examples_where_it_is_paced() -> None:
+    step = stepping(Discipline(loads=Loads((4.0, 1.0, 1.0))), on=session(paced=True))
+    assert isinstance(step, ControlledStep)
+    step()
+    step.on(batches(1)[0])
+    for taken in step.taken:
+        np.testing.assert_allclose(taken.seconds, [0.004, 0.001, 0.001])
+
+
+def test_found_out_who_is_late_the_examples_are_dealt_out_too() -> None:
+    both = Discipline(loads=Loads((6.0, 2.0, 1.0)), waits=CutOff(3))
+    found, known = stepping(both), stepping(Discipline(loads=Loads((6.0, 2.0, 1.0))))
+    for given in batches(3):
+        found.on(given)
+        known.on(given)
+    for _ in range(2):
+        found()
+        known()
+    assert_same(found, known)
+    found.close()
+
+
+def test_one_that_is_dealt_no_example_takes_part_without_weight() -> None:
+    assert dealt_out(3, (0.8, 0.15, 0.05)) == [2, 1, 0]
+    assert weights_of((2, 1, 0)) == [2.0, 1.0, 0.0]
+    dealt = stepping(Discipline(loads=Loads((16.0, 3.0, 1.0))))
+    plain = stepping(Discipline())
+    (given,) = batches(1)
+    few = [[each[:1] for each in batch] for batch in given]
+    whole = [tf.concat(parts, 0) for parts in zip(*few, strict=True)]
+    dealt.on(few)
+    plain.on(
+        [[each[:2] for each in whole], [each[2:] for each in whole], [each[:1] for each in whole]], (2.0, 1.0, 0.0)
+    )
+    assert_same(dealt, plain)
+
+
+def test_what_cannot_be_is_refused_in_a_sentence() -> None:
+    with pytest.raises(SpecError, match=r"Loads are one for each of 3 replicas, not 2\."):
+        stepping(Discipline(loads=Loads((1.0, 2.0))))
+    of_one_size = session_on("dense", "SGD", THREE)
+    with pytest.raises(SpecError, match="Loads give replicas batches of other sizes, and 'dense' takes those of one"):
+        stepping(Discipline(loads=Loads((1.0, 2.0, 3.0))), on=of_one_size)

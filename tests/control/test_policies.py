@@ -1,0 +1,110 @@
+"""Policies of a cut-off: for how many they wait, when times are made up."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from autosync.control import controller_of
+from autosync.control.elfving import ordered
+from autosync.control.window import best_count
+from autosync.spec import CutOff, Discipline, StepReport, Strategy
+
+FOUR = tuple(f"node{number}/cpu:0" for number in range(4))
+Times = npt.NDArray[np.float64]
+
+
+def one_slow(draw: np.random.Generator, steps: int) -> Times:
+    times = np.exp(draw.normal(0, 0.03, (steps, 4)))
+    times[:, 3] *= 3
+    return times
+
+
+def slow_rack(draw: np.random.Generator, steps: int) -> Times:
+    """Two of four are slow together, for fifty steps or so."""
+    times = np.exp(draw.normal(0, 0.03, (steps, 4)))
+    slow = False
+    for row in times:
+        slow = draw.random() >= 0.02 if slow else draw.random() < 0.02
+        row[2:] *= 3 if slow else 1
+    return times
+
+
+def alike(draw: np.random.Generator, steps: int) -> Times:
+    return np.exp(draw.normal(0, 0.3, (steps, 4)))
+
+
+def gradients_a_second(waits: CutOff, times: Times) -> float:
+    """What is counted in a second, where the late stop: nobody sees what they would have taken."""
+    controller = controller_of(Strategy(FOUR, (), Discipline(waits=waits)))
+    assert controller is not None
+    seconds, counted = 0.0, 0
+    for row in times:
+        decision = controller.decide()
+        assert decision.first is not None
+        order = np.argsort(row, kind="stable")[: decision.first]
+        arrivals = tuple(float(each) if replica in order else None for replica, each in enumerate(row))
+        controller.observe(StepReport(decision, 1.0, arrivals=arrivals))
+        seconds += float(row[order[-1]])
+        counted += decision.first
+    return counted / seconds
+
+
+def over_the_best_count(waits: CutOff, make: Callable[[np.random.Generator, int], Times]) -> float:
+    shares = []
+    for seed in range(3):
+        times = make(np.random.default_rng(seed), 1500)
+        best = max(gradients_a_second(CutOff(count), times) for count in (1, 2, 3, 4))
+        shares.append(gradients_a_second(waits, times) / best)
+    return float(np.mean(shares))
+
+
+@pytest.mark.parametrize(
+    ("slower", "count"),
+    [(1.2, 4), (1.5, 4), (2.0, 4), (2.5, 4), (2.7, 3), (2.8, 3), (3.0, 1), (4.0, 1), (6.0, 2)],
+)
+def test_elfving_waits_for_all_but_the_very_slow_and_then_for_one(slower: float, count: int) -> None:
+    """Three replicas take a second, one so many times as long (systems.md 2.6)."""
+    times = np.array([1.0, 1.0, 1.0, slower])
+    assert best_count(ordered(float(times.mean()), float(times.std()), 4)) == count
+
+
+@pytest.mark.parametrize(
+    ("policy", "make", "least"),
+    [
+        ("filter", slow_rack, 1.25),
+        ("filter", alike, 0.97),
+        ("filter", one_slow, 0.93),
+        ("bandit", one_slow, 0.93),
+        ("bandit", alike, 0.9),
+        ("empirical", one_slow, 0.93),
+        ("empirical", slow_rack, 1.05),
+    ],
+)
+def test_a_policy_counts_as_many_gradients_a_second_as_the_best_fixed_count(
+    policy: str, make: Any, least: float
+) -> None:
+    assert over_the_best_count(CutOff(policy=policy), make) >= least
+
+
+@pytest.mark.parametrize("policy", ["empirical", "elfving"])
+def test_a_time_that_was_not_seen_is_over_the_wait_and_to_take_it_for_any_costs(policy: str) -> None:
+    truncated, naive = (
+        over_the_best_count(CutOff(policy=policy, imputes=each), one_slow) for each in ("truncated", "naive")
+    )
+    assert truncated > naive
+
+
+@pytest.mark.parametrize("policy", ["filter", "bandit", "empirical", "elfving"])
+def test_all_are_waited_for_at_first_and_no_step_without_arrivals_is_learnt_from(policy: str) -> None:
+    controller = controller_of(Strategy(FOUR, (), Discipline(waits=CutOff(policy=policy))))
+    assert controller is not None
+    decision = controller.decide()
+    assert decision.first == 4
+    controller.observe(StepReport(decision, math.nan))
+    assert controller.decide() == decision

@@ -1,0 +1,71 @@
+"""Training under a discipline on paced nodes: real gradients, held until their time, and a run that can be resumed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+import autosync
+from autosync.errors import SpecError
+from autosync.spec import CutOff, Discipline, Pace, Rhythm, Spread
+from autosync.train import Trainer
+from tests.cases import local_cluster
+from tests.train.models import LOSS, all_reduce, batches, classifier
+
+PACED = replace(
+    local_cluster(3),
+    nodes=tuple(replace(node, pace=Pace(0.0, 0.005, "recorded", Spread(0.5))) for node in local_cluster(3).nodes),
+)
+DISCIPLINES = {
+    "plain": Discipline(),
+    "first two, others stop": Discipline(waits=CutOff(2, "stop")),
+    "first of all": Discipline(waits=CutOff(3)),
+    "meeting seldom": Discipline(Rhythm(3)),
+    "meeting when gradients change": Discipline(Rhythm(threshold=0.5)),
+}
+
+
+def trainer(discipline: Discipline, cluster: Any = PACED) -> Trainer:
+    model = classifier()
+    strategy = replace(all_reduce(model), discipline=discipline)
+    return autosync.distribute(model, LOSS, keras.optimizers.Adam(0.01), strategy, cluster, backend="local")
+
+
+def weights(made: Trainer) -> list[bytes]:
+    made.update_model()
+    return [each.numpy().tobytes() for each in made.model.variables]
+
+
+@pytest.mark.quick("first two*", "meeting seldom")
+@pytest.mark.parametrize("name", DISCIPLINES)
+def test_a_resumed_run_on_paced_nodes_is_the_uninterrupted_one_to_the_bit(name: str, tmp_path: Path) -> None:
+    given = list(batches((12, 12, 7, 12, 12, 2, 12, 12)))
+    with trainer(DISCIPLINES[name]) as whole, trainer(DISCIPLINES[name]) as first:
+        losses = [whole.step(each) for each in given]
+        assert [first.step(each) for each in given[:4]] == losses[:4]
+        first.save(tmp_path / "half.keras")
+        with trainer(DISCIPLINES[name]) as second:
+            second.restore(tmp_path / "half.keras")
+            assert [second.step(each) for each in given[4:]] == losses[4:]
+            assert weights(second) == weights(whole)
+    assert np.isfinite(losses).all()
+
+
+def test_paced_passes_change_no_number_where_all_are_waited_for() -> None:
+    given = list(batches((12, 7, 12)))
+    with trainer(Discipline(waits=CutOff(3))) as paced, trainer(Discipline(), local_cluster(3)) as plain:
+        assert [paced.step(each) for each in given] == [plain.step(each) for each in given]
+        assert weights(paced) == weights(plain)
+
+
+def test_the_late_can_be_stopped_on_paced_nodes_only() -> None:
+    with (
+        trainer(Discipline(waits=CutOff(2, "stop")), local_cluster(3)) as made,
+        pytest.raises(SpecError, match="A pass cannot be stopped on its way but on paced nodes"),
+    ):
+        made.step(next(batches((12,))))

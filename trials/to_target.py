@@ -1,0 +1,187 @@
+"""A trial to a target: training under a strategy until a metric is reached, or patience ends."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from autosync.errors import SpecError
+from autosync.spec import CurvePoint, StepReport, Strategy, Target, TargetRecord, strategy_faults
+from autosync.spec.codec import Noun
+from trials.paced import PacedRunning, kept_pace
+from trials.trial import Stage, reason_of
+
+if TYPE_CHECKING:
+    from autosync.engine.step.realize import Session
+
+SEED_STEPS = 1 << 20
+"""Synthetic batches that lie between the first ones of two seeds."""
+
+MOST_SEEDS = (1 << 31) // SEED_STEPS
+
+
+@dataclass(frozen=True)
+class TargetRequest(Noun, what="A request"):
+    """One attempt to train under `strategy` until `target` is reached, within a time limit for all of it.
+
+    `seed` decides which batches are drawn, and how long paced passes take; initial values are the same for all.
+    """
+
+    strategy: Strategy
+    target: Target
+    seed: int = 0
+    time_limit_seconds: float = 600.0
+    label: str = "manual"
+    run: str = "manual"
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.seed < MOST_SEEDS:
+            raise SpecError(f"A seed of training is from 0 to {MOST_SEEDS - 1}, not {self.seed}.")
+        if not 0 < self.time_limit_seconds < math.inf:
+            raise SpecError("A trial's time limit must be positive and finite.")
+
+    def record(self, stage: Stage, started_at: float, outcome: str, **found: Any) -> TargetRecord:
+        """The record of the attempt on `stage`, with what was found."""
+        return TargetRecord(
+            model=stage.model,
+            cluster=stage.cluster.with_real_gradients,
+            strategy=self.strategy,
+            target=self.target,
+            outcome=outcome,
+            seed=self.seed,
+            started_at=started_at,
+            label=self.label,
+            run=self.run,
+            host=stage.environment.host,
+            versions=stage.environment.versions,
+            **found,
+        )
+
+
+@dataclass
+class _Found:
+    """What a run has found so far; it is kept whatever happens next."""
+
+    curve: list[CurvePoint] = field(default_factory=list)
+    step_seconds: list[float] = field(default_factory=list)
+    losses: list[float] = field(default_factory=list)
+    reports: list[StepReport] = field(default_factory=list)
+    controller_seconds: float = 0.0
+    pace: Any = None
+
+
+class _Ended(Exception):  # noqa: N818 - not an error: the way a run ends, with its outcome
+    def __init__(self, outcome: str, reason: str) -> None:
+        super().__init__(reason)
+        self.outcome = outcome
+        self.reason = reason
+
+
+def run_to_target(session: Session, request: TargetRequest, stage: Stage) -> TargetRecord:
+    """Train until the target is reached. Never raises for what the strategy does: that is a record with a reason.
+
+    The gradients of `session` are real. A step is taken for nothing first, so that what is built once counts to none.
+    Looking at the metric takes no time of the run's; meanwhile replicas that a step did not wait for finish their pass.
+    """
+    started_at, begin = time.time(), time.perf_counter()
+    found, outcome, reason = _Found(), "reached", ""
+    try:
+        _train(session, request, begin, found)
+    except _Ended as ended:
+        outcome, reason = ended.outcome, ended.reason
+    except Exception as error:  # whatever TensorFlow says about a strategy or a dead worker is the run's result
+        outcome, reason = "failed", reason_of(error)
+    arrivals = [report.arrivals for report in found.reports if report.arrivals]
+    return request.record(
+        stage,
+        started_at,
+        outcome,
+        reason=reason,
+        total_seconds=time.perf_counter() - begin,
+        curve=tuple(found.curve),
+        step_seconds=tuple(found.step_seconds),
+        losses=tuple(found.losses),
+        met=_met(request.strategy, found),
+        counted=_counted(request.strategy, found, arrivals),
+        controller_seconds=found.controller_seconds,
+        pace=found.pace,
+    )
+
+
+def _train(session: Session, request: TargetRequest, begin: float, found: _Found) -> None:
+    from autosync.engine.training.evaluation import Evaluation
+
+    fault = next(strategy_faults(request.strategy, session.model, session.cluster), None)
+    if fault:
+        raise _Ended("failed", fault)
+    evaluation = Evaluation(session.captured, len(request.strategy.replicas))
+    with closing(session.realize(request.strategy)) as step:
+        paced = step if session.cluster.paced and isinstance(step, PacedRunning) else None
+        if paced:
+            paced.seed = request.seed
+        _warm_up(step, request.seed)
+        warmed_up = len(paced.taken) if paced else 0
+        try:
+            _follow(step, request, begin, evaluation, found)
+        finally:
+            found.controller_seconds = getattr(step, "controller_seconds", 0.0)
+            if paced:
+                found.pace = kept_pace(paced, session.cluster, warmed_up, len(found.step_seconds))
+        if found.pace is not None and found.pace.fault:
+            raise _Ended("failed", found.pace.fault)
+
+
+def _warm_up(step: Any, seed: int) -> None:
+    """Let `step` build all that it is going to need, and go back to its beginning."""
+    start = step.state()
+    if hasattr(step, "warm_up"):
+        step.warm_up()
+    else:
+        step()
+    step.load(replace(start, replica_steps=tuple(seed * SEED_STEPS for _ in start.replica_steps)))
+
+
+def _follow(step: Any, request: TargetRequest, begin: float, evaluation: Any, found: _Found) -> None:
+    """Take steps, and look at the metric every now and then, until it is reached."""
+    target = request.target
+    while True:
+        done = len(found.step_seconds)
+        if done % target.every == 0 or done == target.steps:
+            state = step.state()
+            value = evaluation.loss(state.values, state.replica_state[0])
+            if not math.isfinite(value):
+                raise _Ended("failed", f"The loss is {value} after {done} steps; training has diverged.")
+            found.curve.append(CurvePoint(done, sum(found.step_seconds), value))
+            if value <= target.threshold:
+                return
+        if done == target.steps:
+            raise _Ended("not_reached", f"After all {done} steps the loss is {found.curve[-1].value:.4g}.")
+        if time.perf_counter() - begin > request.time_limit_seconds:
+            raise _Ended("timed_out", f"The run's {request.time_limit_seconds:g} s were over after {done} steps.")
+        before = time.perf_counter()
+        loss = step()
+        seconds = time.perf_counter() - before
+        if not math.isfinite(loss):
+            raise _Ended("failed", f"The loss is {loss} at step {done}; training has diverged.")
+        found.step_seconds.append(seconds)
+        found.losses.append(loss)
+        if (report := getattr(step, "report", None)) is not None:
+            found.reports.append(report)
+
+
+def _met(strategy: Strategy, found: _Found) -> int:
+    """In how many steps replicas met: in all of a strategy without a rhythm."""
+    return sum(each.met for each in found.reports) if strategy.discipline.rhythm else len(found.step_seconds)
+
+
+def _counted(strategy: Strategy, found: _Found, arrivals: Sequence[Sequence[float | None]]) -> tuple[int, ...]:
+    """In how many steps each replica's gradient counted."""
+    if not arrivals:
+        return (len(found.step_seconds),) * len(strategy.replicas)
+    return tuple(int(each) for each in np.sum([[one is not None for one in step] for step in arrivals], axis=0))
