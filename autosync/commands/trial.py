@@ -1,5 +1,6 @@
-"""The command `autosync trial`: time one strategy by hand."""
+"""The command `autosync trial`: time one strategy by hand, or train by it to a target."""
 
+import os
 import statistics
 from collections.abc import Iterator
 from functools import partial
@@ -14,24 +15,36 @@ from autosync.errors import SpecError
 from autosync.spec import (
     RuntimeRecord,
     Strategy,
+    Target,
+    TargetRecord,
     TimingProtocol,
     canonical_json,
     check_step_time_ranks,
     check_strategy,
+    digest,
     median_interval,
+    quoted,
     read_device_profile,
     read_json,
 )
 from autosync.words.cluster import cluster_lines, kept_in_words
-from autosync.words.quantities import model_in_words
+from autosync.words.quantities import counted, model_in_words
+from autosync.words.strategy import statistics_in_words
 from trials.capture_limit import capture_time_limit
 from trials.cluster.file import read_cluster_file
 from trials.opening import KINDS, Choice, opened
+from trials.to_target import TargetRequest
 from trials.trial import TrialRequest
 
 
 @click.command("trial", context_settings=SETTINGS)
-@click.option("--model", required=True, help="A zoo model such as bert, or your own as package.module:function.")
+@click.option(
+    "--model",
+    "--task",
+    "model",
+    required=True,
+    help="A zoo model such as bert, or your own as package.module:function.",
+)
 @click.option("--strategy", "file", required=True, type=Path, help="The strategy to time, a JSON file.")
 @click.option("--backend", "kind", default="ray", type=click.Choice(KINDS), help="Ray actors, or this process alone.")
 @click.option("--workers", type=click.IntRange(1), help="Worker processes.  [default: 4, or one a node of a cluster]")
@@ -44,12 +57,19 @@ from trials.trial import TrialRequest
 @click.option(
     "--seed",
     default=0,
-    help="A number for the record, by which paced passes are drawn; batches are the same whatever it is.",
+    help="A number for the record, by which paced passes are drawn; and batches too, where there is a target.",
 )
+@click.option("--target", help="Train until this is reached in place of timing steps, such as loss=0.08.")
+@click.option("--evaluate-every", "every", default=10, help="Steps after which a target is looked at.")
+@click.option("--most-steps", default=2000, help="Steps after which a target is given up.")
+@click.option("--out", type=Path, default=Path("runs/targets"), help="Folder of records of targets.")
 @capture_time_limit
 @click.option("--json", "as_json", is_flag=True, help="Print the record as JSON, and nothing else.")
-def command(file: Path, seed: int, profile: Path | None, as_json: bool, **given: Any) -> int:
-    """Time one strategy. The exit status is 0 when it was timed, 1 when its trial failed, 2 when it cannot be run."""
+def command(file: Path, seed: int, profile: Path | None, as_json: bool, target: str | None, **given: Any) -> int:
+    """Time one strategy, or train by it to a target. The exit status is 0 when it was timed or the target was reached,
+    1 when not, 2 when it cannot be run.
+    """
+    aim = {name: given.pop(name) for name in ("every", "most_steps", "out")}
     timing = {name: given.pop(name) for name in ("warmup_steps", "timed_steps", "time_limit_seconds")}
     if profile is not None and given["kind"] == "local":
         raise click.UsageError("--profile is what paced passes follow, and local back ends have none; leave it out.")
@@ -62,6 +82,10 @@ def command(file: Path, seed: int, profile: Path | None, as_json: bool, **given:
         read_cluster_file(choice.cluster)  # what is wrong with it is told before anything is started
     check_model_name(choice.model)
     strategy = _strategy(file)
+    if target is not None:
+        wanted = Target(*_metric(target), aim["every"], aim["most_steps"])
+        towards = TargetRequest(strategy, wanted, seed, timing["time_limit_seconds"], file.stem)
+        return _train(choice, towards, aim["out"], as_json)
     check_step_time_ranks(strategy)
     request = TrialRequest(strategy, TimingProtocol(**timing), label=file.stem, seed=seed)
     return _time(choice, request, as_json)
@@ -77,6 +101,72 @@ def _time(choice: Choice, request: TrialRequest, as_json: bool) -> int:
         record = backend.run(request)
     print_lines([canonical_json(record.to_json())] if as_json else record_lines(record))
     return 0 if record.outcome == "ok" else NOT_DONE
+
+
+def _metric(text: str) -> tuple[str, float]:
+    """The metric and the threshold of `METRIC=NUMBER`."""
+    metric, _, number = text.partition("=")
+    try:
+        return metric, float(number)
+    except ValueError:
+        raise click.UsageError(f"--target is a metric and a number such as loss=0.08, not {quoted(text)}.") from None
+
+
+def _train(choice: Choice, request: TargetRequest, folder: Path, as_json: bool) -> int:
+    """Train to the target, and write the record to a file of its own in `folder`."""
+    without_rays_own_news()
+    with opened(choice) as ready:
+        backend = ready.backend
+        if not as_json:
+            print_lines([*ready.notes, model_in_words(backend.model), *cluster_lines(backend.cluster)])
+        check_strategy(request.strategy, backend.model, backend.cluster)
+        record = backend.train(request)
+    document = canonical_json(record.to_json())
+    file = (
+        folder / f"{record.model.name}-{record.strategy.digest[:8]}-{record.seed}-{digest(record.to_json())[:8]}.json"
+    )
+    _write(file, document)
+    print_lines([document] if as_json else [*target_lines(record), f"The record is in {file}."])
+    return 0 if record.outcome == "reached" else NOT_DONE
+
+
+def _write(file: Path, text: str) -> None:
+    """Write all of `text` to `file`, or nothing. Raises `SpecError`."""
+    partial_file = file.with_suffix(".partial")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        partial_file.write_text(text)
+        os.replace(partial_file, file)
+    except OSError as error:
+        partial_file.unlink(missing_ok=True)
+        raise SpecError(f"The record cannot be written to {str(file)!r}: {error.strerror}.") from None
+
+
+def target_lines(record: TargetRecord) -> Iterator[str]:
+    """What came of a run towards a target."""
+    mark = "" if record.cluster.time == "real" else f" ({record.cluster.time})"
+    words = statistics_in_words(record.strategy)
+    if words:
+        yield words
+    yield f"Strategy {record.strategy.digest}, seed {record.seed}: {record.outcome.replace('_', ' ')}"
+    if record.reason:
+        yield f"Reason: {record.reason}"
+    if record.curve:
+        last = record.curve[-1]
+        yield (
+            f"Loss: {record.curve[0].value:.4g} at first, {last.value:.4g} after {counted(last.step, 'step')} and "
+            f"{last.seconds:.2f} s{mark}; the target is {record.target.threshold:g}"
+        )
+    if record.step_seconds:
+        yield f"Median step{mark}: {_ms(statistics.median(record.step_seconds))}"
+        yield f"Replicas met in {record.met} of {counted(record.steps, 'step')}"
+    if record.strategy.discipline.waits:
+        each = zip(record.strategy.replicas, record.counted, strict=True)
+        yield "Counted: " + ", ".join(f"{replica} in {number}" for replica, number in each)
+    if record.controller_seconds:
+        yield f"Deciding took {record.controller_seconds * 1e3:.1f} ms in all"
+    if record.pace is not None:
+        yield kept_in_words(record.pace)
 
 
 def _strategy(file: Path) -> Strategy:

@@ -9,7 +9,7 @@ import pytest
 
 from autosync.commands.trial import main
 from autosync.errors import SpecError
-from autosync.spec import DeviceProfile
+from autosync.spec import DeviceProfile, TargetRecord
 from tests.cases import star_cluster
 from tests.trials.scripted import request
 from trials.opening import trials_on_ray
@@ -74,6 +74,47 @@ def test_a_strategy_with_a_discipline_is_refused(tmp_path: Path, capsys: pytest.
 
 
 @pytest.mark.parametrize(
+    ("target", "told"),
+    [
+        ("0.08", "--target is a metric and a number such as loss=0.08, not '0.08'."),
+        ("loss=little", "--target is a metric and a number such as loss=0.08, not 'loss=little'."),
+        ("accuracy=0.9", "The metric of a target is one of loss, not 'accuracy'."),
+    ],
+)
+def test_a_target_that_is_none_is_refused(
+    target: str, told: str, strategy_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert told in refused(capsys, "--task", "digits", "--strategy", strategy_file, "--target", target)
+
+
+def test_training_to_a_target_says_how_it_went_and_where_the_record_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    variables = [f"{layer}/{part}" for layer in ("hidden", "logits") for part in ("kernel", "bias")]
+    file, out = tmp_path / "seldom.json", tmp_path / "targets"
+    document = {
+        "format": "autosync.strategy/1",
+        "replicas": ["node0/cpu:0", "node0/cpu:1"],
+        "variables": [{"variable": each, "shards": [{"all_reduce": 0}]} for each in variables],
+        "discipline": {"rhythm": {"steps": 4}},
+    }
+    file.write_text(json.dumps(document))
+    given = ["--task", "digits", "--strategy", file, "--backend", "local", "--workers", 2, "--out", out]
+    assert main([str(each) for each in (*given, "--target", "loss=1.5", "--seed", 2)]) == 0
+    told = capsys.readouterr().out
+    assert "replicas average parameters every 4 steps" in told
+    assert "seed 2: reached" in told
+    (written,) = out.iterdir()
+    assert f"The record is in {written}." in told
+    record = TargetRecord.from_json(json.loads(written.read_text()))
+    assert (record.model.name, record.seed, record.label) == ("digits", 2, "seldom")
+    assert f"after {record.steps} steps" in told
+    assert main([str(each) for each in (*given, "--target", "loss=0", "--most-steps", 10)]) == 1
+    assert "not reached" in capsys.readouterr().out
+    assert len(list(out.iterdir())) == 2
+
+
+@pytest.mark.parametrize(
     ("options", "told"),
     [
         (("--steps", 0), "A trial has 0 or more warm-up steps and 1 or more timed steps"),
@@ -92,7 +133,7 @@ def test_an_option_out_of_range_is_refused(
 
 
 def test_model_and_strategy_must_be_given(strategy_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert refused(capsys, "--strategy", strategy_file) == "trial: Missing option '--model'."
+    assert refused(capsys, "--strategy", strategy_file) == "trial: Missing option '--model' / '--task'."
     assert refused(capsys, "--model", "mlp") == "trial: Missing option '--strategy'."
 
 
