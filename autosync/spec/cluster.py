@@ -134,10 +134,8 @@ class ClusterSpec(KeptHash, Noun, what="A cluster", keys=("nodes", "switches", "
     @property
     def with_real_gradients(self) -> ClusterSpec:
         """The same cluster; if it is paced, its passes compute, and hold what they give until its time."""
-        if self.numbers != "recorded":
-            return self
         nodes = [replace(each, pace=each.pace and replace(each.pace, numbers="held")) for each in self.nodes]
-        return replace(self, nodes=tuple(nodes))
+        return replace(self, nodes=tuple(nodes)) if self.numbers == "recorded" else self
 
     @cached_property
     def phase_starts(self) -> tuple[float, ...]:

@@ -32,7 +32,7 @@ def step_time_fault(strategy: Strategy) -> str | None:
         return None
     return (
         "A step time says nothing about a strategy with a discipline, whose steps differ or change what training "
-        "reaches; train with it (autosync train --strategy), or leave the discipline out."
+        "reaches; train with it (autosync train --strategy, or autosync trial --target), or leave the discipline out."
     )
 
 

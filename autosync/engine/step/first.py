@@ -1,7 +1,7 @@
 """Steps that wait for the first so many replicas, whoever they turn out to be.
 
 Every replica has a function of its own, called by a thread of its own: it pulls the values as they are, computes, and
-keeps its gradients in `Pending`. Once enough have come, one more function applies the mean of theirs. The others' count
+leaves its gradients in a `PendingPass`. Once enough have come, one more function applies their mean. The others' count
 nothing: they finish their pass, and begin the next one with the step that is under way by then.
 
 Who is counted is decided for whole gradients at once, so that all shards take the same replicas'. So nothing is sent
@@ -11,20 +11,21 @@ before the last of them is there: what a step sends no longer overlaps the passe
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, final
 
 import numpy.typing as npt
 
 from autosync.engine.capture.optimizer import NO_RULE
+from autosync.engine.step.arriving import Arriving
 from autosync.engine.step.correction import RuleState
 from autosync.engine.step.dealing import OwnBatches, dealt_anew, dealt_out, weights_of
 from autosync.engine.step.paced import TakenPasses
 from autosync.engine.step.passes import mean_loss
+from autosync.engine.step.pending import PendingPass
 from autosync.engine.step.placed import Placed
-from autosync.engine.step.replica import CompiledModel, Lookups, Replica, Results, id_dtype
+from autosync.engine.step.replica import CompiledModel
 from autosync.engine.step.step_function import step_function
 from autosync.engine.step.step_state import StepState, load_state, state_of, values_of
 from autosync.engine.step.timetable import counted_alone
@@ -63,7 +64,7 @@ class FirstStep:
         self._given: tuple[Sequence[Sequence[Any]] | None, Any] = (None, None)
         loads = self.strategy.discipline.loads
         self._own = OwnBatches(None if loads is None else loads.shares)
-        self._pending = [Pending(replica) for replica in placed.replicas]
+        self._pending = [PendingPass(replica) for replica in placed.replicas]
         self._computes = [self._compute(number) for number in range(len(placed.replicas))]
         self._apply = step_function(self._applied, reduce_retracing=True)
         placed.wait()
@@ -151,7 +152,7 @@ class FirstStep:
             self._gate.fail(error)  # raised again by whoever waits for a step
 
     def _compute(self, number: int) -> Any:
-        """The function of a replica: forward and backward pass, all that comes of it to its `Pending`."""
+        """The function of a replica: forward and backward pass, all that comes of it to its `PendingPass`."""
         import tensorflow as tf
 
         placed, replica, pending = self.placed, self.placed.replicas[number], self._pending[number]
@@ -189,138 +190,3 @@ class FirstStep:
             told += [energy for device in placed.devices for energy in tf.unstack(placed.ladder.energies(device))]
         with tf.device(placed.devices[0]):
             return tf.stack([tf.cast(each, tf.float64) for each in told])
-
-
-@final
-class Pending:
-    """What has come of a replica's pass, on its device, until it is known whether it counts."""
-
-    def __init__(self, replica: Replica) -> None:
-        import tensorflow as tf
-
-        spec = replica.model.captured.spec
-        self._device = replica.device
-        self._ids: dict[int, Any] = {}
-        self._gradients: dict[int, Any] = {}
-        self._factors: dict[int, tuple[Any, Any]] = {}
-
-        def variable(shape: Sequence[int | None], dtype: str) -> Any:
-            start = tf.zeros([size or 0 for size in shape], dtype)
-            return tf.Variable(start, trainable=False, shape=tf.TensorShape(shape))
-
-        with tf.device(replica.device):
-            for number, each in enumerate(spec.variables):
-                if number in replica.factored:
-                    rows, columns = each.shape
-                    self._factors[number] = variable((None, rows), each.dtype), variable((None, columns), each.dtype)
-                elif each.sparse:
-                    self._ids[number] = variable((None,), id_dtype(each))
-                    self._gradients[number] = variable((None, *each.shape[1:]), each.dtype)
-                else:
-                    self._gradients[number] = variable(each.shape, each.dtype)
-            self._kept = [tf.Variable(each, trainable=False) for each in (*replica.state, *replica.metrics)]
-            self._loss = tf.Variable(tf.zeros([], tf.float32), trainable=False)
-
-    def put(self, found: Lookups, result: Results) -> None:
-        """Keep what has come of a pass; called while the replica's function is traced."""
-        import tensorflow as tf
-
-        with tf.device(self._device):
-            for number, ids in self._ids.items():
-                ids.assign(found.ids[number])
-            for number, gradient in self._gradients.items():
-                gradient.assign(result.gradients[number])
-            for number, factors in self._factors.items():
-                for held, factor in zip(factors, result.factors[number], strict=True):
-                    held.assign(factor)
-            for held, new in zip(self._kept, result.kept, strict=True):
-                held.assign(new)
-            self._loss.assign(tf.cast(result.loss, tf.float32))
-
-    def taken(self) -> tuple[Lookups, Results]:
-        """What was kept last; called while a step is traced."""
-        import tensorflow as tf
-
-        with tf.device(self._device):
-            ids = {number: each.read_value() for number, each in self._ids.items()}
-            gradients = {number: each.read_value() for number, each in self._gradients.items()}
-            factors = {number: (a.read_value(), b.read_value()) for number, (a, b) in self._factors.items()}
-            kept = [each.read_value() for each in self._kept]
-            return Lookups(ids, []), Results(self._loss.read_value(), gradients, factors, kept)
-
-
-@final
-class Arriving:
-    """One step after the other is open to replicas, until enough of them have come. Safe to call from many threads."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._changed = threading.Condition()
-        self._step: int | None = None
-        self._begun = 0.0
-        self._wanted: Collection[int] = ()
-        self._arrived: dict[int, float] = {}
-        self._enough = 0
-        self._computing: set[int] = set()
-        self._failure: BaseException | None = None
-        self._closed = False
-
-    def open(self, step: int, wanted: Collection[int], enough: int) -> dict[int, float]:
-        """Let the `wanted` replicas begin `step`, and wait until `enough` have come.
-
-        By replica, how many seconds after the beginning each of these came. Nobody begins a pass from then on until the
-        next step is opened. Raises what made a replica fail.
-        """
-        with self._changed:
-            self._step, self._begun, self._arrived = step, self._clock(), {}
-            self._wanted, self._enough = wanted, enough
-            self._changed.notify_all()
-            self._changed.wait_for(lambda: self._ended() or len(self._arrived) == enough)
-            if self._failure is not None:
-                raise self._failure
-            self._step = None
-            return dict(self._arrived)
-
-    def begin(self, replica: int) -> int | None:
-        """Wait until `replica` may begin a pass; the number of its step, or None when there will be no more."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._ended() or self._may_begin(replica))
-            if self._ended():
-                return None
-            self._computing.add(replica)
-            return self._step
-
-    def arrive(self, replica: int, step: int) -> bool:
-        """Whether the pass that `replica` has finished counts in `step`."""
-        with self._changed:
-            self._computing.discard(replica)
-            counts = step == self._step and len(self._arrived) < self._enough
-            if counts:
-                self._arrived[replica] = self._clock() - self._begun
-            self._changed.notify_all()
-            return counts
-
-    def settle(self) -> None:
-        """Wait until no replica computes. Raises what made one fail."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._failure is not None or not self._computing)
-            if self._failure is not None:
-                raise self._failure
-
-    def fail(self, error: BaseException) -> None:
-        """Let nobody begin another pass, and tell whoever waits why."""
-        with self._changed:
-            self._failure = self._failure or error
-            self._changed.notify_all()
-
-    def close(self) -> None:
-        """Let nobody begin another pass."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
-
-    def _may_begin(self, replica: int) -> bool:
-        return self._step is not None and replica in self._wanted and replica not in self._arrived
-
-    def _ended(self) -> bool:
-        return self._closed or self._failure is not None
