@@ -127,14 +127,19 @@ def _train(session: Session, request: TargetRequest, begin: float, found: _Found
             paced.seed = request.seed
         _warm_up(step, request.seed)
         warmed_up = len(paced.taken) if paced else 0
+        ended: _Ended | None = None
         try:
             _follow(step, request, begin, evaluation, found)
+        except _Ended as early:
+            ended = early
         finally:
             found.controller_seconds = getattr(step, "controller_seconds", 0.0)
             if paced:
                 found.pace = kept_pace(paced, session.cluster, warmed_up, len(found.step_seconds))
         if found.pace is not None and found.pace.fault:
             raise _Ended("failed", found.pace.fault)
+        if ended is not None:
+            raise ended
 
 
 def _warm_up(step: Any, seed: int) -> None:
