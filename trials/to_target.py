@@ -107,7 +107,7 @@ def run_to_target(session: Session, request: TargetRequest, stage: Stage) -> Tar
         curve=tuple(found.curve),
         step_seconds=tuple(found.step_seconds),
         losses=tuple(found.losses),
-        met=_met(request.strategy, found),
+        met=sum(each.met for each in found.reports) if found.reports else len(found.step_seconds),
         counted=_counted(request.strategy, found, arrivals),
         controller_seconds=found.controller_seconds,
         pace=found.pace,
@@ -115,12 +115,10 @@ def run_to_target(session: Session, request: TargetRequest, stage: Stage) -> Tar
 
 
 def _train(session: Session, request: TargetRequest, begin: float, found: _Found) -> None:
-    from autosync.engine.training.evaluation import Evaluation
-
     fault = next(strategy_faults(request.strategy, session.model, session.cluster), None)
     if fault:
         raise _Ended("failed", fault)
-    evaluation = Evaluation(session.captured, len(request.strategy.replicas))
+    evaluation = session.evaluation(len(request.strategy.replicas))
     with closing(session.realize(request.strategy)) as step:
         paced = step if session.cluster.paced and isinstance(step, PacedRunning) else None
         if paced:
@@ -178,11 +176,6 @@ def _follow(step: Any, request: TargetRequest, begin: float, evaluation: Any, fo
         found.losses.append(loss)
         if (report := getattr(step, "report", None)) is not None:
             found.reports.append(report)
-
-
-def _met(strategy: Strategy, found: _Found) -> int:
-    """In how many steps replicas met: in all of a strategy without a rhythm."""
-    return sum(each.met for each in found.reports) if strategy.discipline.rhythm else len(found.step_seconds)
 
 
 def _counted(strategy: Strategy, found: _Found, arrivals: Sequence[Sequence[float | None]]) -> tuple[int, ...]:

@@ -3,6 +3,7 @@
 import os
 import statistics
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ from autosync.words.quantities import counted, model_in_words
 from autosync.words.strategy import statistics_in_words
 from trials.capture_limit import capture_time_limit
 from trials.cluster.file import read_cluster_file
+from trials.fleet.lanes import Backend
 from trials.opening import KINDS, Choice, opened
 from trials.to_target import TargetRequest
 from trials.trial import TrialRequest
@@ -91,13 +93,20 @@ def command(file: Path, seed: int, profile: Path | None, as_json: bool, target: 
     return _time(choice, request, as_json)
 
 
-def _time(choice: Choice, request: TrialRequest, as_json: bool) -> int:
+@contextmanager
+def _opened(choice: Choice, strategy: Strategy, as_json: bool) -> Iterator[Backend]:
+    """The back end that is chosen, on which `strategy` can be run; what it is has been printed, but for JSON."""
     without_rays_own_news()
     with opened(choice) as ready:
         backend = ready.backend
         if not as_json:
             print_lines([*ready.notes, model_in_words(backend.model), *cluster_lines(backend.cluster)])
-        check_strategy(request.strategy, backend.model, backend.cluster)
+        check_strategy(strategy, backend.model, backend.cluster)
+        yield backend
+
+
+def _time(choice: Choice, request: TrialRequest, as_json: bool) -> int:
+    with _opened(choice, request.strategy, as_json) as backend:
         record = backend.run(request)
     print_lines([canonical_json(record.to_json())] if as_json else record_lines(record))
     return 0 if record.outcome == "ok" else NOT_DONE
@@ -114,32 +123,35 @@ def _metric(text: str) -> tuple[str, float]:
 
 def _train(choice: Choice, request: TargetRequest, folder: Path, as_json: bool) -> int:
     """Train to the target, and write the record to a file of its own in `folder`."""
-    without_rays_own_news()
-    with opened(choice) as ready:
-        backend = ready.backend
-        if not as_json:
-            print_lines([*ready.notes, model_in_words(backend.model), *cluster_lines(backend.cluster)])
-        check_strategy(request.strategy, backend.model, backend.cluster)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SpecError(f"The folder {str(folder)!r} cannot be made: {error.strerror}.") from None
+    with _opened(choice, request.strategy, as_json) as backend:
         record = backend.train(request)
     document = canonical_json(record.to_json())
-    file = (
-        folder / f"{record.model.name}-{record.strategy.digest[:8]}-{record.seed}-{digest(record.to_json())[:8]}.json"
-    )
-    _write(file, document)
-    print_lines([document] if as_json else [*target_lines(record), f"The record is in {file}."])
+    strategy, own = record.strategy.digest[:8], digest(record.to_json())[:8]
+    file = folder / f"{record.model.name.replace('/', '-')}-{strategy}-{record.seed}-{own}.json"
+    if not as_json:
+        print_lines(target_lines(record))
+    fault = _write(file, document)
+    print_lines([document] if as_json or fault else [f"The record is in {file}."])
+    if fault:
+        raise SpecError(fault)
     return 0 if record.outcome == "reached" else NOT_DONE
 
 
-def _write(file: Path, text: str) -> None:
-    """Write all of `text` to `file`, or nothing. Raises `SpecError`."""
+def _write(file: Path, text: str) -> str | None:
+    """Write all of `text` to `file`, or nothing; why it cannot be written, if so."""
     partial_file = file.with_suffix(".partial")
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
         partial_file.write_text(text)
         os.replace(partial_file, file)
     except OSError as error:
+        return f"The record cannot be written to {str(file)!r}, so it was printed: {error.strerror}."
+    finally:
         partial_file.unlink(missing_ok=True)
-        raise SpecError(f"The record cannot be written to {str(file)!r}: {error.strerror}.") from None
+    return None
 
 
 def target_lines(record: TargetRecord) -> Iterator[str]:
@@ -160,7 +172,7 @@ def target_lines(record: TargetRecord) -> Iterator[str]:
     if record.step_seconds:
         yield f"Median step{mark}: {_ms(statistics.median(record.step_seconds))}"
         yield f"Replicas met in {record.met} of {counted(record.steps, 'step')}"
-    if record.strategy.discipline.waits:
+    if record.strategy.discipline.waits and record.counted:  # what was lost with its process has none
         each = zip(record.strategy.replicas, record.counted, strict=True)
         yield "Counted: " + ", ".join(f"{replica} in {number}" for replica, number in each)
     if record.controller_seconds:

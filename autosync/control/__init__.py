@@ -3,17 +3,15 @@
 from collections.abc import Callable
 
 from autosync.control.bandit import Bandit
-from autosync.control.elfving import Elfving
-from autosync.control.empirical import Empirical
+from autosync.control.expected import Expected, elfving, empirical
 from autosync.control.filter import Filter
-from autosync.control.first import First
+from autosync.control.fixed import Fixed
 from autosync.control.period import Periodic
 from autosync.control.protocol import Controller
-from autosync.control.shared_out import SharedOut
 from autosync.control.threshold import WhenGradientsChange
 from autosync.control.together import Together
 from autosync.control.warm_up import WarmUp
-from autosync.spec import CutOff, Strategy
+from autosync.spec import CutOff, Decision, Strategy
 
 __all__ = ["Controller", "controller_of"]
 
@@ -32,18 +30,18 @@ def controller_of(strategy: Strategy) -> Controller | None:
     if discipline.fidelity:
         parts.append(WarmUp(len(discipline.fidelity.ratios), discipline.fidelity.steps))
     if discipline.loads:
-        parts.append(SharedOut(discipline.loads.shares))
+        parts.append(Fixed(Decision(loads=discipline.loads.shares)))
     return parts[0] if len(parts) == 1 else Together(parts) if parts else None
 
 
 def _waiting(waits: CutOff, replicas: int) -> Controller:
     """The controller that says for how many of so many replicas a step waits."""
     if waits.first is not None:
-        return First(waits.first)
+        return Fixed(Decision(first=waits.first))
     truncated = waits.imputes == "truncated"
     policies: dict[str, Callable[[], Controller]] = {
-        "elfving": lambda: Elfving(replicas, truncated),
-        "empirical": lambda: Empirical(replicas, truncated),
+        "elfving": lambda: Expected(elfving, replicas, truncated),
+        "empirical": lambda: Expected(empirical, replicas, truncated),
         "filter": lambda: Filter(replicas),
         "bandit": lambda: Bandit(replicas),
     }

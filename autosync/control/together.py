@@ -11,6 +11,8 @@ from autosync.errors import SpecError
 from autosync.spec import Decision, StepReport
 from autosync.spec.codec import every, known_fields
 
+NOTHING = Decision()
+
 
 @final
 class Together:
@@ -24,7 +26,7 @@ class Together:
         for part in self._parts:
             decision = part.decide()
             values = {each.name: getattr(decision, each.name) for each in fields(Decision)}
-            decided |= {name: value for name, value in values.items() if value != getattr(PLAIN, name)}
+            decided |= {name: value for name, value in values.items() if value != getattr(NOTHING, name)}
         return Decision(**decided)
 
     def observe(self, report: StepReport) -> bool:
@@ -42,6 +44,3 @@ class Together:
             raise SpecError(f"{what} has that of each of {len(self._parts)}, not of {len(found)}.")
         for part, own in zip(self._parts, found, strict=True):
             part.restore(own)
-
-
-PLAIN = Decision()

@@ -47,7 +47,7 @@ VIOLATIONS = {
     "The report reads what is on disk, and asks no framework": ("autosync/report/page.py", "import autosync.simulator"),
     "Optuna and scikit-learn stay with the rivals": ("autosync/cost/bound.py", "import optuna"),
     "The nouns need the standard library only": ("autosync/spec/codec.py", "import numpy"),
-    "Controllers need NumPy only": ("autosync/control/first.py", "import scipy"),
+    "Controllers need NumPy only": ("autosync/control/fixed.py", "import scipy"),
     "Declared spaces import the language of spaces only": ("search_spaces/tiny.py", "import autosync.spec"),
 }
 """A line that breaks each rule."""

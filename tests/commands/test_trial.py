@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from autosync.commands.trial import main
+from autosync.commands.trial import main, target_lines
 from autosync.errors import SpecError
-from autosync.spec import DeviceProfile, TargetRecord
+from autosync.spec import CutOff, DeviceProfile, Discipline, Target, TargetRecord
+from tests import cases
 from tests.cases import star_cluster
 from tests.trials.scripted import request
+from trials.clock import Environment, WallClock
 from trials.opening import trials_on_ray
+from trials.to_target import TargetRequest
+from trials.trial import Stage
 
 REFUSED = 2
 
@@ -112,6 +117,22 @@ def test_training_to_a_target_says_how_it_went_and_where_the_record_is(
     assert main([str(each) for each in (*given, "--target", "loss=0", "--most-steps", 10)]) == 1
     assert "not reached" in capsys.readouterr().out
     assert len(list(out.iterdir())) == 2
+
+
+def test_what_was_lost_with_its_process_is_told_though_nothing_was_counted() -> None:
+    wanted = replace(request().strategy, discipline=Discipline(waits=CutOff(1)))
+    towards = TargetRequest(wanted, Target("loss", 0.1))
+    stage = Stage(cases.mlp_model(), cases.local_cluster(2), WallClock(), Environment())
+    record = towards.record(stage, 1.0, "lost", reason="A process has died.", total_seconds=3.0)
+    assert "Reason: A process has died." in list(target_lines(record))
+
+
+def test_a_folder_that_cannot_be_made_is_refused_before_anything_runs(
+    tmp_path: Path, strategy_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    given = ("--task", "digits", "--strategy", strategy_file, "--target", "loss=1", "--out", tmp_path / "file" / "in")
+    assert "cannot be made: Not a directory." in refused(capsys, *given)
 
 
 @pytest.mark.parametrize(

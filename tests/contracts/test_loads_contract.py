@@ -15,9 +15,10 @@ from autosync.engine.capture.captured import CapturedModel
 from autosync.engine.capture.capturing import capture
 from autosync.engine.placement import Placement
 from autosync.engine.step.controlled import ControlledStep
-from autosync.engine.step.dealing import dealt_out, weights_of
+from autosync.engine.step.dealing import dealt_out
 from autosync.engine.step.decided import DecidedStep
 from autosync.engine.step.realize import Session
+from autosync.engine.training.training import weights
 from autosync.engine.zoo import build_task
 from autosync.errors import SpecError
 from autosync.spec import CutOff, Decision, Discipline, Loads, ModelProfile, Pace
@@ -115,7 +116,7 @@ def test_found_out_who_is_late_the_examples_are_dealt_out_too() -> None:
 
 def test_one_that_is_dealt_no_example_takes_part_without_weight() -> None:
     assert dealt_out(3, (0.8, 0.15, 0.05)) == [2, 1, 0]
-    assert weights_of((2, 1, 0)) == [2.0, 1.0, 0.0]
+    assert weights((2, 1, 0)) == (2.0, 1.0, 0.0)
     dealt = stepping(Discipline(loads=Loads((16.0, 3.0, 1.0))))
     plain = stepping(Discipline())
     (given,) = batches(1)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pytest
 
 from autosync.control import controller_of
-from autosync.control.elfving import ordered
+from autosync.control.expected import elfving
 from autosync.control.window import best_count
 from autosync.spec import CutOff, Discipline, StepReport, Strategy
 
@@ -71,7 +71,7 @@ def over_the_best_count(waits: CutOff, make: Callable[[np.random.Generator, int]
 def test_elfving_waits_for_all_but_the_very_slow_and_then_for_one(slower: float, count: int) -> None:
     """Three replicas take a second, one so many times as long (systems.md 2.6)."""
     times = np.array([1.0, 1.0, 1.0, slower])
-    assert best_count(ordered(float(times.mean()), float(times.std()), 4)) == count
+    assert best_count(elfving(times, 4)) == count
 
 
 @pytest.mark.parametrize(

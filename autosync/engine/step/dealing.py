@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, final
 
 from autosync.engine.step.replica import Replica
+from autosync.engine.training.training import weights as weights_by_examples
 
 
 @final
@@ -40,14 +41,15 @@ def dealt_out(examples: int, shares: Sequence[float]) -> list[int]:
     return sizes
 
 
-def weights_of(sizes: Sequence[int]) -> list[float]:
-    """What the mean over each replica's examples weighs, 1 on average, so that every example weighs the same."""
-    return [size * len(sizes) / sum(sizes) for size in sizes]
+def counted_alone(weights: Sequence[float], counted: Sequence[bool]) -> list[float]:
+    """`weights`, 1 on the mean, of the `counted` replicas alone: 0 for the others, and 1 on the mean again."""
+    kept = [weight if counts else 0.0 for weight, counts in zip(weights, counted, strict=True)]
+    return [weight * len(kept) / sum(kept) for weight in kept]
 
 
 def dealt_anew(
     batches: Sequence[Sequence[Any]], weights: Sequence[float] | None, shares: Sequence[float]
-) -> tuple[list[list[Any]], list[float]]:
+) -> tuple[list[list[Any]], Sequence[float] | None]:
     """All examples of flat `batches`, one a replica, dealt out by `shares`; and what each replica's then weigh.
 
     What weighs nothing is left out. A replica that is left without an example runs a copy of the first one, which
@@ -62,4 +64,4 @@ def dealt_anew(
     for size in sizes:
         dealt.append([each[begin : begin + size] if size else each[:1] for each in whole])
         begin += size
-    return dealt, weights_of(sizes)
+    return dealt, weights_by_examples(sizes)

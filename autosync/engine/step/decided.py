@@ -16,15 +16,16 @@ import numpy as np
 import numpy.typing as npt
 
 from autosync.engine.capture.optimizer import NO_RULE
-from autosync.engine.step.dealing import OwnBatches, dealt_anew, dealt_out, weights_of
+from autosync.engine.step.dealing import OwnBatches, counted_alone, dealt_anew, dealt_out
 from autosync.engine.step.pace import Duration, Pacing
 from autosync.engine.step.paced import Gate, TakenPasses
 from autosync.engine.step.passes import RealPasses, mean_loss
 from autosync.engine.step.replica import Results
 from autosync.engine.step.step_function import step_function
 from autosync.engine.step.step_state import StepState, state_of
-from autosync.engine.step.timetable import Timetable, counted_alone
+from autosync.engine.step.timetable import Timetable
 from autosync.engine.sync.meeting import meeting
+from autosync.engine.training.training import weights as weights_by_examples
 from autosync.errors import SpecError
 from autosync.spec import Decision, StepReport
 
@@ -112,7 +113,7 @@ class DecidedStep:
         if decision.loads is not None:
             if batches is None:
                 sizes = dealt_out(self._step.batch_size * replicas, decision.loads)
-                weights = weights_of(sizes)
+                weights = weights_by_examples(sizes)
                 examples = [size / self._step.batch_size for size in sizes]
             else:
                 batches, weights = dealt_anew(batches, weights, decision.loads)

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from autosync.engine.capture.optimizer import NO_RULE
 from autosync.engine.step.arriving import Arriving
 from autosync.engine.step.correction import RuleState
-from autosync.engine.step.dealing import OwnBatches, dealt_anew, dealt_out, weights_of
+from autosync.engine.step.dealing import OwnBatches, counted_alone, dealt_anew, dealt_out
 from autosync.engine.step.paced import TakenPasses
 from autosync.engine.step.passes import mean_loss
 from autosync.engine.step.pending import PendingPass
@@ -28,7 +28,7 @@ from autosync.engine.step.placed import Placed
 from autosync.engine.step.replica import CompiledModel
 from autosync.engine.step.step_function import step_function
 from autosync.engine.step.step_state import StepState, load_state, state_of, values_of
-from autosync.engine.step.timetable import counted_alone
+from autosync.engine.training.training import weights as weights_by_examples
 from autosync.errors import SpecError
 from autosync.spec import Decision, StepReport
 
@@ -93,7 +93,7 @@ class FirstStep:
             batches, weights = dealt_anew(batches, weights, decision.loads)
         elif decision.loads is not None:
             sizes = dealt_out(self._batch_size * len(self._threads), decision.loads)
-            weights = weights_of(sizes)
+            weights = weights_by_examples(sizes)
         weights = weights or [1.0] * len(self._threads)
         self._given = batches, None if sizes is None else tf.constant(sizes)
         wanted = {replica for replica, weight in enumerate(weights) if weight > 0}

@@ -25,6 +25,7 @@ from autosync.engine.step.replica import CompiledModel, Results
 from autosync.engine.step.stale import StaleStep
 from autosync.engine.step.step_function import step_function
 from autosync.engine.step.step_state import StepState, load_state, state_of, values_of
+from autosync.engine.training.evaluation import Evaluation
 from autosync.errors import SpecError
 from autosync.spec import PLAIN, ClusterSpec, ModelSpec, Strategy, check_strategy
 from autosync.spec.pace import TRAINS_NOTHING
@@ -157,6 +158,10 @@ class Session:
     @property
     def model(self) -> ModelSpec:
         return self.captured.spec
+
+    def evaluation(self, replicas: int) -> Evaluation:
+        """What judges training on so many replicas."""
+        return Evaluation(self._model, replicas)
 
     def with_real_gradients(self) -> Session:
         """The same, for training: where passes are paced they compute, and hold what they give until its time."""

@@ -29,6 +29,36 @@ class CompiledModel:
             self._with_factors[factored] = self.captured.gradient_with(factored).callable()
         return self._with_factors[factored]
 
+    def look_up(self, batch: Sequence[Any]) -> Lookups:
+        """The rows of sparse variables that a batch touches."""
+        import tensorflow as tf
+
+        if self.lookups is None:
+            return Lookups({}, [])
+        raw = list(self.lookups(*batch))
+        by_variable: dict[int, list[Any]] = {}
+        for variable, ids in zip(self.captured.lookup_of, raw, strict=True):
+            dtype = id_dtype(self.captured.spec.variables[variable])
+            by_variable.setdefault(variable, []).append(tf.reshape(tf.cast(ids, dtype), [-1]))
+        distinct = {variable: tf.sort(tf.unique(tf.concat(ids, 0)).y) for variable, ids in by_variable.items()}
+        return Lookups(distinct, raw)
+
+    def positions(self, found: Lookups) -> list[Any]:
+        """Where each lookup's rows are among those of its variable that were found."""
+        import tensorflow as tf
+
+        return [
+            tf.reshape(
+                tf.searchsorted(
+                    found.ids[variable],
+                    tf.reshape(tf.cast(raw, found.ids[variable].dtype), [-1]),
+                    out_type=raw.dtype,
+                ),
+                tf.shape(raw),
+            )
+            for variable, raw in zip(self.captured.lookup_of, found.raw, strict=True)
+        ]
+
 
 @dataclass(frozen=True)
 class Lookups:
@@ -130,16 +160,8 @@ class Replica:
         """The rows of sparse variables that this batch touches."""
         import tensorflow as tf
 
-        if self.model.lookups is None:
-            return Lookups({}, [])
         with tf.device(self.device):
-            raw = list(self.model.lookups(*batch))
-            by_variable: dict[int, list[Any]] = {}
-            for variable, ids in zip(self.model.captured.lookup_of, raw, strict=True):
-                dtype = id_dtype(self.model.captured.spec.variables[variable])
-                by_variable.setdefault(variable, []).append(tf.reshape(tf.cast(ids, dtype), [-1]))
-            distinct = {variable: tf.sort(tf.unique(tf.concat(ids, 0)).y) for variable, ids in by_variable.items()}
-        return Lookups(distinct, raw)
+            return self.model.look_up(batch)
 
     def run(self, values: Sequence[Any], batch: Sequence[Any], lookups: Lookups, weight: Any = None) -> Results:
         """A pass as of `compute`, of which the replica keeps what it has for itself.
@@ -165,17 +187,7 @@ class Replica:
         captured = self.model.captured
         compute = self.model.gradient_with(self.factored)
         with tf.device(self.device):
-            positions = [
-                tf.reshape(
-                    tf.searchsorted(
-                        lookups.ids[variable],
-                        tf.reshape(tf.cast(raw, lookups.ids[variable].dtype), [-1]),
-                        out_type=raw.dtype,
-                    ),
-                    tf.shape(raw),
-                )
-                for variable, raw in zip(captured.lookup_of, lookups.raw, strict=True)
-            ]
+            positions = self.model.positions(lookups)
             state = [each.read_value() for each in self.state]
             metrics = [each.read_value() for each in self.metrics]
             loss, *rest = compute(*values, *state, *metrics, *batch, *positions)

@@ -56,9 +56,3 @@ class Timetable:
         """The step is over. Who was still late with another one's pass all the time has begun none in it."""
         if not self._stops:
             self._free = np.where(self._late & (self._begins < self._clock()), self._ends, self._free)
-
-
-def counted_alone(weights: Sequence[float], counted: Sequence[bool]) -> list[float]:
-    """`weights`, 1 on the mean, of the `counted` replicas alone: 0 for the others, and 1 on the mean again."""
-    kept = [weight if counts else 0.0 for weight, counts in zip(weights, counted, strict=True)]
-    return [weight * len(kept) / sum(kept) for weight in kept]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 import numpy.typing as npt
 
-from autosync.engine.capture.captured import CapturedModel
 from autosync.engine.capture.graph_function import GraphFunction
+
+if TYPE_CHECKING:
+    from autosync.engine.step.replica import CompiledModel
 
 Array = npt.NDArray[Any]
 
@@ -21,39 +23,25 @@ BATCHES = 16
 class Evaluation:
     """The mean loss over batches that the model draws for seeds which no step has: steps before the first."""
 
-    def __init__(self, captured: CapturedModel, replicas: int) -> None:
+    def __init__(self, model: CompiledModel, replicas: int) -> None:
         import tensorflow as tf
 
-        draw, gradient = captured.batch.callable(), captured.gradient
-        self._captured = captured
+        gradient = model.captured.gradient
+        self._model = model
         self._loss = GraphFunction(gradient.graph, gradient.inputs, gradient.outputs[:1]).callable()
-        self._lookups = captured.lookups.callable() if captured.lookup_of else None
         seeds = [(-1 - number, replica) for number in range(BATCHES) for replica in range(replicas)]
-        self._batches = [list(draw(tf.constant(each, tf.int32))) for each in seeds]
+        self._batches = [list(model.batch(tf.constant(each, tf.int32))) for each in seeds]
 
     def loss(self, values: Mapping[str, Array], state: tuple[Array, ...]) -> float:
         """The loss at `values`, by variable, with a replica's own `state`; as in training, dropout included."""
         import tensorflow as tf
 
-        given = [tf.constant(values[each.name]) for each in self._captured.spec.variables]
-        rest = [tf.constant(each) for each in (*state, *self._captured.initial_metrics)]
-        return float(np.mean([self._of(given, rest, batch) for batch in self._batches], dtype=np.float64))
-
-    def _of(self, values: list[Any], rest: list[Any], batch: list[Any]) -> float:
-        import tensorflow as tf
-
-        rows, positions = list(values), []
-        raw = [] if self._lookups is None else self._lookups(*batch)
-        distinct: dict[int, Any] = {}
-        for variable in self._captured.lookup_of:
-            of_variable = [
-                tf.reshape(ids, [-1])
-                for number, ids in zip(self._captured.lookup_of, raw, strict=True)
-                if number == variable
-            ]
-            distinct[variable] = tf.sort(tf.unique(tf.concat(of_variable, 0)).y)
-            rows[variable] = tf.gather(values[variable], distinct[variable])
-        for variable, ids in zip(self._captured.lookup_of, raw, strict=True):
-            place = tf.searchsorted(distinct[variable], tf.reshape(ids, [-1]), out_type=ids.dtype)
-            positions.append(tf.reshape(place, tf.shape(ids)))
-        return float(self._loss(*rows, *rest, *batch, *positions)[0])
+        captured = self._model.captured
+        given = [tf.constant(values[each.name]) for each in captured.spec.variables]
+        rest = [tf.constant(each) for each in (*state, *captured.initial_metrics)]
+        losses = []
+        for batch in self._batches:
+            found = self._model.look_up(batch)
+            rows = [tf.gather(each, found.ids[n]) if n in found.ids else each for n, each in enumerate(given)]
+            losses.append(float(self._loss(*rows, *rest, *batch, *self._model.positions(found))[0]))
+        return float(np.mean(losses, dtype=np.float64))

@@ -18,7 +18,7 @@ DRAWN = 0.1
 
 _RIGHT, _WRONG = 1 - DRAWN + DRAWN / CLASSES, DRAWN / CLASSES
 LEAST_LOSS = -_RIGHT * math.log(_RIGHT) - (CLASSES - 1) * _WRONG * math.log(_WRONG)
-"""The mean loss of who knows the teacher, 0.503 (Bayes)."""
+"""The mean loss of who knows the teacher, 0.500 (Bayes)."""
 
 
 def build(name: str) -> TrainingTask:

@@ -1,4 +1,4 @@
-"""Waiting for the first so many replicas: backup workers (Chen, Monga, Bengio and Jozefowicz 2016)."""
+"""The same decision before every step: a count of replicas waited for, shares of the examples."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from autosync.spec.codec import known_fields
 
 
 @final
-class First:
-    """Every step waits for the first `count` replicas, whoever they are."""
+class Fixed:
+    """Decides `decision`, whatever comes of it."""
 
-    def __init__(self, count: int) -> None:
-        self._decision = Decision(first=count)
+    def __init__(self, decision: Decision) -> None:
+        self._decision = decision
 
     def decide(self) -> Decision:
         return self._decision
@@ -26,4 +26,4 @@ class First:
         return {}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        known_fields(state, (), "The state of a count of replicas")
+        known_fields(state, (), "The state of a fixed decision")
