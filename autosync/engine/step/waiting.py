@@ -9,6 +9,7 @@ from typing import Any, final
 from autosync.engine.step.placed import Placed
 from autosync.engine.step.replica import Lookups, Results, id_dtype
 from autosync.engine.step.splitting import Key, key_of, split_gradient, split_rows
+from autosync.engine.step.turnstile import Turnstile
 from autosync.engine.sync.member import Member
 from autosync.engine.sync.parameter_server import SparseServer
 
@@ -86,7 +87,7 @@ class Pending:
 
 
 @final
-class StaleClock:
+class StaleClock(Turnstile):
     """Steps are numbered from 0; every worker makes each of them once, in order.
 
     A step is *applied* once all workers' gradients of it are there. A worker may begin step c when c has been asked for
@@ -95,15 +96,13 @@ class StaleClock:
     """
 
     def __init__(self, workers: int, staleness: int) -> None:
+        super().__init__()
         self.staleness = staleness
         self.lags: Counter[int] = Counter()
         """How often workers began a step, by how many steps it was ahead of the first one not yet applied."""
         self._next = [0] * workers
         self._finished = [0] * workers
         self._asked = self._applied = 0
-        self._failure: BaseException | None = None
-        self._closed = False
-        self._changed = threading.Condition()
         self._applying = threading.Lock()
 
     @property
@@ -152,23 +151,7 @@ class StaleClock:
         """Wait until no more than `behind` of the steps asked for are not applied. Raises what made a worker fail."""
         with self._changed:
             self._changed.wait_for(lambda: self._ended() or self._asked - self._applied <= behind)
-            if self._failure is not None:
-                raise self._failure
-
-    def fail(self, error: BaseException) -> None:
-        """Let nobody begin another step, and tell whoever waits why."""
-        with self._changed:
-            self._failure = self._failure or error
-            self._changed.notify_all()
-
-    def close(self) -> None:
-        """Let no worker begin another step."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
+            self._tell_failure()
 
     def _limit(self) -> int:
         return self._applied + self.staleness
-
-    def _ended(self) -> bool:
-        return self._closed or self._failure is not None

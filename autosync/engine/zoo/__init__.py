@@ -22,7 +22,7 @@ MODELS = {
     "bert-classifier-mini": "BERT of 2 layers for CPUs, classification: sparse embedding gradient; 4.3 M parameters",
     "bert-large": "BERT-large, masked-language pretraining with tied embeddings; 335 M parameters",
     "bert-mini": "BERT of 2 layers for CPUs, masked-language pretraining with tied embeddings; 0.87 M parameters",
-    "characters": "decoder-only language model for CPUs on characters of Python's own library; 0.45 M parameters",
+    "characters": "decoder-only language model for CPUs on characters of Python's own library; 0.43 M parameters",
     "densenet121": "DenseNet-121 on ImageNet's sizes; 8.0 M parameters",
     "digits": "1797 handwritten digits of 8 x 8 pixels, two dense layers; 3.6 thousand parameters",
     "digits-by-label": "the same, each of four replicas with digits of its own kinds",
