@@ -2,6 +2,7 @@
 
     python -m tests.by_hand.bench_collectives over 4x200mbit topologies/three_racks.yaml --out collectives.json
     python -m tests.by_hand.bench_collectives show collectives.json
+    python -m tests.by_hand.bench_collectives table collectives.json
 
 Needs torch. A step is one of training, through the engine, of a model that hardly computes: one variable
 whose gradient is a repeated number, or one table of which rows are looked up. So it holds the step's call, its update
@@ -58,6 +59,9 @@ from tests.by_hand.peers.turns import (
 from trials.emulate import Emulated
 
 MEGABYTES = "1,4,16,64"
+NEW = ("blueconnect", "direct", "fitted")
+"""All-reduces that are made for a topology."""
+
 LARGEST_ON_ONE_SERVER = 16_000_000
 """Most gradient bytes on one server: more through its link would take longer than it tells."""
 
@@ -108,6 +112,34 @@ def show(out: Path) -> None:
     for text, tasks in json.loads(out.read_text()).items():
         for task, found in tasks.items():
             _print(text, task, found)
+
+
+@main.command()
+@click.argument("out", type=Path)
+def table(out: Path) -> None:
+    """Print what OUT holds as a table: steps over the bound, of the best all-reduce, of older ones and of rivals."""
+    print("| cluster | MB | bound (ms) | best | | best of before | ring | gloo | TensorFlow | cpu s/MB: best, ring |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
+    for text, tasks in json.loads(out.read_text()).items():
+        for found in tasks.values():
+            if found["bound_seconds"]:
+                print(_row(text, found))
+
+
+def _row(text: str, found: dict[str, Any]) -> str:
+    share, megabytes = statistics.median(found["share"]), found["gradient_bytes"] / 1e6
+    bound = found["bound_seconds"] / share
+    turns = {name.removeprefix("all-reduce, "): each for name, each in found["turns"].items()}
+    over = {name: median_step(each) / bound for name, each in turns.items()}
+    reduced = {name: each for name, each in over.items() if name in ALGORITHMS}
+    best = min(reduced, key=lambda name: reduced[name])
+    before = min((name for name in reduced if name not in NEW), key=lambda name: reduced[name])
+    low, high = (each / bound for each in spread([statistics.median(turn["step_seconds"]) for turn in turns[best]]))
+    cpu = [cpu_seconds_a_step(turns[name]) / megabytes for name in (best, "ring")]
+    rest = [f"{over[name]:.2f}" if name in over else "" for name in ("ring", "gloo", "mwms")]
+    cells = [Path(text).stem, f"{megabytes:g}", f"{bound * 1e3:.1f}", best, f"{over[best]:.2f} [{low:.2f}, {high:.2f}]"]
+    cells += [f"{before} {over[before]:.2f}", *rest, f"{cpu[0]:.3f}, {cpu[1]:.3f}"]
+    return f"| {' | '.join(cells)} |"
 
 
 @contextmanager

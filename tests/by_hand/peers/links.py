@@ -46,14 +46,14 @@ def carried_share(cluster: ClusterSpec, hosts: Sequence[Host], flow_bytes: int =
     names = [node.name for node in cluster.nodes]
     routes = [
         [ends_of(link) for link in cluster.route(source, target)]
-        for source, target in zip(names, [*names[1:], names[0]], strict=True)
+        for source, target in zip([names[-1], *names[:-1]], names, strict=True)
     ]
     fair = fair_rates(routes, {ends_of(link): link.bytes_per_second for link in cluster.links})
     return statistics.median(flow / rate for flow, rate in zip(_ring_flows(hosts, flow_bytes), fair, strict=True))
 
 
 def _ring_flows(hosts: Sequence[Host], flow_bytes: int) -> list[float]:
-    """Bytes a second of each flow, the median of all rounds."""
+    """Bytes a second of the flow to each host from the one before it, the median of all rounds."""
     with Crew(hosts, "tests.by_hand.peers.tcp_member") as crew:
         ports = [each["port"] for each in crew.ask("listen")]
         ends = [{"host": host.address, "port": port} for host, port in zip(hosts, ports, strict=True)]
