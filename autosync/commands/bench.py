@@ -155,7 +155,9 @@ def merge(out: Path) -> None:
 @click.option("--clusters", default="", help="Such as A, B or 256x1, with commas between.  [default: all]")
 @click.option("--trials", type=click.IntRange(4), default=40, help="Budget of each search.")
 @click.option("--seed", type=int, default=0)
-@click.option("--profiles", type=Path, help="Folder of device profiles, MODEL.json each, for passes on GPUs.")
+@click.option(
+    "--profiles", type=Path, help="Folder of device profiles, such as runtimes/devices/h100, for passes on GPUs."
+)
 def scale(out: Path, models: str, clusters: str, trials: int, seed: int, profiles: Path | None) -> int:
     """Predict real-size models on up to 1024 workers: baselines, and the best found by a search. Runs nothing."""
     from autosync.studies.scale.cells import Order, run

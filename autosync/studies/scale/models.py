@@ -13,9 +13,10 @@ MODELS = ("bert-large", "vgg16", "resnet101", "densenet121", "inceptionv3", "ncf
 
 
 def model_of(name: str, folder: Path, profiles: Path | None) -> ModelSpec:
-    """The zoo's model of that name, from `folder` or captured into it, with the profile NAME.json in `profiles`.
+    """The zoo's model of that name, from `folder` or captured into it, with its profile in the folder `profiles`.
 
-    A model that `profiles` has no file of goes by its flops. Raises `AutosyncError` where it cannot be captured.
+    That is NAME.json there, or else NAME_tf32.json, as they are shipped. A model without goes by its flops. Raises
+    `AutosyncError` where it cannot be captured.
     """
     file = folder / f"{name}.json"
     if not file.exists():
@@ -25,10 +26,9 @@ def model_of(name: str, folder: Path, profiles: Path | None) -> ModelSpec:
             last = done.stderr.strip().splitlines()[-1:] or ["it said nothing"]
             raise AutosyncError(f"Model {name!r} must be captured once, which failed: {last[0]}")
     model = ModelSpec.from_json(read_json(file, f"Model file {str(file)!r}"))
-    profile = None if profiles is None else profiles / f"{name}.json"
-    if profile is None or not profile.exists():
-        return model
-    return replace(model, device_profile=read_device_profile(profile))
+    wanted = [] if profiles is None else [profiles / f"{name}{ending}.json" for ending in ("", "_tf32")]
+    profile = next((file for file in wanted if file.exists()), None)
+    return model if profile is None else replace(model, device_profile=read_device_profile(profile))
 
 
 def check_models(names: tuple[str, ...], profiles: Path | None) -> None:
@@ -37,7 +37,9 @@ def check_models(names: tuple[str, ...], profiles: Path | None) -> None:
         if name not in MODELS:
             raise SpecError(f"Models at scale are {', '.join(MODELS)}; {name!r} is none of them.")
     if profiles is not None and not profiles.is_dir():
-        raise SpecError(f"Profiles are a folder with a file MODEL.json each, which {str(profiles)!r} is not.")
+        raise SpecError(
+            f"Profiles are a folder with a file MODEL.json or MODEL_tf32.json each, which {str(profiles)!r} is not."
+        )
 
 
 def _capture(name: str, file: Path) -> None:

@@ -85,7 +85,7 @@ def test_passes_follow_a_gpu_s_profile_where_one_is_given(out: Path, tmp_path: P
     [
         (("--models", "bert"), "Models at scale are bert-large, .*; 'bert' is none of them"),
         (("--clusters", "A,C"), "Clusters at scale are A, B, .*; 'C' is none of them"),
-        (("--profiles", "nowhere"), "Profiles are a folder with a file MODEL.json each, which 'nowhere' is not"),
+        (("--profiles", "nowhere"), "Profiles are a folder with a file MODEL.json or MODEL_tf32.json each"),
     ],
 )
 def test_what_there_is_not_is_refused_in_a_sentence(out: Path, given: tuple[str, ...], message: str) -> None:
