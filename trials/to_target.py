@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from autosync.errors import SpecError
-from autosync.spec import CurvePoint, StepReport, Strategy, Target, TargetRecord, strategy_faults
+from autosync.spec import PLAIN, CurvePoint, Decided, StepReport, Strategy, Target, TargetRecord, strategy_faults
 from autosync.spec.codec import Noun
 from trials.paced import PacedRunning, kept_pace
 from trials.trial import Stage, reason_of
@@ -30,7 +30,8 @@ MOST_SEEDS = (1 << 31) // SEED_STEPS
 class TargetRequest(Noun, what="A request"):
     """One attempt to train under `strategy` until `target` is reached, within a time limit for all of it.
 
-    `seed` decides which batches are drawn, and how long paced passes take; initial values are the same for all.
+    `seed` decides which batches are drawn, and how long paced passes take; initial values are the same for all. It is
+    given up once it has taken `give_up` times as long to a loss as the `rival`, the curve of another run to the target.
     """
 
     strategy: Strategy
@@ -39,12 +40,16 @@ class TargetRequest(Noun, what="A request"):
     time_limit_seconds: float = 600.0
     label: str = "manual"
     run: str = "manual"
+    rival: tuple[CurvePoint, ...] = ()
+    give_up: float = 2.0
 
     def __post_init__(self) -> None:
         if not 0 <= self.seed < MOST_SEEDS:
             raise SpecError(f"A seed of training is from 0 to {MOST_SEEDS - 1}, not {self.seed}.")
         if not 0 < self.time_limit_seconds < math.inf:
             raise SpecError("A trial's time limit must be positive and finite.")
+        if not 1 < self.give_up < math.inf:
+            raise SpecError(f"A run is given up when it takes over 1 times as long, not {self.give_up:g} times.")
 
     def record(self, stage: Stage, started_at: float, outcome: str, **found: Any) -> TargetRecord:
         """The record of the attempt on `stage`, with what was found."""
@@ -74,6 +79,7 @@ class _Found:
     reports: list[StepReport] = field(default_factory=list)
     controller_seconds: float = 0.0
     pace: Any = None
+    behind: float | None = None
 
 
 class _Ended(Exception):  # noqa: N818 - not an error: the way a run ends, with its outcome
@@ -111,6 +117,8 @@ def run_to_target(session: Session, request: TargetRequest, stage: Stage) -> Tar
         counted=_counted(request.strategy, found, arrivals),
         controller_seconds=found.controller_seconds,
         pace=found.pace,
+        decided=_decided(request.strategy, found.reports),
+        behind=found.behind,
     )
 
 
@@ -163,6 +171,10 @@ def _follow(step: Any, request: TargetRequest, begin: float, evaluation: Any, fo
             found.curve.append(CurvePoint(done, sum(found.step_seconds), value))
             if value <= target.threshold:
                 return
+            found.behind = _behind(found.curve, request.rival)
+            if found.behind is not None and found.behind > request.give_up:
+                raise _Ended("not_reached", f"Given up {found.behind:.1f} times as late as another run at this loss.")
+            found.behind = None
         if done == target.steps:
             raise _Ended("not_reached", f"After all {done} steps the loss is {found.curve[-1].value:.4g}.")
         if time.perf_counter() - begin > request.time_limit_seconds:
@@ -176,6 +188,35 @@ def _follow(step: Any, request: TargetRequest, begin: float, evaluation: Any, fo
         found.losses.append(loss)
         if (report := getattr(step, "report", None)) is not None:
             found.reports.append(report)
+
+
+def _behind(curve: Sequence[CurvePoint], rival: Sequence[CurvePoint]) -> float | None:
+    """How many times as long as the `rival` a run has taken to the least loss of its `curve`, if that can be told.
+
+    Not before a tenth of the rival's time: at first curves are of a few steps.
+    """
+    least, seconds = min(each.value for each in curve), curve[-1].seconds
+    if not rival or seconds < rival[-1].seconds / 10:
+        return None
+    there = next((each.seconds for each in rival if each.value <= least), rival[-1].seconds)
+    return seconds / max(there, rival[-1].seconds / 10)
+
+
+def _decided(strategy: Strategy, reports: Sequence[StepReport]) -> Decided | None:
+    """What was decided in each step, of what there is to decide."""
+    discipline = strategy.discipline
+    if not reports or discipline == PLAIN:
+        return None
+    fidelity = discipline.fidelity
+    ratios = fidelity.ratios if fidelity else ()
+    switches = fidelity is not None and fidelity.transports is not None
+    return Decided(
+        tuple(sum(each is not None for each in report.arrivals) for report in reports) if discipline.waits else (),
+        tuple(ratios[report.decision.ratio or 0] for report in reports) if ratios else (),
+        tuple(report.decision.transport or 0 for report in reports) if switches else (),
+        tuple(int(report.met) for report in reports) if discipline.rhythm else (),
+        tuple(max(report.decision.loads or (0.0,)) for report in reports) if discipline.loads else (),
+    )
 
 
 def _counted(strategy: Strategy, found: _Found, arrivals: Sequence[Sequence[float | None]]) -> tuple[int, ...]:

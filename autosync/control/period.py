@@ -7,31 +7,35 @@ from typing import Any, final
 
 from autosync.errors import SpecError
 from autosync.spec import Decision, StepReport
-from autosync.spec.codec import known_fields, required
+from autosync.spec.codec import known_fields, optional, required
 
 
 @final
 class Periodic:
-    """Replicas meet in every `period`-th step."""
+    """Replicas meet in every `period`-th step, and in each of the first `after`."""
 
-    def __init__(self, period: int) -> None:
+    def __init__(self, period: int, after: int = 0) -> None:
         self._period = period
+        self._left = after
         self._apart = 0
 
     def decide(self) -> Decision:
-        return Decision(meets=self._apart + 1 == self._period)
+        return Decision(meets=self._left > 0 or self._apart + 1 == self._period)
 
     def observe(self, report: StepReport) -> bool:
         self._apart = 0 if report.decision.meets else self._apart + 1
+        self._left = max(self._left - 1, 0)
         return False
 
     def state(self) -> dict[str, Any]:
-        return {"apart": self._apart}
+        return {"apart": self._apart} | ({"left": self._left} if self._left else {})
 
     def restore(self, state: Mapping[str, Any]) -> None:
         what = "The state of a period"
-        known_fields(state, ("apart",), what)
-        apart = required(state, "apart", int, what)
+        known_fields(state, ("apart", "left"), what)
+        apart, left = required(state, "apart", int, what), optional(state, "left", int, what) or 0
         if not 0 <= apart < self._period:
             raise SpecError(f"With a period of {self._period} replicas were apart for fewer steps, not {apart}.")
-        self._apart = apart
+        if left < 0:
+            raise SpecError(f"{what} has 0 steps left or more, not {left}.")
+        self._apart, self._left = apart, left

@@ -4,7 +4,17 @@ from autosync.spec.algorithms import ALGORITHMS, PLACED_ALGORITHMS
 from autosync.spec.cluster import ClusterSpec, LaterRate, Link
 from autosync.spec.codec import canonical_json, digest
 from autosync.spec.compressor import Cast, Compressor, PowerSGD, SufficientFactors, TopK
-from autosync.spec.discipline import PLAIN, BlockMomentum, CutOff, Discipline, Elastic, Fidelity, Loads, Rhythm
+from autosync.spec.discipline import (
+    PLAIN,
+    BlockMomentum,
+    CutOff,
+    Discipline,
+    Elastic,
+    Fidelity,
+    Loads,
+    Rhythm,
+    Transport,
+)
 from autosync.spec.kept import KeptPace
 from autosync.spec.lightest import Lightest
 from autosync.spec.median import median_interval
@@ -19,7 +29,7 @@ from autosync.spec.step import Decision, StepReport
 from autosync.spec.strategy import Partition, Strategy, VariableStrategy, shard_sizes
 from autosync.spec.symmetry import canonical_strategy
 from autosync.spec.synchronizer import AllReduce, ParameterServer, Synchronizer
-from autosync.spec.target import CurvePoint, Target, TargetRecord
+from autosync.spec.target import CurvePoint, Decided, Target, TargetRecord
 from autosync.spec.validate import check_step_time_ranks, check_strategy, step_time_fault, strategy_faults
 
 __all__ = [
@@ -37,6 +47,7 @@ __all__ = [
     "Compressor",
     "CurvePoint",
     "CutOff",
+    "Decided",
     "Decision",
     "Device",
     "DeviceProfile",
@@ -71,6 +82,7 @@ __all__ = [
     "TargetRecord",
     "TimingProtocol",
     "TopK",
+    "Transport",
     "Variable",
     "VariableStrategy",
     "canonical_json",

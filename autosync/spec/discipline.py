@@ -6,14 +6,18 @@ import math
 from dataclasses import dataclass
 
 from autosync.errors import SpecError
+from autosync.spec.algorithms import PLACED_ALGORITHMS
 from autosync.spec.codec import Noun
+from autosync.spec.compressor import INDICES
 from autosync.spec.quoting import quoted
 
 AVERAGED = ("parameters", "gradients")
 LATE = ("finish", "stop")
-POLICIES = ("elfving", "empirical", "filter", "bandit")
+POLICIES = ("elfving", "empirical", "filter", "bandit", "gain")
 IMPUTED = ("truncated", "naive")
-MOST_RATIOS = 16
+MOST_RATIOS, MOST_TRANSPORTS = 16, 4
+"""Of a fidelity. For each transport a step is traced."""
+
 MOST_UNLIKE = 64
 
 
@@ -54,7 +58,9 @@ class Rhythm(Noun, what="A rhythm", partial=True):
     """In which steps replicas meet; in the others each applies its own gradient to its own values.
 
     That is in every `steps`-th one; or, with a `threshold`, after a step in which the smoothed squared norm of any
-    replica's gradient has changed by at least this share of itself (SelSync, Tyagi and Swany 2023).
+    replica's gradient has changed by at least this share of itself (SelSync, Tyagi and Swany 2023); or, with a
+    `quantile`, by at least as much as in this share of the last hundred steps. They meet in each of the first `after`
+    steps (post-local SGD, Lin, Stich, Patel and Jaggi 2020).
 
     Where they meet they average what `averages` says. Their `parameters`, after a step of each replica's own: local SGD
     (Stich 2019) and FedAvg, or what `block` or `elastic` make of the mean; each replica's optimizer slots stay its own.
@@ -67,17 +73,23 @@ class Rhythm(Noun, what="A rhythm", partial=True):
     averages: str = "parameters"
     block: BlockMomentum | None = None
     elastic: Elastic | None = None
+    quantile: float | None = None
+    after: int | None = None
 
     def __post_init__(self) -> None:
-        if (self.steps is None) == (self.threshold is None):
-            raise SpecError("A rhythm has either 'steps' or a 'threshold'; give one of them.")
+        if sum(each is not None for each in (self.steps, self.threshold, self.quantile)) != 1:
+            raise SpecError("A rhythm has one of 'steps', a 'threshold' and a 'quantile'; give one of them.")
+        if self.quantile is not None and not 0 <= self.quantile <= 1:
+            raise SpecError(f"A rhythm's quantile is a share from 0 to 1, not {quoted(self.quantile)}.")
+        if self.after is not None and self.after < 1:
+            raise SpecError(f"Replicas meet in each of the first 1 steps or more, not {quoted(self.after)}.")
         if self.steps is not None and self.steps < 1:
             raise SpecError(f"Replicas meet in every step or more seldom, not in every {quoted(self.steps)} steps.")
         if self.threshold is not None and not 0 <= self.threshold < math.inf:
             raise SpecError(f"A rhythm's threshold is a share of at least 0, not {quoted(self.threshold)}.")
         if self.averages not in AVERAGED:
             raise SpecError(f"What replicas average is one of {', '.join(AVERAGED)}, not {quoted(self.averages)}.")
-        more = [name for name in ("threshold", "block", "elastic") if getattr(self, name) is not None]
+        more = [name for name in ("threshold", "quantile", "block", "elastic") if getattr(self, name) is not None]
         if more and self.averages != "parameters":
             raise SpecError(f"With {quoted(more[0])} replicas average parameters, not {self.averages}.")
         if self.block and self.elastic:
@@ -91,8 +103,10 @@ class CutOff(Noun, what="A cut-off", partial=True):
 
     A policy is after gradients a second: the largest c over the time until c have come. *elfving* takes all times for
     one normal distribution, *empirical* the last ones for what comes, *filter* follows each replica by itself, and
-    *bandit* tries counts out. For a time that was not waited for the first two take one of those that were: with
-    `imputes` "truncated" one that is over the wait, with "naive" any.
+    *bandit* tries counts out. *gain* expects times as *empirical* does, but is after progress a second: by how much
+    the loss falls with c gradients, as their noise has it (after DBW, Xu, Neglia and Sebastianelli 2020). For a time
+    that was not waited for these, but not *filter* and *bandit*, take one of those that were: with `imputes`
+    "truncated" one that is over the wait, with "naive" any.
 
     One that comes later leaves no trace of that step: no gradient, no state of its own, no metrics. It may `finish` its
     pass and begin the next one then, or `stop`, so that it begins the next step with the others.
@@ -117,15 +131,45 @@ class CutOff(Noun, what="A cut-off", partial=True):
 
 
 @dataclass(frozen=True)
-class Fidelity(Noun, what="A fidelity"):
+class Transport(Noun, what="A transport", partial=True):
+    """How what top-k keeps reaches all: with *own* `indices` each replica's places and values are all-gathered; with
+    *star* or *var* all take one replica's places (see `TopK`), and values are all-reduced by `algorithm`.
+    """
+
+    indices: str
+    algorithm: str = "ring"
+
+    def __post_init__(self) -> None:
+        if self.indices not in INDICES:
+            raise SpecError(f"A transport's indices are {', '.join(INDICES)}; {quoted(self.indices)} is not.")
+        if self.algorithm not in PLACED_ALGORITHMS:
+            raise SpecError(
+                f"A transport's algorithm is one of {', '.join(PLACED_ALGORITHMS)}, not {quoted(self.algorithm)}."
+            )
+
+
+@dataclass(frozen=True)
+class Fidelity(Noun, what="A fidelity", partial=True):
     """Top-k keeps one of these `ratios` of the elements in place of its own: each for `steps` steps, in their order,
     and the last from then on (Lin, Han, Mao, Wang and Dally 2018: warm-up).
 
-    What has not been sent is remembered from one ratio to the next. With 1 all is sent.
+    If it `keeps` a share, a ratio is used only while it holds at least so much of the gradient's smoothed squared norm,
+    what had not been sent before included; of those tried so far the last such one is, or else the first, and another
+    one is tried every `steps` steps (GraVAC, Tyagi and Swany 2023). If it `changes` by a share, the first is used after
+    `steps` steps in which the mean gradient's norm changed by at least that much of itself from the `steps` before, and
+    the last after others (Accordion, Agarwal et al. 2021, with one norm for all variables).
+
+    Of several `transports` each is tried for a few steps, and the fastest is used for `steps` steps; then again, so
+    that it follows the network (after AR-Topk, Tyagi and Swany 2023, which chooses by formula from probed links).
+
+    What has not been sent is remembered from one ratio, and one transport, to the next. With 1 all is sent.
     """
 
     ratios: tuple[float, ...]
     steps: int
+    keeps: float | None = None
+    changes: float | None = None
+    transports: tuple[Transport, ...] | None = None
 
     def __post_init__(self) -> None:
         if not self.ratios or not all(0 < each <= 1 for each in self.ratios):
@@ -134,16 +178,31 @@ class Fidelity(Noun, what="A fidelity"):
             raise SpecError(f"A fidelity has at most {MOST_RATIOS} ratios, not {len(self.ratios)}.")
         if self.steps < 1:
             raise SpecError(f"Each ratio is kept for 1 step or more, not for {quoted(self.steps)}.")
+        if self.transports is not None and not 1 <= len(self.transports) <= MOST_TRANSPORTS:
+            raise SpecError(f"A fidelity has 1 to {MOST_TRANSPORTS} transports, not {len(self.transports)}.")
+        if self.keeps is not None and self.changes is not None:
+            raise SpecError("A fidelity has at most one of 'keeps' and 'changes'.")
+        if self.keeps is not None and not 0 < self.keeps <= 1:
+            raise SpecError(f"A fidelity keeps a share over 0 and at most 1, not {quoted(self.keeps)}.")
+        if self.changes is not None and not 0 < self.changes < math.inf:
+            raise SpecError(f"A fidelity changes by a positive share, not {quoted(self.changes)}.")
+        if self.keeps is not None and list(self.ratios) != sorted(self.ratios, reverse=True):
+            raise SpecError(f"The ratios of a fidelity that keeps a share fall: {quoted(list(self.ratios))} do not.")
 
 
 @dataclass(frozen=True)
-class Loads(Noun, what="Loads"):
+class Loads(Noun, what="Loads", partial=True):
     """Of the examples of a step each replica computes its part of `parts`, so that unlike ones take as long.
 
-    Every example weighs the same, whoever computes it.
+    With a `dead_band` loads begin like that and follow the replicas' times: each becomes as much as would take the
+    mean's, once any is to change by more than this share of itself (Tyagi and Sharma 2020). A replica then computes
+    `least` to `most` times as much as if all had the same. Every example weighs the same, whoever computes it.
     """
 
     parts: tuple[float, ...]
+    dead_band: float | None = None
+    least: float = 0.125
+    most: float = 4.0
 
     def __post_init__(self) -> None:
         if not self.parts or not all(0 < each < math.inf for each in self.parts):
@@ -152,11 +211,23 @@ class Loads(Noun, what="Loads"):
             raise SpecError(
                 f"The largest load is at most {MOST_UNLIKE} times the smallest: {quoted(list(self.parts))}."
             )
+        if self.dead_band is not None and not 0 < self.dead_band < 1:
+            raise SpecError(f"The dead band of loads is a share over 0 and under 1, not {quoted(self.dead_band)}.")
+        if not 1 / MOST_UNLIKE <= self.least <= 1 <= self.most <= MOST_UNLIKE:
+            raise SpecError(
+                f"Loads are {1 / MOST_UNLIKE:g} to {MOST_UNLIKE} times an equal one, 'least' at most 1 and 'most' at "
+                f"least 1, not from {quoted(self.least)} to {quoted(self.most)}."
+            )
 
     @property
     def shares(self) -> tuple[float, ...]:
         """The parts as shares of all examples."""
         return tuple(each / sum(self.parts) for each in self.parts)
+
+    @property
+    def largest_share(self) -> float:
+        """The most of all examples that a replica may come to compute."""
+        return max(self.shares) if self.dead_band is None else max(*self.shares, min(1.0, self.most / len(self.parts)))
 
 
 @dataclass(frozen=True)
@@ -182,6 +253,11 @@ class Discipline(Noun, what="A discipline", partial=True):
         if self.waits and self.rhythm:
             raise SpecError(
                 "A discipline has one of 'rhythm' and 'waits': replicas that do not meet do not wait for each other."
+            )
+        if self.rhythm and self.loads and self.loads.dead_band is not None:
+            raise SpecError(
+                "Loads that follow the replicas' times are for replicas that meet in every step; leave out the "
+                "rhythm, or the dead band."
             )
 
 

@@ -19,7 +19,7 @@ from autosync.spec.quoting import quoted
 NUMBERS = ("recorded", "held")
 """What a paced pass gives: gradients of real steps, replayed, or real gradients, held until their time."""
 
-MOST_SECONDS, MOST_FACTOR, MOST_DWELL, MOST_TRACED = 3600.0, 1e6, 10**6, 2000
+MOST_SECONDS, MOST_FACTOR, MOST_DWELL, MOST_TRACED, MOST_STREAMED = 3600.0, 1e6, 10**6, 2000, 1e9
 """Limits of paces; of a trace's factors because a node's pace is in one argument of `ray start`, of 128 KiB at most."""
 
 TRAINS_NOTHING = "Recorded gradients repeat and train nothing; let the paced nodes' numbers be held."
@@ -132,15 +132,19 @@ STEADY = Spread()
 class Pace:
     """A replica's passes take `fixed_seconds` + `scale` x its profile's seconds x examples / batch, times a spread.
 
-    They are waited for, and use next to no processor where `numbers` are *recorded*; see `NUMBERS`.
+    They are waited for, and use next to no processor where `numbers` are *recorded*; see `NUMBERS`. To each replica in
+    training examples come in a `stream` of so many a second, if there is one, and a pass begins once its own are there.
     """
 
     scale: float = 1.0
     fixed_seconds: float = 0.0
     numbers: str = "recorded"
     spread: Spread = STEADY
+    stream: float | None = None
 
     def __post_init__(self) -> None:
+        if self.stream is not None:
+            _number(self.stream, 1e-3, MOST_STREAMED, "A stream's examples a second")
         _number(self.scale, 0.0, MOST_FACTOR, "The scale of a pace")
         _number(self.fixed_seconds, 0.0, MOST_SECONDS, "A pace's fixed time in seconds")
         if not self.scale + self.fixed_seconds > 0:
@@ -162,18 +166,20 @@ class Pace:
             "fixed_seconds": float(self.fixed_seconds),
             "numbers": self.numbers,
         }
-        return document | ({"spread": self.spread.to_json()} if self.spread != STEADY else {})
+        document |= {"spread": self.spread.to_json()} if self.spread != STEADY else {}
+        return document | ({} if self.stream is None else {"stream": float(self.stream)})
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Pace:
         what = "A pace"
-        known_fields(document, ("scale", "fixed_seconds", "numbers", "spread"), what)
+        known_fields(document, ("scale", "fixed_seconds", "numbers", "spread", "stream"), what)
         spread = optional(document, "spread", dict, what)
         return cls(
             required(document, "scale", float, what),
             required(document, "fixed_seconds", float, what),
             required(document, "numbers", str, what),
             STEADY if spread is None else Spread.from_json(spread),
+            optional(document, "stream", float, what),
         )
 
 

@@ -43,6 +43,15 @@ class Target(Noun, what="A target", partial=True):
             )
 
 
+def metric_of(text: str) -> tuple[str, float]:
+    """The metric and the threshold of a text such as loss=0.08. Raises `SpecError`."""
+    metric, _, number = text.partition("=")
+    try:
+        return metric, float(number)
+    except ValueError:
+        raise SpecError(f"--target is a metric and a number such as loss=0.08, not {quoted(text)}.") from None
+
+
 @dataclass(frozen=True)
 class CurvePoint(Noun, what="A point of a curve"):
     """What the metric was after so many steps, which took `seconds` without looking at it."""
@@ -53,12 +62,28 @@ class CurvePoint(Noun, what="A point of a curve"):
 
 
 @dataclass(frozen=True)
+class Decided(Noun, what="What was decided", partial=True):
+    """What controllers decided in each step; empty where there was nothing to decide.
+
+    How many replicas counted; the ratio that top-k kept, and the number of its transport; 1 for a step in which
+    replicas met, and 0 for others; and the largest share of the examples that one replica computed.
+    """
+
+    counted: tuple[int, ...] = ()
+    kept: tuple[float, ...] = ()
+    transport: tuple[int, ...] = ()
+    met: tuple[int, ...] = ()
+    largest_load: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
 class TargetRecord(Noun, what="A target's record"):
     """A fact: `strategy` trained `model` on `cluster` towards `target`, and reached it, or did not for `reason`.
 
     `curve` begins with step 0. `step_seconds` and `losses` are of every step; a loss is the mean one before the update,
     on what was trained on. In `met` of the steps replicas met; `counted` is in how many each replica's gradient
-    counted. `controller_seconds` are what deciding took. `pace` says how paced passes were kept.
+    counted. `controller_seconds` are what deciding took. `pace` says how paced passes were kept. `behind` is how many
+    times as long as another run this one had taken to its loss when it was given up for that.
     """
 
     model: ModelSpec
@@ -77,6 +102,8 @@ class TargetRecord(Noun, what="A target's record"):
     counted: tuple[int, ...] = ()
     controller_seconds: float = 0.0
     pace: KeptPace | None = None
+    decided: Decided | None = None
+    behind: float | None = None
     label: str = "manual"
     run: str = "manual"
     host: str = ""

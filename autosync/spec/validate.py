@@ -193,7 +193,7 @@ def _fidelity_faults(strategy: Strategy) -> Iterator[str]:
     if not kept:
         yield "A fidelity says what top-k keeps, but no variable is compressed by top-k; compress one, or leave it out."
     for each, shard in kept:
-        if isinstance(shard, AllReduce) and shard.is_collective:
+        if isinstance(shard, AllReduce) and shard.is_collective and not strategy.discipline.fidelity.transports:
             yield (
                 f"{_called(each.variable)} is reduced by a collective, whose messages have one length; with a fidelity "
                 "use another algorithm."

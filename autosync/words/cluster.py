@@ -101,6 +101,7 @@ def pace_in_words(pace: Pace) -> str:
         whose = f", all of {slow.together} together" if slow.together else ""
         said.append(f"{slow.probability * 100:g} % of steps {slow.factor:g} x as long for {slow.dwell} steps{whose}")
     said += [f"a trace of {len(spread.trace)} factors"] if spread.trace else []
+    said += [f"{pace.stream:g} examples a second"] if pace.stream else []
     return ", ".join(said)
 
 

@@ -8,9 +8,11 @@ from autosync.spec import (
     AllReduce,
     Cast,
     Compressor,
+    Fidelity,
     ModelSpec,
     ParameterServer,
     PowerSGD,
+    Rhythm,
     Strategy,
     SufficientFactors,
     Synchronizer,
@@ -47,19 +49,38 @@ def statistics_in_words(strategy: Strategy) -> str | None:
         whom = f"the first {waits.first}" if waits.policy is None else f"as many as {waits.policy} says"
         ways.append(f"a step waits for {whom} of {len(strategy.replicas)} replicas, and the late {late}")
     if fidelity := strategy.discipline.fidelity:
-        ratios = ", ".join(f"{each:g}" for each in fidelity.ratios)
-        ways.append(f"top-k keeps {ratios}, each for {counted(fidelity.steps, 'step')}, then the last")
+        ways.append(_kept(fidelity))
     if loads := strategy.discipline.loads:
-        ways.append("replicas compute " + ", ".join(f"{each:.0%}" for each in loads.shares) + " of the examples")
+        shares = ", ".join(f"{each:.0%}" for each in loads.shares)
+        follow = "" if loads.dead_band is None else " at first, then by their times"
+        ways.append(f"replicas compute {shares} of the examples{follow}")
     if rhythm := strategy.discipline.rhythm:
-        how = " with block momentum" if rhythm.block else " elastically" if rhythm.elastic else ""
-        gradients = f"when a gradient's squared norm changes by {rhythm.threshold} of itself"
-        when = gradients if rhythm.steps is None else f"every {counted(rhythm.steps, 'step')}"
-        ways.append(f"replicas average {rhythm.averages}{how} {when}")
+        ways.append(_meeting(rhythm))
     return (
         f"CHANGES THE STATISTICS of training ({'; '.join(ways)}): it is only as good as the loss it reaches, "
         f"so a shorter step says nothing by itself."
     )
+
+
+def _kept(fidelity: Fidelity) -> str:
+    ratios = ", ".join(f"{each:g}" for each in fidelity.ratios)
+    if fidelity.keeps is not None:
+        return f"top-k keeps the least of {ratios} that holds {fidelity.keeps:.0%} of the squared norm"
+    if fidelity.changes is not None:
+        return f"top-k keeps {fidelity.ratios[0]:g} while the gradient's norm changes, else {fidelity.ratios[-1]:g}"
+    return f"top-k keeps {ratios}, each for {counted(fidelity.steps, 'step')}, then the last"
+
+
+def _meeting(rhythm: Rhythm) -> str:
+    how = " with block momentum" if rhythm.block else " elastically" if rhythm.elastic else ""
+    if rhythm.steps is not None:
+        when = f"every {counted(rhythm.steps, 'step')}"
+    elif rhythm.quantile is not None:
+        when = f"when a gradient's squared norm changes as in the most changing {1 - rhythm.quantile:.0%} of steps"
+    else:
+        when = f"when a gradient's squared norm changes by {rhythm.threshold} of itself"
+    first = f", and in the first {counted(rhythm.after, 'step')}" if rhythm.after else ""
+    return f"replicas average {rhythm.averages}{how} {when}{first}"
 
 
 def marked(label: str, changes_statistics: bool, time: str = "real") -> str:

@@ -309,13 +309,13 @@ class TestTimetable:
 
     def masks(self, stops: bool, passes: Sequence[Sequence[float]], first: int = 2) -> list[tuple[float | None, ...]]:
         now = [100.0]
-        timetable = Timetable(3, stops, lambda: now[0])
+        timetable = Timetable([None] * 3, stops, lambda: now[0])
         told = []
         for each in passes:
-            ends = timetable.begin(np.array(each), [True] * 3, first)
+            ends = timetable.begin(np.array(each), [8] * 3, [True] * 3, first)
             told.append(ends.arrivals)
             waited = max(end for end in ends.arrivals if end is not None)
-            assert ends.waited.max() == pytest.approx(waited)
+            assert (ends.delays + ends.waited).max() == pytest.approx(waited)
             now[0] += waited + 0.5
             timetable.end()
         return told

@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from autosync.engine.step.controlled import ControlledStep
 from autosync.engine.step.decided import DecidedStep
 from autosync.engine.step.first import FirstStep
 from autosync.engine.step.realize import Step
+from autosync.errors import SpecError
 from autosync.spec import (
     PLACED_ALGORITHMS,
     PLAIN,
@@ -25,6 +27,7 @@ from autosync.spec import (
     Strategy,
     Synchronizer,
     TopK,
+    Transport,
     VariableStrategy,
 )
 from tests.cases import local_cluster
@@ -174,3 +177,79 @@ def test_a_warm_up_takes_the_ratios_in_turn_and_goes_on_after_a_saved_state() ->
 def test_top_k_counts_like_its_ratio() -> None:
     assert [TopK.count(each, 10) for each in (0.01, 0.1, 0.11, 1.0)] == [1, 1, 2, 10]
     assert TopK(0.3).kept(10) == 3
+
+
+TRANSPORTS = (Transport("own"), Transport("star", "ring"), Transport("var", "tree"), Transport("star", "rabenseifner"))
+
+
+def switching(discipline: Discipline, optimizer: str = "momentum") -> ControlledStep:
+    session = session_on("dense", optimizer, FOUR)
+    step = session.realize(strategy_of("own, all-gathered", 0.1, discipline))
+    assert isinstance(step, ControlledStep)
+    return step
+
+
+class TestTransports:
+    @pytest.mark.quick("0", "1")
+    @pytest.mark.parametrize("number", range(len(TRANSPORTS)))
+    def test_one_that_is_told_has_the_bits_of_one_that_is_fixed(self, number: int) -> None:
+        transport = TRANSPORTS[number]
+        several = switching(Discipline(fidelity=Fidelity((0.1,), 1, transports=TRANSPORTS))).step
+        alone = switching(Discipline(fidelity=Fidelity((0.1,), 1, transports=(transport,)))).step
+        plain = Fidelity((0.1,), 1)
+        session = session_on("dense", "momentum", FOUR)
+        shard = AllReduce(0, transport.algorithm, TopK(0.5, transport.indices))
+        fixed_strategy = replace(
+            strategy_of("own, all-gathered", 0.1, Discipline(fidelity=plain)),
+            variables=tuple(VariableStrategy(each.name, (shard,)) for each in session.model.variables),
+        )
+        fixed_step = session.realize(fixed_strategy)
+        assert isinstance(fixed_step, ControlledStep)
+        for step, each in enumerate(batches()):
+            several.take(step, Decision(ratio=0, transport=number), each)
+            alone.take(step, Decision(ratio=0, transport=0), each)
+            fixed_step.step.take(step, Decision(ratio=0), each)
+        for replica in range(4):
+            for name, value in fixed_step.values(replica).items():
+                assert (
+                    value.tobytes() == several.values(replica)[name].tobytes() == alone.values(replica)[name].tobytes()
+                )
+
+    def test_what_was_not_sent_by_one_is_sent_by_the_next(self) -> None:
+        """With SGD what was applied, and what replicas still hold, add up to their gradients."""
+        step = switching(Discipline(fidelity=Fidelity((0.1,), 1, transports=TRANSPORTS)), "SGD").step
+        assert isinstance(step, DecidedStep)
+        task, _, gradients_of = backward("dense")
+        paths = [each.path for each in task.model.trainable_variables]
+        first, total = step.values(), dict.fromkeys(paths, 0.0)
+        for number, each in enumerate([*batches(), *batches()]):
+            now = step.values()
+            of_replicas = [gradients_of([tf.constant(now[path]) for path in paths], own)[1] for own in each]
+            for path, *gradients in zip(paths, *of_replicas, strict=True):
+                total[path] = total[path] + sum(gradient.numpy() for gradient in gradients) / 4
+            step.take(number, Decision(ratio=0, transport=number % 4), each)
+        memory = step.state().synchronizer_state[:4]
+        order = [shard.variable.name for bucket in step.placed.buckets for shard in bucket.shards]
+        applied = np.concatenate([np.ravel((first[path] - step.values()[path]) / 0.1) for path in order])
+        given = np.concatenate([np.ravel(total[path]) for path in order])
+        np.testing.assert_allclose(applied + np.mean(memory, axis=0), given, rtol=0, atol=2e-6 * np.abs(given).max())
+        assert np.abs(memory).max() > 0
+
+    def test_found_out_who_is_late_they_are_told_too(self) -> None:
+        both = Discipline(waits=CutOff(4), fidelity=Fidelity((0.1,), 1, transports=TRANSPORTS))
+        found, known = switching(both), switching(Discipline(fidelity=both.fidelity))
+        assert isinstance(found.step, FirstStep)
+        for number, each in enumerate(batches()):
+            decision = Decision(ratio=0, transport=number % 4)
+            found.step.take(number, replace(decision, first=4), each)
+            known.step.take(number, decision, each)
+        assert_same(found, known)
+        found.close()
+
+    def test_what_is_none_is_refused_in_a_sentence(self) -> None:
+        with pytest.raises(SpecError, match="A transport's algorithm is one of ring, tree"):
+            Transport("star", "collective")
+        with pytest.raises(SpecError, match="A transport's indices are own, star, var; 'all' is not"):
+            Transport("all")
+        with pytest.raises(SpecError, match="A fidelity has 1 to 4 transports, not 0"):
+            Fidelity((0.1,), 1, transports=())

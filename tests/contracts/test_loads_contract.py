@@ -17,6 +17,7 @@ from autosync.engine.placement import Placement
 from autosync.engine.step.controlled import ControlledStep
 from autosync.engine.step.dealing import dealt_out
 from autosync.engine.step.decided import DecidedStep
+from autosync.engine.step.first import FirstStep
 from autosync.engine.step.realize import Session
 from autosync.engine.training.training import weights
 from autosync.engine.zoo import build_task
@@ -135,3 +136,26 @@ def test_what_cannot_be_is_refused_in_a_sentence() -> None:
     of_one_size = session_on("dense", "SGD", THREE)
     with pytest.raises(SpecError, match="Loads give replicas batches of other sizes, and 'dense' takes those of one"):
         stepping(Discipline(loads=Loads((1.0, 2.0, 3.0))), on=of_one_size)
+
+
+@pytest.mark.parametrize("paced", [False, True], ids=["found out", "paced"])
+def test_loads_that_follow_times_train_as_one_process_does(paced: bool) -> None:
+    dealt = stepping(Discipline(loads=Loads((6.0, 2.0, 1.0), 0.05)), on=session(paced))
+    assert isinstance(dealt.step, DecidedStep if paced else FirstStep)
+    alone = stepping(Discipline(), "parameter_server", session(replicas=1))
+    for given in batches(12):
+        loss = dealt.on(given)
+        whole = [tf.concat(parts, 0) for parts in zip(*given, strict=True)]
+        assert loss == pytest.approx(alone.on([whole]), rel=1e-5)
+    for name, value in dealt.values().items():
+        np.testing.assert_allclose(value, alone.values()[name], rtol=0, atol=1e-5 * np.abs(value).max())
+    assert sum(dealt.report.examples) == 48
+    if paced:  # all passes take by their examples, so that equal loads take as long
+        assert dealt.report.examples == (16, 16, 16)
+    dealt.close()
+
+
+def test_loads_that_follow_times_draw_no_more_than_they_may_become() -> None:
+    assert Loads((1.0,) * 8, 0.1).largest_share == pytest.approx(0.5)
+    assert Loads((1.0, 1.0), 0.1).largest_share == 1
+    assert Loads((6.0, 2.0, 2.0)).largest_share == pytest.approx(0.6)

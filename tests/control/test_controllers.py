@@ -6,22 +6,31 @@ import json
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 
 from autosync.control import controller_of
+from autosync.control.proportional import within
 from autosync.control.protocol import Controller
 from autosync.errors import SpecError
-from autosync.spec import PLAIN, CutOff, Decision, Discipline, Fidelity, Loads, Rhythm, StepReport, Strategy
+from autosync.spec import PLAIN, CutOff, Decision, Discipline, Fidelity, Loads, Rhythm, StepReport, Strategy, Transport
 
 DISCIPLINES = {
     "a period": Discipline(Rhythm(3)),
     "every step": Discipline(Rhythm(1, averages="gradients")),
+    "a period after plain steps": Discipline(Rhythm(3, after=5)),
     "a threshold": Discipline(Rhythm(threshold=0.01)),
+    "a quantile": Discipline(Rhythm(quantile=0.5, after=2)),
     "a count": Discipline(waits=CutOff(1)),
-    **{each: Discipline(waits=CutOff(policy=each)) for each in ("elfving", "empirical", "filter", "bandit")},
+    **{each: Discipline(waits=CutOff(policy=each)) for each in ("elfving", "empirical", "filter", "bandit", "gain")},
     "a warm-up": Discipline(fidelity=Fidelity((0.5, 0.1), 4)),
     "a count and a warm-up": Discipline(waits=CutOff(1), fidelity=Fidelity((0.5, 0.1), 4)),
+    "a kept energy": Discipline(fidelity=Fidelity((1.0, 0.5, 0.1), 4, keeps=0.7)),
+    "critical regimes": Discipline(fidelity=Fidelity((0.5, 0.1), 3, changes=0.2)),
+    "transports": Discipline(fidelity=Fidelity((0.1,), 6, transports=(Transport("own"), Transport("star", "tree")))),
     "shares": Discipline(loads=Loads((2.0, 1.0))),
+    "shares that follow": Discipline(loads=Loads((2.0, 1.0), 0.05)),
+    "a count and shares that follow": Discipline(waits=CutOff(1), loads=Loads((2.0, 1.0), 0.05)),
 }
 REPLICAS = ("node0/cpu:0", "node0/cpu:1")
 
@@ -38,9 +47,16 @@ def decisions(controller: Controller, steps: int, first: int = 0) -> list[tuple[
     for number in range(first, first + steps):
         decision = controller.decide()
         assert controller.decide() == decision, "asking changes nothing"
-        norms = (2 + math.cos(number), 2 + math.sin(number)) if decision.meets is None else ()
-        arrivals = (1.0 + number % 3, None if decision.first == 1 else 2.0) if decision.first else ()
-        report = StepReport(decision, 1.0 / (1 + number), norms, arrivals)
+        report = StepReport(
+            decision,
+            1.0 / (1 + number),
+            examples=(8, None if decision.first == 1 else 8),
+            square_norms=(2 + math.cos(number), 2 + math.sin(number) if decision.first != 1 else None),
+            mean_square_norm=1.5 + math.sin(number),
+            arrivals=(1.0 + number % 3, None if decision.first == 1 else 2.0),
+            seconds=1.0 + number % 5,
+            energies=((1.0, 0.8, 0.6), (1.0, 0.7, 0.5)) if decision.watches else (),
+        )
         found.append((decision, controller.observe(report)))
     return found
 
@@ -81,6 +97,17 @@ class TestContract:
             {"steps": -1, "rows": []},
             {"paid": [1.0], "tries": [1.0]},
             {"paid": [1.0, -1.0], "tries": [1.0, 1.0]},
+            {"smoothed": [], "changes": [-1.0]},
+            {"smoothed": [], "left": -1},
+            {"apart": 0, "left": -1},
+            {"done": 1, "shares": [1.0]},
+            {"ratio": 7, "done": 1},
+            {"ratio": 0, "done": 1, "sum": "1"},
+            {"shares": [0.5, 0.5], "times": [[1.0]]},
+            {"shares": [0.5, 0.6], "times": []},
+            {"chosen": 5, "done": 0, "seconds": [[], []]},
+            {"chosen": 0, "done": 0, "seconds": [[-1.0], []]},
+            {"window": {}, "steps": -1, "signal": 1.0, "noise": 1.0, "examples": 1.0},
         ],
     )
     def test_another_state_is_refused_in_a_sentence(self, name: str, document: dict[str, Any]) -> None:
@@ -101,7 +128,7 @@ def test_replicas_meet_in_every_third_step_of_a_period_of_three() -> None:
 def test_replicas_meet_when_the_smoothed_norm_of_any_gradient_changes() -> None:
     def meets(threshold: float, *norms: tuple[float, float]) -> list[bool]:
         controller = new("", Discipline(Rhythm(threshold=threshold)))
-        return [controller.observe(StepReport(controller.decide(), 1.0, each)) for each in norms]
+        return [controller.observe(StepReport(controller.decide(), 1.0, square_norms=each)) for each in norms]
 
     # Of two replicas a step weighs 0.02: from 1 to 2 the smoothed norm changes by 0.02 of itself.
     assert meets(0.0199, (1, 1), (1, 1), (1, 2), (1, 1.02)) == [True, False, True, False]
@@ -120,3 +147,100 @@ def test_a_count_waits_for_as_many_in_every_step() -> None:
 def test_an_empty_state_is_none_of_a_rhythms(name: str) -> None:
     with pytest.raises(SpecError, match=r"\.$"):
         new(name).restore({})
+
+
+def test_in_its_first_steps_a_rhythm_that_comes_after_is_none() -> None:
+    meets = [decision.meets for decision, _ in decisions(new("a period after plain steps"), 9)]
+    assert meets == [True] * 5 + [False, False, True, False]
+    controller = new("", Discipline(Rhythm(threshold=1e9, after=3)))
+    assert [after for _, after in decisions(controller, 5)] == [True, True, True, False, False]
+
+
+def test_a_quantile_lets_replicas_meet_in_its_share_of_steps() -> None:
+    draw = np.random.default_rng(0)
+    controller = new("", Discipline(Rhythm(quantile=0.9)))
+    meets = [
+        controller.observe(StepReport(controller.decide(), 1.0, square_norms=tuple(draw.lognormal(0, 1, 2))))
+        for _ in range(1000)
+    ]
+    assert all(meets[:10])
+    assert 0.07 <= np.mean(meets[200:]) <= 0.13
+
+
+def test_a_kept_energy_goes_down_while_enough_is_kept_and_up_when_it_is_not() -> None:
+    controller = new("", Discipline(fidelity=Fidelity((1.0, 0.1, 0.01), 5, keeps=0.7)))
+
+    def ratios(steps: int, energies: tuple[float, ...]) -> list[int | None]:
+        found = []
+        for _ in range(steps):
+            decision = controller.decide()
+            assert decision.watches
+            found.append(decision.ratio)
+            controller.observe(StepReport(decision, 1.0, energies=(energies, energies)))
+        return found
+
+    assert ratios(15, (1.0, 0.9, 0.8)) == [0] * 5 + [1] * 5 + [2] * 5
+    assert ratios(60, (1.0, 0.9, 0.2))[-1] == 1, "the share is a smoothed one"
+    assert ratios(200, (1.0, 0.2, 0.1))[-1] == 0
+    assert ratios(200, (1.0, 0.9, 0.8))[-1] == 2
+
+
+def test_while_gradients_change_more_is_kept() -> None:
+    controller = new("", Discipline(fidelity=Fidelity((0.5, 0.1), 2, changes=0.5)))
+    ratios = []
+    for square_norm in (100.0, 100.0, 81.0, 81.0, 81.0, 81.0, 9.0, 9.0, 9.0, 9.0, math.nan, 9.0, 9.0, 9.0, 9.0, 9.0):
+        decision = controller.decide()
+        ratios.append(decision.ratio)
+        controller.observe(StepReport(decision, 1.0, mean_square_norm=square_norm))
+    # Norms of 10, 9, 9, 3, 3, none, 3, 3: what is known after each spell decides the next one.
+    assert ratios == [0, 0, 0, 0, 1, 1, 1, 1, 0, 0, 1, 1, 0, 0, 0, 0]
+    assert controller.decide().ratio == 1
+
+
+def test_loads_follow_speeds_and_let_small_changes_be() -> None:
+    controller = new("", Discipline(loads=Loads((1.0, 1.0), 0.05)))
+
+    def run(steps: int, speeds: tuple[float, float], jitter: float = 0.0) -> list[tuple[float, ...]]:
+        draw, found = np.random.default_rng(0), []
+        for _ in range(steps):
+            decision = controller.decide()
+            assert decision.loads is not None
+            found.append(decision.loads)
+            factors = np.exp(draw.normal(0, jitter, 2))
+            times = tuple(
+                share / speed * each for share, speed, each in zip(decision.loads, speeds, factors, strict=True)
+            )
+            controller.observe(StepReport(decision, 1.0, arrivals=times))
+        return found
+
+    assert run(6, (1.0, 0.25))[-1] == pytest.approx((0.8, 0.2)), "after five steps"
+    assert len(set(run(100, (1.0, 0.25), jitter=0.03))) == 1
+    exchanged = run(7, (0.25, 1.0))
+    assert exchanged[-1] == pytest.approx((0.2, 0.8))
+    assert len(set(exchanged)) == 3, "two adjustments"
+    controller.observe(StepReport(controller.decide(), 1.0, arrivals=(1.0, None)))
+    assert controller.decide().loads == pytest.approx((0.2, 0.8)), "who was not waited for says nothing"
+
+
+def test_loads_stay_within_their_bounds_and_add_up() -> None:
+    assert within((1.0, 1.0, 1.0), 0.1, 0.9) == pytest.approx((1 / 3,) * 3)
+    assert within((98.0, 1.0, 1.0), 0.1, 0.5) == pytest.approx((0.5, 0.25, 0.25))
+    assert within((98.0, 1.5, 0.5), 0.1, 0.9) == pytest.approx((0.8, 0.1, 0.1))
+    assert within((5.0, 5.0, 1e-9), 0.2, 0.45) == pytest.approx((0.4, 0.4, 0.2))
+
+
+def test_the_fastest_transport_is_found_and_another_one_once_that_is_faster() -> None:
+    ways = (Transport("own"), Transport("star"), Transport("star", "tree"))
+    controller = new("", Discipline(fidelity=Fidelity((0.1,), 20, transports=ways)))
+
+    def run(steps: int, seconds: tuple[float, float, float]) -> list[int]:
+        found = []
+        for _ in range(steps):
+            decision = controller.decide()
+            assert decision.transport is not None
+            found.append(decision.transport)
+            controller.observe(StepReport(decision, 1.0, seconds=seconds[decision.transport]))
+        return found
+
+    assert run(32, (3.0, 1.0, 2.0)) == [0] * 4 + [1] * 4 + [2] * 4 + [1] * 20
+    assert set(run(32, (0.5, 1.0, 2.0))[12:]) == {0}

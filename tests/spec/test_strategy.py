@@ -308,8 +308,11 @@ def test_a_discipline_is_part_of_the_strategy_and_a_plain_one_leaves_no_trace():
     ("discipline", "message"),
     [
         ({"rhythm": {"steps": 0}}, r"^Replicas meet in every step or more seldom, not in every 0 steps\.$"),
-        ({"rhythm": {"averages": "gradients"}}, r"^A rhythm has either 'steps' or a 'threshold'; give one of them\.$"),
-        ({"rhythm": {"steps": 2, "threshold": 0.1}}, r"^A rhythm has either 'steps' or a 'threshold'; give one of"),
+        ({"rhythm": {"averages": "gradients"}}, r"^A rhythm has one of 'steps', a 'threshold' and a 'quantile'; give"),
+        (
+            {"rhythm": {"steps": 2, "threshold": 0.1}},
+            r"^A rhythm has one of 'steps', a 'threshold' and a 'quantile'; give",
+        ),
         ({"rhythm": {"threshold": -0.1}}, r"^A rhythm's threshold is a share of at least 0, not -0\.1\.$"),
         (
             {"rhythm": {"threshold": 0.1, "averages": "gradients"}},
@@ -336,7 +339,10 @@ def test_a_discipline_is_part_of_the_strategy_and_a_plain_one_leaves_no_trace():
         ({"waits": {"first": 0}}, r"^A step waits for at least the first replica, not for 0\.$"),
         ({"waits": {"late": "stop"}}, r"^A cut-off has either 'first' or a 'policy'; give one of them\.$"),
         ({"waits": {"first": 1, "policy": "filter"}}, r"^A cut-off has either 'first' or a 'policy'; give one of"),
-        ({"waits": {"policy": "guess"}}, r"^A cut-off's policy is one of elfving, empirical, filter, bandit, not 'gue"),
+        (
+            {"waits": {"policy": "guess"}},
+            r"^A cut-off's policy is one of elfving, empirical, filter, bandit, gain, not",
+        ),
         ({"waits": {"first": 1, "imputes": "none"}}, r"^A cut-off imputes truncated or naive times, not 'none'\.$"),
         ({"fidelity": {"ratios": [], "steps": 1}}, r"^A fidelity has ratios over 0 and at most 1, not \[\]\.$"),
         ({"fidelity": {"ratios": [0.5, 2], "steps": 1}}, r"^A fidelity has ratios over 0 and at most 1, not \[0\.5, 2"),

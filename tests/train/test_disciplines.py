@@ -32,7 +32,8 @@ DISCIPLINES = {
 
 def trainer(discipline: Discipline, cluster: Any = PACED) -> Trainer:
     model = classifier()
-    strategy = replace(all_reduce(model), discipline=discipline)
+    replicas = tuple(str(each) for each in cluster.replica_devices)
+    strategy = replace(all_reduce(model), replicas=replicas, discipline=discipline)
     return autosync.distribute(model, LOSS, keras.optimizers.Adam(0.01), strategy, cluster, backend="local")
 
 
@@ -69,3 +70,23 @@ def test_the_late_can_be_stopped_on_paced_nodes_only() -> None:
         pytest.raises(SpecError, match="A pass cannot be stopped on its way but on paced nodes"),
     ):
         made.step(next(batches((12,))))
+
+
+@pytest.mark.quick("seldom")
+@pytest.mark.parametrize("discipline", [Discipline(), Discipline(Rhythm(3))], ids=["plain", "seldom"])
+def test_another_number_of_workers_goes_on_from_what_was_saved(discipline: Discipline, tmp_path: Path) -> None:
+    given = list(batches((12, 12, 12, 12)))
+    with trainer(discipline, local_cluster(3)) as three, trainer(discipline, local_cluster(2)) as two:
+        for each in given[:2]:
+            three.step(each)
+        three.save(tmp_path / "three.keras")
+        two.restore(tmp_path / "three.keras")
+        two.step(given[2])
+        assert two.steps == 3
+        two.save(tmp_path / "two.keras")
+    with trainer(Discipline(), local_cluster(1)) as one:
+        one.restore(tmp_path / "three.keras")
+        one.step(given[2])
+        if not discipline.rhythm:  # apart, two replicas have taken two steps of their own
+            for mine, its in zip(one.model.variables, two.model.variables, strict=True):
+                np.testing.assert_allclose(mine.numpy(), its.numpy(), rtol=0, atol=1e-5)

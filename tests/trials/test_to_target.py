@@ -17,7 +17,20 @@ from autosync.engine.capture.profile import profiled
 from autosync.engine.zoo import build_task
 from autosync.engine.zoo.quadratic import CURVATURES
 from autosync.errors import SpecError
-from autosync.spec import PLAIN, CutOff, Discipline, Pace, Rhythm, Spread, Strategy, Target, TargetRecord
+from autosync.spec import (
+    PLAIN,
+    CurvePoint,
+    CutOff,
+    Decided,
+    Discipline,
+    Loads,
+    Pace,
+    Rhythm,
+    Spread,
+    Strategy,
+    Target,
+    TargetRecord,
+)
 from tests.cases import local_cluster
 from trials.fleet.here import LocalBackend
 from trials.to_target import TargetRequest
@@ -154,3 +167,29 @@ def test_a_target_that_says_nothing_is_refused(given: dict[str, Any], sentence: 
 def test_a_seed_without_batches_of_its_own_is_refused(seed: int) -> None:
     with pytest.raises(SpecError, match="A seed of training is from 0 to 2047"):
         TargetRequest(Strategy(("node0/cpu:0",), ()), Target("loss", 0.1), seed)
+
+
+def test_a_run_far_behind_another_is_given_up_and_says_how_far() -> None:
+    ahead = (CurvePoint(0, 0.0, 9.0), CurvePoint(10, 1e-6, 1.2))
+    record = trained("digits", Target("loss", 1.2, every=5, steps=400), rival=ahead)
+    assert record.outcome == "not_reached"
+    assert record.behind is not None
+    assert record.behind > 2
+    assert record.steps == 5
+    assert "times as late as another run at this loss" in record.reason
+    slow = (CurvePoint(0, 0.0, 9.0), CurvePoint(10, 1e6, 1.2))
+    assert trained("digits", Target("loss", 1.2, every=5, steps=400), rival=slow).outcome == "reached"
+
+
+@pytest.mark.parametrize(
+    ("discipline", "decided"),
+    [
+        (Discipline(waits=CutOff(3)), Decided(counted=(3,) * 6)),
+        (Discipline(Rhythm(3)), Decided(met=(0, 0, 1, 0, 0, 1))),
+        (Discipline(loads=Loads((2.0, 1.0, 1.0, 1.0))), Decided(largest_load=(0.4,) * 6)),
+    ],
+    ids=["waits", "rhythm", "loads"],
+)
+def test_a_record_says_what_was_decided_in_each_step(discipline: Discipline, decided: Decided) -> None:
+    assert trained("digits", Target("loss", 0.0, every=6, steps=6), discipline).decided == decided
+    assert trained("digits", Target("loss", 0.0, every=6, steps=6)).decided is None

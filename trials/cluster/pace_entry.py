@@ -61,6 +61,7 @@ class PaceEntry(BaseModel):
         "recorded", description="Gradients of real steps, replayed; or real ones, held until their time."
     )
     spread: SpreadEntry | None = Field(None, description="Left out: every pass takes the same.")
+    stream: float | None = Field(None, description="Examples a second that come to each replica in training.")
 
     @model_validator(mode="after")
     def _is_a_pace(self) -> PaceEntry:
@@ -76,4 +77,5 @@ class PaceEntry(BaseModel):
         spells = spread.slow
         slow = None if spells is None else Slow(spells.probability, spells.dwell, spells.factor, together)
         scale = self.scale if self.scale is not None else 0.0 if self.fixed else 1.0
-        return Pace(scale, self.fixed, self.numbers, Spread(spread.lognormal, slow, tuple(spread.trace)))
+        varied = Spread(spread.lognormal, slow, tuple(spread.trace))
+        return Pace(scale, self.fixed, self.numbers, varied, self.stream)

@@ -47,7 +47,7 @@ class Ahead:
         with tf.device(self._devices[replica]):
             turn = self._turns[replica].read_value()
             self._turns[replica].assign_add(1)
-            return Duration(self._seconds[replica].read_value(), turn)
+            return Duration(self._seconds[replica].read_value(), None, turn)
 
     def _draw(self, seed: int, step: int) -> None:
         drawn = np.stack([self._pacing.seconds(seed, step + each) for each in range(STEPS_AHEAD)], 1)

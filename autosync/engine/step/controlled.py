@@ -135,9 +135,10 @@ class ControlledStep:
         before = time.perf_counter()
         decision = self._controller.decide()
         decided = time.perf_counter()
-        self.report = self.step.take(self._steps, decision, batches, weights)
+        report = self.step.take(self._steps, decision, batches, weights)
         self._steps += 1
         told = time.perf_counter()
+        self.report = replace(report, seconds=told - decided)
         meets = self._controller.observe(self.report)
         self.controller_seconds += time.perf_counter() - told + decided - before
         if decision.meets is None:

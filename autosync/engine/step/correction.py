@@ -48,9 +48,8 @@ class RuleState:
                 allowed = tf.reduce_all(tf.stack(finite))
             growth = self._move_scale(allowed, scale)
         if rule.clip_norm is not None:
-            square_sums = [_square_sum(each, factor) for each in counted]
+            norm = tf.sqrt(square_norm(counted, self._device, factor))
             with tf.device(self._device):
-                norm = tf.sqrt(tf.add_n(square_sums))
                 # An infinite or undefined norm makes every gradient undefined, as in one process.
                 factor *= rule.clip_norm * tf.minimum(1.0 / norm, 1.0 / rule.clip_norm) + (norm - norm)
         return Correction(factor, allowed, growth)
@@ -73,6 +72,15 @@ class RuleState:
             with tf.device(replica.device):
                 replica.state[-1].assign(next_scale)
         return factor
+
+
+def square_norm(updates: Sequence[Update], device: str, factor: Any = 1.0) -> Any:
+    """The squared norm, on `device`, of all mean gradients of `updates` together, each times `factor`; float32."""
+    import tensorflow as tf
+
+    square_sums = [_square_sum(each, factor) for each in updates if each.counts]
+    with tf.device(device):
+        return tf.add_n(square_sums)
 
 
 def _is_finite(update: Update) -> Any:

@@ -8,15 +8,15 @@ from typing import Any, final
 
 from autosync.engine.step.replica import Replica
 from autosync.engine.training.training import weights as weights_by_examples
+from autosync.spec import Loads
 
 
 @final
 class OwnBatches:
     """The synthetic batches that replicas draw, or as many of their examples as are dealt out to each."""
 
-    def __init__(self, shares: Sequence[float] | None) -> None:
-        """`shares` are those of a discipline's loads, if it has any."""
-        self._draws = 1 if shares is None else math.ceil(max(shares) * len(shares))
+    def __init__(self, loads: Loads | None, replicas: int) -> None:
+        self._draws = 1 if loads is None else math.ceil(loads.largest_share * replicas)
 
     def of(self, replica: Replica, sizes: Any) -> list[Any]:
         """The next batch of `replica`, while a step is traced: whole where `sizes` is None, int32 (replicas,)."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -19,11 +20,11 @@ from autosync.engine.capture.optimizer import NO_RULE
 from autosync.engine.step.dealing import OwnBatches, counted_alone, dealt_anew, dealt_out
 from autosync.engine.step.pace import Duration, Pacing
 from autosync.engine.step.paced import Gate, TakenPasses
-from autosync.engine.step.passes import RealPasses, mean_loss
-from autosync.engine.step.replica import Results
+from autosync.engine.step.passes import RealPasses
 from autosync.engine.step.step_function import step_function
 from autosync.engine.step.step_state import StepState, state_of
-from autosync.engine.step.timetable import Timetable
+from autosync.engine.step.telling import Telling
+from autosync.engine.step.timetable import Ends, Timetable
 from autosync.engine.sync.meeting import meeting
 from autosync.engine.training.training import weights as weights_by_examples
 from autosync.errors import SpecError
@@ -39,8 +40,9 @@ class _Dealt:
     """What a traced step is `given`, and what is known of it beforehand."""
 
     given: tuple[Any, ...]
-    arrivals: tuple[float | None, ...]
-    seconds: npt.NDArray[np.float64] | None
+    weights: list[float]
+    examples: tuple[int | None, ...]
+    ends: Ends | None
 
 
 @final
@@ -65,14 +67,13 @@ class DecidedStep:
         self.taken: list[TakenPasses] = []
         self._step = step
         self._pacing = pacing
-        stops = discipline.waits is not None and discipline.waits.late == "stop"
-        self._timetable = Timetable(len(step.placed.replicas), stops)
+        self._timetable = self._new_timetable()
         self._averages = rhythm.averages if rhythm else "gradients"
         self._held = step.placed.replicated() if rhythm else []
         self._meetings = [meeting(rhythm, held, len(step.placed.replicas)) for held in self._held] if rhythm else []
         step.placed.wait()
-        self._own = OwnBatches(None if discipline.loads is None else discipline.loads.shares)
-        self._functions: dict[tuple[bool | None, bool], Any] = {}
+        self._own = OwnBatches(discipline.loads, len(step.placed.replicas))
+        self._functions: dict[Decision, Any] = {}
         self._meet = step_function(self._met)
 
     @property
@@ -93,10 +94,10 @@ class DecidedStep:
         own examples; if it has none of them, as zero. The number says how long paced passes take.
         """
         taken = self._dealt(number, decision, batches, weights)
-        told = self._function(decision)(*taken.given).numpy()
-        if taken.arrivals:
+        numbers = self._function(decision)(*taken.given).numpy()
+        if self._timetable:
             self._timetable.end()
-        return self._report(decision, taken, told.tolist())
+        return self._report(decision, taken, numbers.tolist())
 
     def _dealt(
         self,
@@ -108,54 +109,66 @@ class DecidedStep:
         """What a step is given: batches, what replicas' gradients count, how long passes take, and what top-k keeps."""
         import tensorflow as tf
 
-        replicas = len(self.placed.replicas)
-        examples = [1.0] * replicas
-        if decision.loads is not None:
-            if batches is None:
-                sizes = dealt_out(self._step.batch_size * replicas, decision.loads)
-                weights = weights_by_examples(sizes)
-                examples = [size / self._step.batch_size for size in sizes]
-            else:
-                batches, weights = dealt_anew(batches, weights, decision.loads)
+        sizes = [self._step.batch_size] * len(self.placed.replicas)
+        if decision.loads is not None and batches is not None:
+            batches, weights = dealt_anew(batches, weights, decision.loads)
+        elif decision.loads is not None:
+            sizes = dealt_out(sum(sizes), decision.loads)
+            weights = weights_by_examples(sizes)
         if batches is not None:
-            examples = [int(batch[0].shape[0]) / self._step.batch_size for batch in batches]
-        seconds, arrivals = None, tuple[float | None, ...]()
-        if self._pacing:
-            seconds = self._pacing.seconds(self.seed, number, examples)
+            sizes = [int(batch[0].shape[0]) for batch in batches]
+        counting = weights or [1.0] * len(sizes)
+        ends = None
+        if self._pacing is not None and self._timetable is not None:
+            seconds = self._pacing.seconds(self.seed, number, [each / self._step.batch_size for each in sizes])
+            ends = self._timetable.begin(seconds, sizes, [each > 0 for each in counting], decision.first)
             if decision.first is not None:
-                weights = weights or [1.0] * replicas
-                ends = self._timetable.begin(seconds, [each > 0 for each in weights], decision.first)
-                arrivals, seconds = ends.arrivals, ends.waited
-                weights = counted_alone(weights, [each is not None for each in arrivals])
+                weights = counting = counted_alone(counting, [each is not None for each in ends.arrivals])
         given = (
             None if batches is None else [list(batch) for batch in batches],
             None if weights is None else tf.constant(list(weights), tf.float32),
-            seconds,
+            None if ends is None else (ends.waited, ends.delays),
             None if decision.ratio is None else tf.constant(decision.ratio),
             None if batches is not None or decision.loads is None else tf.constant(sizes),
         )
-        return _Dealt(given, arrivals, seconds)
+        return _Dealt(given, list(counting), _of_counted(sizes, counting), ends)
 
-    def _report(self, decision: Decision, taken: _Dealt, told: list[float]) -> StepReport:
-        """What a step has told, in the order of `_traced`."""
-        replicas = len(self.placed.replicas)
-        norms = tuple(told[1 : 1 + replicas] if decision.meets is None else ())
-        rest, energies, late = told[1 + len(norms) :], tuple[tuple[float, ...], ...](), tuple[float, ...]()
-        if decision.watches:
-            ratios = len(self.placed.ladder.ratios)
-            energies = tuple(tuple(rest[each * ratios : (each + 1) * ratios]) for each in range(replicas))
-            rest = rest[replicas * ratios :]
-        if taken.seconds is not None:
-            self.taken.append(TakenPasses(taken.seconds, np.reshape(rest, (replicas, -1))))
-            late = tuple(self.taken[-1].late[:, -1].tolist())
-        return StepReport(decision, told[0], norms, taken.arrivals, late, bool(decision.meets), energies)
+    def _report(self, decision: Decision, taken: _Dealt, numbers: Sequence[float]) -> StepReport:
+        report, rest = self._telling(decision).read(
+            decision,
+            numbers,
+            taken.weights,
+            norms_weigh=not self._is_apart(decision),
+            examples=taken.examples,
+            met=bool(decision.meets),
+        )
+        if taken.ends is None or self._timetable is None:
+            return report
+        late = np.reshape(rest, (len(self.placed.replicas), -1))
+        self.taken.append(TakenPasses(taken.ends.delays + taken.ends.waited, late))
+        return replace(
+            report,
+            arrivals=taken.ends.arrivals,
+            late=tuple(late[:, -1].tolist()),
+            buffered=self._timetable.buffered,
+        )
+
+    def _telling(self, decision: Decision) -> Telling:
+        ratios = len(self.placed.ladder.ratios) if decision.watches else 0
+        norms = decision.norms or decision.meets is None
+        return Telling(len(self.placed.replicas), norms, decision.norms and not self._is_apart(decision), ratios)
+
+    def _is_apart(self, decision: Decision) -> bool:
+        """Whether each replica's gradient goes into its own values alone."""
+        return not decision.meets or self._averages == "parameters"
 
     def warm_up(self, decision: Decision) -> None:
         """Take steps of every kind that can be decided, of which `decision` is one; what comes of them is of no use."""
         rhythm = self.strategy.discipline.rhythm
         either = rhythm is not None and rhythm.steps is not None and rhythm.steps > 1
-        for meets in (False, True) if either else (decision.meets,):
-            self.take(0, replace(decision, meets=meets))
+        ways = range(len(self.placed.ladder.transports)) or (None,)
+        for meets, transport in product((False, True) if either else (decision.meets,), ways):
+            self.take(0, replace(decision, meets=meets, transport=transport))
             if meets is None:
                 self.meet()
 
@@ -172,7 +185,10 @@ class DecidedStep:
         return state_of(self.placed, self._step.rule, self._own_variables)
 
     def load(self, state: StepState) -> None:
-        """Go on from `state`; where it holds nothing of each replica's own, all have its values. Raises `SpecError`."""
+        """Go on from `state`; where it holds nothing of each replica's own, all have its values. Raises `SpecError`.
+
+        No pass is under way then, and no example waits.
+        """
         own = self._own_variables
         if state.own and [each.shape for each in state.own] != [tuple(each.shape) for each in own]:
             raise SpecError(
@@ -185,6 +201,7 @@ class DecidedStep:
         else:
             for each in self._meetings:
                 each.begin()
+        self._timetable = self._new_timetable()
         self.placed.wait()
 
     def settle(self) -> None:
@@ -192,6 +209,11 @@ class DecidedStep:
 
     def close(self) -> None:
         self._step.close()
+
+    def _new_timetable(self) -> Timetable | None:
+        waits = self.strategy.discipline.waits
+        stops = waits is not None and waits.late == "stop"
+        return Timetable(self._pacing.rates, stops) if self._pacing else None
 
     @property
     def _own_variables(self) -> list[Any]:
@@ -201,46 +223,40 @@ class DecidedStep:
 
     def _function(self, decision: Decision) -> Any:
         """The traced function of steps that are decided like this."""
-        kind = decision.meets, decision.watches
+        kind = replace(decision, first=None, ratio=None, loads=None)
+        if kind.norms and self._step.rule.rule.loss_scale is not None:
+            raise SpecError("Gradients under loss scaling have norms of another scale; train without it.")
         if kind not in self._functions:
-            self._functions[kind] = step_function(lambda *given: self._traced(*kind, *given), reduce_retracing=True)
+            self._functions[kind] = step_function(lambda *given: self._traced(kind, *given), reduce_retracing=True)
         return self._functions[kind]
 
-    def _traced(
-        self, meets: bool | None, watches: bool, batches: Any, weights: Any, seconds: Any, ratio: Any, sizes: Any
-    ) -> Any:
-        """The mean loss; where it is to be decided if replicas meet, the squared norm of each one's gradient; with
-        `watches` of each one what every ratio would have kept; and where passes are paced to take `seconds`, how late
-        each one's releases were. float64.
+    def _traced(self, kind: Decision, batches: Any, weights: Any, waited: Any, ratio: Any, sizes: Any) -> Any:
+        """What a step of a `kind` of decisions tells, and where passes are `waited` for, so long after such delays, how
+        late each one's releases were. float64.
 
         `batches` are None for the replicas' own, of which they take the first `sizes` examples if these are given.
         """
         import tensorflow as tf
 
         placed = self.placed
-        placed.ladder.begin(ratio, watches)
+        placed.ladder.begin(ratio, kind.watches, kind.transport)
         if batches is None:
             batches = [self._own.of(replica, sizes) for replica in placed.replicas]
-        apart = not meets or self._averages == "parameters"
+        apart, telling = self._is_apart(kind), self._telling(kind)
         counted = weights if not apart or weights is None else tf.cast(weights > 0, weights.dtype)
         real = RealPasses(batches, counted)
-        gate = Gate(real, self._pacing, lambda replica: Duration(seconds, replica)) if self._pacing else None
-        results = self._step.through(gate or real, apart)
+        gate = (
+            Gate(real, self._pacing, lambda replica: Duration(waited[0], waited[1], replica)) if self._pacing else None
+        )
+        results, updates = self._step.through(gate or real, apart, whole=telling.mean_norm)
         losses = [each.loss for each in results]
         if apart and weights is not None:
             shares = tf.unstack(weights, len(results))
             losses = [each * tf.cast(share, each.dtype) for each, share in zip(losses, shares, strict=True)]
-        if meets and apart:
+        if kind.meets and apart:
             self._average()
-        told = [mean_loss(losses, placed.devices[0])]
-        if meets is None:
-            told += [_square_norm(*each) for each in zip(results, placed.devices, strict=True)]
-        if watches:
-            told += [energy for device in placed.devices for energy in tf.unstack(placed.ladder.energies(device))]
-        if gate:
-            told += [late for each in gate.reports for late in tf.unstack(each[2:])]
-        with tf.device(placed.devices[0]):
-            return tf.stack([tf.cast(each, tf.float64) for each in told])
+        late = [each for report in gate.reports for each in tf.unstack(report[2:])] if gate else []
+        return telling.told(placed, losses, results, updates, late)
 
     def _met(self) -> Any:
         import tensorflow as tf
@@ -257,9 +273,6 @@ class DecidedStep:
                 held.value.assign(how.met(mean))
 
 
-def _square_norm(result: Results, device: str) -> Any:
-    """The squared norm of all of a replica's gradients together, on its device, float64."""
-    import tensorflow as tf
-
-    with tf.device(device):
-        return tf.add_n([tf.cast(tf.nn.l2_loss(each), tf.float64) for each in result.gradients.values()]) * 2
+def _of_counted(values: Sequence[Any], weights: Sequence[float]) -> tuple[Any, ...]:
+    """`values`, by replica; None for those that weigh nothing."""
+    return tuple(value if weight > 0 else None for value, weight in zip(values, weights, strict=True))

@@ -1,4 +1,4 @@
-"""Steps that wait for the first so many replicas, whoever they turn out to be.
+"""Steps that wait for the first so many replicas, whoever they turn out to be; or for all, to see when they come.
 
 Every replica has a function of its own, called by a thread of its own: it pulls the values as they are, computes, and
 leaves its gradients in a `PendingPass`. Once enough have come, one more function applies their mean. The others' count
@@ -22,12 +22,12 @@ from autosync.engine.step.arriving import Arriving
 from autosync.engine.step.correction import RuleState
 from autosync.engine.step.dealing import OwnBatches, counted_alone, dealt_anew, dealt_out
 from autosync.engine.step.paced import TakenPasses
-from autosync.engine.step.passes import mean_loss
 from autosync.engine.step.pending import PendingPass
 from autosync.engine.step.placed import Placed
 from autosync.engine.step.replica import CompiledModel
 from autosync.engine.step.step_function import step_function
 from autosync.engine.step.step_state import StepState, load_state, state_of, values_of
+from autosync.engine.step.telling import Telling
 from autosync.engine.training.training import weights as weights_by_examples
 from autosync.errors import SpecError
 from autosync.spec import Decision, StepReport
@@ -44,9 +44,8 @@ class FirstStep:
 
         Raises `SpecError` for late replicas that are to stop, and for loss scaling.
         """
-        waits = placed.strategy.discipline.waits
-        assert waits is not None
-        if waits.late == "stop":
+        discipline = placed.strategy.discipline
+        if discipline.waits and discipline.waits.late == "stop":
             raise SpecError(
                 'A pass cannot be stopped on its way but on paced nodes; let late replicas finish theirs ("late": '
                 '"finish").'
@@ -62,8 +61,7 @@ class FirstStep:
         self._pause = pause
         self._batch_size = model.captured.spec.batch_size
         self._given: tuple[Sequence[Sequence[Any]] | None, Any] = (None, None)
-        loads = self.strategy.discipline.loads
-        self._own = OwnBatches(None if loads is None else loads.shares)
+        self._own = OwnBatches(discipline.loads, len(placed.replicas))
         self._pending = [PendingPass(replica) for replica in placed.replicas]
         self._computes = [self._compute(number) for number in range(len(placed.replicas))]
         self._apply = step_function(self._applied, reduce_retracing=True)
@@ -87,31 +85,38 @@ class FirstStep:
         """
         import tensorflow as tf
 
-        assert decision.first is not None
-        sizes = None
+        sizes, dealt = [self._batch_size] * len(self._threads), None
         if decision.loads is not None and batches is not None:
             batches, weights = dealt_anew(batches, weights, decision.loads)
         elif decision.loads is not None:
-            sizes = dealt_out(self._batch_size * len(self._threads), decision.loads)
-            weights = weights_by_examples(sizes)
+            sizes = dealt_out(sum(sizes), decision.loads)
+            weights, dealt = weights_by_examples(sizes), tf.constant(sizes)
+        if batches is not None:
+            sizes = [int(batch[0].shape[0]) for batch in batches]
         weights = weights or [1.0] * len(self._threads)
-        self._given = batches, None if sizes is None else tf.constant(sizes)
+        self._given = batches, dealt
         wanted = {replica for replica, weight in enumerate(weights) if weight > 0}
-        arrived = self._gate.open(number, wanted, min(decision.first, len(wanted)))
+        enough = len(wanted) if decision.first is None else min(decision.first, len(wanted))
+        arrived = self._gate.open(number, wanted, enough)
         counted = counted_alone(weights, [replica in arrived for replica in range(len(weights))])
         ratio = None if decision.ratio is None else tf.constant(decision.ratio)
-        loss, *energies = self._apply(tf.constant(counted, tf.float32), ratio, decision.watches).numpy().tolist()
-        ratios = len(self.placed.ladder.ratios)
-        return StepReport(
+        telling = self._telling(decision.watches, decision.norms)
+        kind = decision.watches, decision.norms, decision.transport
+        numbers = self._apply(tf.constant(counted, tf.float32), ratio, *kind).numpy()
+        report, _ = telling.read(
             decision,
-            loss,
+            numbers.tolist(),
+            counted,
+            norms_weigh=True,
+            examples=tuple(size if replica in arrived else None for replica, size in enumerate(sizes)),
             arrivals=tuple(arrived.get(replica) for replica in range(len(weights))),
-            energies=tuple(tuple(energies[begin : begin + ratios]) for begin in range(0, len(energies), ratios or 1)),
         )
+        return report
 
     def warm_up(self, decision: Decision) -> None:
-        """Take a step like `decision`, but wait for all replicas."""
-        self.take(0, replace(decision, first=len(self._threads)))
+        """Take a step like `decision`, but wait for all replicas; and one by each transport."""
+        for transport in range(len(self.placed.ladder.transports)) or (None,):
+            self.take(0, replace(decision, first=len(self._threads), transport=transport))
 
     def meet(self) -> None:
         """Do nothing: all replicas have met."""
@@ -166,14 +171,12 @@ class FirstStep:
 
         return step_function(compute, reduce_retracing=True)
 
-    def _applied(self, weights: Any, ratio: Any, watches: bool) -> Any:
-        """Update all values by the mean of the pending gradients, which count as `weights` say; float64, the mean loss,
-        and with `watches` of each replica what every ratio would have kept.
-        """
+    def _applied(self, weights: Any, ratio: Any, watches: bool, norms: bool, transport: int | None) -> Any:
+        """Update all values by the mean of the pending gradients, which count as `weights` say; what is told of it."""
         import tensorflow as tf
 
         placed = self.placed
-        placed.ladder.begin(ratio, watches)
+        placed.ladder.begin(ratio, watches, transport)
         placed.begin()
         results, lookups = [], []
         for replica, pending, weight in zip(
@@ -183,10 +186,9 @@ class FirstStep:
             replica.keep(result.kept, weight)
             results.append(result.weighing(weight, replica.device))
             lookups.append(found)
-        updates = placed.push(results, lookups, at_once=self.rule.rule == NO_RULE)
+        updates = placed.push(results, lookups, at_once=self.rule.rule == NO_RULE and not norms)
         placed.apply(updates, self.rule.correction(updates))
-        told = [mean_loss([each.loss for each in results], placed.devices[0])]
-        if watches:
-            told += [energy for device in placed.devices for energy in tf.unstack(placed.ladder.energies(device))]
-        with tf.device(placed.devices[0]):
-            return tf.stack([tf.cast(each, tf.float64) for each in told])
+        return self._telling(watches, norms).told(placed, [each.loss for each in results], results, updates)
+
+    def _telling(self, watches: bool, norms: bool) -> Telling:
+        return Telling(len(self.placed.replicas), norms, norms, len(self.placed.ladder.ratios) if watches else 0)

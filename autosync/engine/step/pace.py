@@ -42,10 +42,13 @@ def offered_waits() -> Waits:
     return Waits(*(offered_arrays(each) for each in (_begin, _until, _end)))
 
 
-def _begin(seconds: Array, turn: Any, fractions: Array) -> list[Array]:
-    """A pass of `seconds[turn]` begins: that, and by this process's clock the time of each release."""
-    own, now = seconds.item(int(turn)), time.perf_counter()
-    return [np.array(own), *(np.array(now + own * each) for each in fractions.tolist())]
+def _begin(seconds: Array, turn: Any, fractions: Array, *delays: Array) -> list[Array]:
+    """A pass of `seconds[turn]` begins, or does so after `delays[turn]`: that, and by this process's clock the time of
+    each release.
+    """
+    own, begin = seconds.item(int(turn)), time.perf_counter()
+    begin += sum(each.item(int(turn)) for each in delays)
+    return [np.array(own), *(np.array(begin + own * each) for each in fractions.tolist())]
 
 
 def _until(due: Array) -> Array:
@@ -105,6 +108,11 @@ class Pacing:
         """Whether passes are real, and their gradients held."""
         return self.paces[0].numbers == "held"
 
+    @property
+    def rates(self) -> tuple[float | None, ...]:
+        """How many examples a second come to each replica; None where all are there."""
+        return tuple(each.stream for each in self.paces)
+
     def seconds(self, seed: int, step: int, shares: Sequence[float] | None = None) -> Array:
         """Seconds of every replica's pass, float64 (replicas,); `shares` as in `Pace.seconds`."""
         profile = self.model.pace_profile
@@ -115,9 +123,13 @@ class Pacing:
 
 @dataclass(frozen=True)
 class Duration:
-    """How long a pass takes, in tensors: element `turn`, an int32 scalar, of `seconds`, float64 (any number,)."""
+    """How long a pass takes, in tensors: element `turn`, an int32 scalar, of `seconds`, float64 (any number,).
+
+    It begins after that element of `delays`, if there are any.
+    """
 
     seconds: Any
+    delays: Any
     turn: Any
 
 
@@ -138,7 +150,9 @@ def released(
     with tf.device(device):
         with tf.control_dependencies([tf.identity(each) for each in values]):  # here, not where they came from
             fractions = tf.constant([each.fraction for each in plan], tf.float64)
-            seconds, *due = _called(waits.begin, [duration.seconds, duration.turn, fractions], 1 + len(plan))
+            given = [duration.seconds, duration.turn, fractions]
+            given += [] if duration.delays is None else [duration.delays]
+            seconds, *due = _called(waits.begin, given, 1 + len(plan))
         for place, each in enumerate(plan):
             ready = [gradients[number] for number in each.variables if number in gradients]
             ready += [factor for number in each.variables for factor in factors.get(number, ())]

@@ -110,7 +110,7 @@ class PacedStep:
         return self._through(RealPasses(batches, None), durations)
 
     def _on_given(self, batches: Sequence[Sequence[Any]], weights: Any, seconds: Any) -> Any:
-        return self._through(RealPasses(batches, weights), lambda replica: Duration(seconds, replica))
+        return self._through(RealPasses(batches, weights), lambda replica: Duration(seconds, None, replica))
 
     def _through(self, passes: RealPasses | RecordedPasses, durations: Callable[[int], Duration]) -> Any:
         """A step through `passes`, which take what `durations` says of each replica: the mean loss, then of every
@@ -119,7 +119,7 @@ class PacedStep:
         import tensorflow as tf
 
         gate = Gate(passes, self._pacing, durations)
-        results = self._step.through(gate)
+        results, _ = self._step.through(gate)
         device = self.placed.devices[0]
         with tf.device(device):
             told = tf.stack(gate.reports)  # a replica's loss travels with the rest, in one message

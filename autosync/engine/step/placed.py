@@ -173,6 +173,8 @@ class Placed:
             scalars.begin()
         for bundle in self.bundles:
             bundle.begin()
+        for memory in self.memories():
+            memory.begin()
 
     def apply(self, updates: Sequence[Update], correction: Correction) -> None:
         """Make the updates of a step, and remember what the next one needs."""

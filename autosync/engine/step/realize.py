@@ -7,7 +7,7 @@ from typing import Any, final
 
 import numpy.typing as npt
 
-from autosync.control import controller_of
+from autosync.control import PLAINLY, controller_of
 from autosync.engine.capture.captured import CapturedModel
 from autosync.engine.capture.optimizer import NO_RULE
 from autosync.engine.placement import Placement
@@ -25,6 +25,7 @@ from autosync.engine.step.replica import CompiledModel, Results
 from autosync.engine.step.stale import StaleStep
 from autosync.engine.step.step_function import step_function
 from autosync.engine.step.step_state import StepState, load_state, state_of, values_of
+from autosync.engine.sync.update import Update
 from autosync.engine.training.evaluation import Evaluation
 from autosync.errors import SpecError
 from autosync.spec import PLAIN, ClusterSpec, ModelSpec, Strategy, check_strategy
@@ -41,7 +42,8 @@ def realize(
 ) -> Step | StaleStep | ControlledStep:
     """Place every variable as `strategy` says. The strategy must have passed `check_strategy`.
 
-    The step is traced when it is first called. Of a strategy with a discipline passes follow `pacing`. Raises
+    The step is traced when it is first called. Of a strategy with a discipline, or where examples come in streams,
+    passes follow `pacing`. Raises
     `SpecError` for staleness or a cut-off with loss scaling, for a rhythm with what looks at all gradients together,
     for loads of a model with one batch size, and for a cut-off that stops passes which are not paced.
     """
@@ -49,6 +51,8 @@ def realize(
     if strategy.staleness:
         return StaleStep(model, placed)
     controller = controller_of(strategy)
+    if controller is None and pacing and pacing.held and any(pacing.rates):
+        controller = PLAINLY  # whose steps can wait for a stream
     if strategy.discipline.loads and not model.captured.any_batch_size:
         raise SpecError(
             f"Loads give replicas batches of other sizes, and {model.captured.spec.name!r} takes those of one size "
@@ -56,7 +60,8 @@ def realize(
         )
     if controller is None:
         return Step(model, placed)
-    if strategy.discipline.waits and pacing is None:
+    loads = strategy.discipline.loads
+    if pacing is None and (strategy.discipline.waits or (loads and loads.dead_band is not None)):
         return ControlledStep(FirstStep(model, placed), controller)
     return ControlledStep(DecidedStep(Step(model, placed), pacing), controller)
 
@@ -110,13 +115,14 @@ class Step:
         return self._step_on([replica.next_batch() for replica in self.placed.replicas], None)
 
     def _step_on(self, batches: Sequence[Sequence[Any]], weights: Any) -> Any:
-        results = self.through(RealPasses(batches, weights))
+        results, _ = self.through(RealPasses(batches, weights))
         return mean_loss([each.loss for each in results], self.placed.devices[0])
 
-    def through(self, passes: Passes, apart: bool = False) -> list[Results]:
-        """Take a step whose passes are `passes`, while it is traced; what came of every replica's.
+    def through(self, passes: Passes, apart: bool = False, whole: bool = False) -> tuple[list[Results], list[Update]]:
+        """Take a step whose passes are `passes`, while it is traced; what came of every replica's, and the updates.
 
-        With `apart` each replica's gradient goes into its own values alone.
+        With `apart` each replica's gradient goes into its own values alone. With `whole` the updates are all of them;
+        else without those that servers make as gradients come in.
         """
         placed = self.placed
         placed.begin()
@@ -129,9 +135,9 @@ class Step:
         if apart:
             updates = placed.apart(results, lookups)
         else:
-            updates = placed.push(results, lookups, at_once=self.rule.rule == NO_RULE)
+            updates = placed.push(results, lookups, at_once=self.rule.rule == NO_RULE and not whole)
         placed.apply(updates, self.rule.correction(updates))
-        return results
+        return results, updates
 
 
 @final

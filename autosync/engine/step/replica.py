@@ -100,6 +100,17 @@ class Results:
             }
             return Results(weighed(self.loss), gradients, factors, self.kept)
 
+    def square_norm(self, device: str) -> Any:
+        """The squared norm of all gradients together, on `device`, float64."""
+        import tensorflow as tf
+
+        with tf.device(device):
+            sums = [2 * tf.nn.l2_loss(_wide(each)) for each in self.gradients.values()]
+            # |A^T B|^2 is the sum of (A A^T) (B B^T), element by element.
+            for a, b in ((_wide(a), _wide(b)) for a, b in self.factors.values()):
+                sums.append(tf.reduce_sum(tf.matmul(a, a, transpose_b=True) * tf.matmul(b, b, transpose_b=True)))
+            return tf.add_n([tf.cast(each, tf.float64) for each in sums])
+
 
 def id_dtype(variable: Variable) -> str:
     """The type of a sparse variable's row numbers as they travel: the shorter one wherever it can count the rows."""
@@ -204,6 +215,13 @@ class Replica:
                 else:
                     gradients[number].set_shape(variable.shape)  # lost by the tracer behind a loop
         return Results(loss, gradients, factors, rest)
+
+
+def _wide(tensor: Any) -> Any:
+    """A 16-bit `tensor` as float32: squares of its numbers are too large for it."""
+    import tensorflow as tf
+
+    return tf.cast(tensor, tf.float32) if tensor.dtype.size < 4 else tensor
 
 
 def _sum_by_row(rows: Any, raw_ids: Any, ids: Any) -> Any:

@@ -17,42 +17,70 @@ Array = npt.NDArray[np.float64]
 class Ends:
     """The passes of a step, in seconds after its beginning.
 
-    `arrivals` are the ends of those that it waits for, and None for the others; `waited`, float64 (replicas,), is how
-    long each one's is waited for.
+    `arrivals` are the ends of those that it waits for, and None for the others. Each one begins after `delays` and is
+    waited for as long as `waited` says, both float64 (replicas,).
     """
 
     arrivals: tuple[float | None, ...]
+    delays: Array
     waited: Array
 
 
 @final
 class Timetable:
-    """When passes end in steps that wait for the first so many replicas only."""
+    """When passes end, in steps that may wait for the first so many replicas only.
 
-    def __init__(self, replicas: int, stops: bool, clock: Callable[[], float] = time.perf_counter) -> None:
-        """The late stop, or else finish their pass, by `clock`, and begin the next one then."""
+    To a replica with a rate, examples come while steps run: so many a second. A pass begins once it has all of its own;
+    the others wait in a buffer that has no end. There they stay if the pass is not waited for.
+    """
+
+    def __init__(
+        self, rates: Sequence[float | None], stops: bool, clock: Callable[[], float] = time.perf_counter
+    ) -> None:
+        """`rates` are in examples a second, None where all are there. Late passes stop, or are finished by `clock`."""
         self._stops = stops
         self._clock = clock
-        self._free = np.full(replicas, -np.inf)
-        self._begins = self._ends = self._free
-        self._late = np.zeros(replicas, bool)
+        self._rates = np.array([np.inf if each is None else each for each in rates])
+        self._streams = np.isfinite(self._rates)
+        self._buffered = np.zeros(len(rates))
+        self._free = np.full(len(rates), -np.inf)
+        self._begun = 0.0
+        self._begins = self._ends = self._taken = np.zeros(len(rates))
+        self._late = np.zeros(len(rates), bool)
 
-    def begin(self, seconds: Array, wanted: Sequence[bool], first: int) -> Ends:
-        """A step begins which waits for the `first` of the `wanted` replicas; their passes take `seconds` (replicas,).
+    @property
+    def buffered(self) -> tuple[float | None, ...]:
+        """How many examples wait at each replica; None where they come at no rate."""
+        return tuple(
+            float(each) if streams else None for each, streams in zip(self._buffered, self._streams, strict=True)
+        )
 
-        Where fewer are wanted it waits for all of these. Of passes that end at once the first replica's comes first.
+    def begin(self, seconds: Array, examples: Sequence[int], wanted: Sequence[bool], first: int | None = None) -> Ends:
+        """A step begins, whose passes take `seconds` (replicas,) and so many `examples`.
+
+        It waits for the `first` of the `wanted` replicas, or for all of these. Of passes that end at once the first
+        replica's comes first.
         """
-        now = self._clock()
-        self._begins = np.maximum(self._free, now)
-        self._ends = self._begins + seconds
-        order = np.argsort(np.where(wanted, self._ends, np.inf), kind="stable")[: min(first, sum(wanted))]
-        counted = np.isin(np.arange(len(seconds)), order)
+        now = self._begun = self._clock()
+        lacking = np.maximum(np.asarray(examples) - self._buffered, 0.0)
+        delays = np.where(self._streams, lacking / self._rates, 0.0)
+        delays = np.maximum(delays, self._free - now)
+        ends = delays + seconds
+        counts = min(len(ends) if first is None else first, sum(wanted))
+        order = np.argsort(np.where(wanted, ends, np.inf), kind="stable")[:counts]
+        counted = np.isin(np.arange(len(ends)), order)
+        self._begins, self._ends = now + delays, now + ends
         self._late = np.asarray(wanted) & ~counted
-        ends = self._ends - now
+        self._taken = np.where(counted, examples, 0)
         arrivals = tuple(float(end) if counts else None for end, counts in zip(ends, counted, strict=True))
-        return Ends(arrivals, np.minimum(ends, ends[order[-1]]))
+        waited = np.minimum(ends, ends[order[-1]])
+        delays = np.minimum(delays, waited)
+        return Ends(arrivals, delays, waited - delays)
 
     def end(self) -> None:
         """The step is over. Who was still late with another one's pass all the time has begun none in it."""
+        now = self._clock()
         if not self._stops:
-            self._free = np.where(self._late & (self._begins < self._clock()), self._ends, self._free)
+            self._free = np.where(self._late & (self._begins < now), self._ends, self._free)
+        come = np.where(self._streams, self._rates, 0.0) * (now - self._begun)
+        self._buffered = np.maximum(self._buffered + come - self._taken, 0.0)

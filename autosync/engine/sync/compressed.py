@@ -4,7 +4,7 @@ from autosync.engine.sync.exchange import BucketExchange, BucketPlace, ServerExc
 from autosync.engine.sync.factors import FactorBucket, FactorShard
 from autosync.engine.sync.ladder import Ladder
 from autosync.engine.sync.power_sgd import PowerSGDBucket, PowerSGDShard
-from autosync.engine.sync.top_k import OwnTopKBucket, OwnTopKShard, SharedTopKBucket
+from autosync.engine.sync.top_k import OwnTopKBucket, OwnTopKShard, SharedTopKBucket, SwitchedTopKBucket
 from autosync.engine.sync.whole import WholeBucket, WholeShard
 from autosync.engine.sync.wire import PLAIN, Wire
 from autosync.spec import AllReduce, ParameterServer, PowerSGD, SufficientFactors, TopK
@@ -16,6 +16,8 @@ def bucket_exchange(place: BucketPlace, ladder: Ladder) -> BucketExchange:
     assert isinstance(synchronizer, AllReduce)
     algorithm, compressor = synchronizer.algorithm, synchronizer.compressor
     if isinstance(compressor, TopK):
+        if ladder.transports:
+            return SwitchedTopKBucket(place, compressor, ladder)
         if compressor.indices == "own":
             return OwnTopKBucket(place, compressor, ladder)
         return SharedTopKBucket(place, compressor, algorithm, ladder)

@@ -1,4 +1,7 @@
-"""How much top-k keeps: one number, or one of several that a step is told when it runs, without being traced anew."""
+"""How much top-k keeps: one number, or one of several that a step is told when it runs, without being traced anew.
+
+By which transport that goes is told when a step is traced: there is a trace of each.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +19,19 @@ class Ladder:
 
     def __init__(self, fidelity: Fidelity | None) -> None:
         self.ratios = () if fidelity is None else fidelity.ratios
+        self.transports = () if fidelity is None else fidelity.transports or ()
+        self.transport = 0
         self.rung: Any = None
         self.watched = False
         self._squares: dict[str, list[Any]] = {}
 
-    def begin(self, rung: Any, watched: bool) -> None:
-        """Trace a step that keeps the ratio number `rung`, an int32 scalar; with `watched` note what all would keep."""
+    def begin(self, rung: Any, watched: bool, transport: int | None = None) -> None:
+        """Trace a step that keeps the ratio number `rung`, an int32 scalar; with `watched` note what all would keep.
+
+        What is kept goes by the transport of that number, or by the first.
+        """
         self.rung, self.watched, self._squares = rung, watched, {}
+        self.transport = transport or 0
 
     def note(self, device: str, flat: Any, largest: Any, counts: Sequence[int]) -> None:
         """Note what is kept of an exchange's `flat` array on `device`, from its `largest` elements in falling order."""

@@ -29,6 +29,10 @@ class Memory:
             with tf.device(device):
                 self.variables.append(tf.Variable(tf.constant(start), trainable=False))
 
+    def begin(self) -> None:
+        """Begin a step, while it is traced; if it does not read this memory, it leaves it as it is."""
+        self._read, self._next = [], []
+
     def read(self) -> list[Any]:
         """Every replica's value; called while a step is traced."""
         import tensorflow as tf
@@ -47,6 +51,8 @@ class Memory:
         """Store what was kept for the next step; of a step that is not allowed nothing is remembered."""
         import tensorflow as tf
 
+        if not self._read:
+            return
         for device, variable, old, new in zip(self._devices, self.variables, self._read, self._next, strict=True):
             with tf.device(device):
                 kept = correction.chosen(new, old)

@@ -6,7 +6,7 @@ that a gradient which is not finite reaches all.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 import numpy as np
@@ -34,9 +34,12 @@ class _Chosen:
 class OwnTopKBucket:
     """Every replica sends its own k values and their places to every other; all add them up in the same order."""
 
-    def __init__(self, place: BucketPlace, compressor: TopK, ladder: Ladder) -> None:
+    def __init__(
+        self, place: BucketPlace, compressor: TopK, ladder: Ladder, feedback: ErrorFeedback | None = None
+    ) -> None:
+        """`feedback` is one that others use too."""
         self._place = place
-        self._feedback = ErrorFeedback(place.members, place.elements, place.dtype)
+        self._feedback = feedback or ErrorFeedback(place.members, place.elements, place.dtype)
         self._kept = ladder.kept(compressor, place.elements)
         self.memories: Sequence[Memory] = [self._feedback.memory]
 
@@ -80,9 +83,17 @@ class SharedTopKBucket:
     (of equal ones the first); all tell each other theirs before, a float32 each.
     """
 
-    def __init__(self, place: BucketPlace, compressor: TopK, algorithm: str, ladder: Ladder) -> None:
+    def __init__(
+        self,
+        place: BucketPlace,
+        compressor: TopK,
+        algorithm: str,
+        ladder: Ladder,
+        feedback: ErrorFeedback | None = None,
+    ) -> None:
+        """`feedback` is one that others use too."""
         self._place = place
-        self._feedback = ErrorFeedback(place.members, place.elements, place.dtype)
+        self._feedback = feedback or ErrorFeedback(place.members, place.elements, place.dtype)
         self._kept = ladder.kept(compressor, place.elements)
         self._algorithm = algorithm
         self._turn = Memory(place.members, np.int32(0)) if compressor.indices == "star" else None
@@ -110,6 +121,26 @@ class SharedTopKBucket:
             with tf.device(member.device):
                 means.append([tf.scatter_nd(tf.expand_dims(where, 1), values, [elements])])
         return means
+
+
+@final
+class SwitchedTopKBucket:
+    """What top-k keeps goes by one of several transports: by that which a step is traced for. All remember the same."""
+
+    def __init__(self, place: BucketPlace, compressor: TopK, ladder: Ladder) -> None:
+        feedback = ErrorFeedback(place.members, place.elements, place.dtype)
+        self._ladder = ladder
+        self._ways: list[OwnTopKBucket | SharedTopKBucket] = []
+        for each in ladder.transports:
+            by = replace(compressor, indices=each.indices)
+            if each.indices == "own":
+                self._ways.append(OwnTopKBucket(place, by, ladder, feedback))
+            else:
+                self._ways.append(SharedTopKBucket(place, by, each.algorithm, ladder, feedback))
+        self.memories: Sequence[Memory] = list(dict.fromkeys(memory for each in self._ways for memory in each.memories))
+
+    def means(self, gradients: Sequence[Sequence[Any]]) -> list[list[Any]]:
+        return self._ways[self._ladder.transport].means(gradients)
 
 
 def _own_chosen(members: Sequence[Member], feedback: ErrorFeedback, flat: Sequence[Any], kept: Kept) -> list[_Chosen]:
