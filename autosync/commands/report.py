@@ -10,8 +10,10 @@ from autosync.commands.shell import PLACE, SETTINGS, run_command
 from autosync.report.comparison import Comparison, standings_of, write_comparison
 from autosync.report.numbers import NOTHING, ratio
 from autosync.report.page import write_report
+from autosync.report.race import write_race_report
 from autosync.runs import read_run, run_called
 from autosync.runs.listing import plain_console
+from autosync.runs.race_folder import RaceFolder, is_race
 from autosync.spec.address import Place
 from autosync.words.quantities import duration, milliseconds
 
@@ -24,6 +26,9 @@ COMPARISON = Path("comparison.html")
 @click.option("--out", type=Path, help=f"File to write.  [default: report.html in the run; of several {COMPARISON}]")
 def command(runs: tuple[str, ...], data: Place | None, out: Path | None) -> None:
     """Write the report of a RUN again, or a page that compares several; RUN is a directory, or a name in runs/."""
+    if len(runs) == 1 and is_race(Path(runs[0])):
+        click.echo(f"Report: {write_race_report(RaceFolder(Path(runs[0])))}")
+        return
     found = [read_run(run_called(each), data) for each in runs]
     for run in found:
         if run.trial_count and not run.records:

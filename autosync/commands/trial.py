@@ -24,10 +24,10 @@ from autosync.spec import (
     check_strategy,
     digest,
     median_interval,
-    quoted,
     read_device_profile,
     read_json,
 )
+from autosync.spec.target import metric_of
 from autosync.words.cluster import cluster_lines, kept_in_words
 from autosync.words.quantities import counted, model_in_words
 from autosync.words.strategy import statistics_in_words
@@ -85,7 +85,7 @@ def command(file: Path, seed: int, profile: Path | None, as_json: bool, target: 
     check_model_name(choice.model)
     strategy = _strategy(file)
     if target is not None:
-        wanted = Target(*_metric(target), aim["every"], aim["most_steps"])
+        wanted = Target(*metric_of(target), aim["every"], aim["most_steps"])
         towards = TargetRequest(strategy, wanted, seed, timing["time_limit_seconds"], file.stem)
         return _train(choice, towards, aim["out"], as_json)
     check_step_time_ranks(strategy)
@@ -110,15 +110,6 @@ def _time(choice: Choice, request: TrialRequest, as_json: bool) -> int:
         record = backend.run(request)
     print_lines([canonical_json(record.to_json())] if as_json else record_lines(record))
     return 0 if record.outcome == "ok" else NOT_DONE
-
-
-def _metric(text: str) -> tuple[str, float]:
-    """The metric and the threshold of `METRIC=NUMBER`."""
-    metric, _, number = text.partition("=")
-    try:
-        return metric, float(number)
-    except ValueError:
-        raise click.UsageError(f"--target is a metric and a number such as loss=0.08, not {quoted(text)}.") from None
 
 
 def _train(choice: Choice, request: TargetRequest, folder: Path, as_json: bool) -> int:

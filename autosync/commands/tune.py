@@ -2,20 +2,40 @@
 
 import sys
 import time
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from autosync.commands.shell import INTERRUPTED, PLACE, SETTINGS, run_command, without_rays_own_news
 from autosync.engine.capture_apart import CAPTURE_SECONDS
+from autosync.race.options import OBJECTIVES, OF_RACE, check_for_race
 from autosync.search.registry import SEARCHERS
-from autosync.tune.options import ON_NODE_LOSS, SIMULATORS, TRAINING_STEPS, OptionsError, TuneOptions
+from autosync.tune.options import ON_NODE_LOSS, SIMULATORS, TRAINING_STEPS, OptionsError, TuneOptions, flag
 
 
 @click.command("tune", context_settings=SETTINGS)
-@click.option("--model", required=True, help="A zoo model such as bert, or your own as package.module:function.")
+@click.option(
+    "--model",
+    "--task",
+    "model",
+    required=True,
+    help="A zoo model such as bert, or your own as package.module:function.",
+)
+@click.option(
+    "--objective",
+    type=click.Choice(OBJECTIVES),
+    default=OBJECTIVES[0],
+    help="The shortest step, or the shortest time to a --target, to which disciplines race.",
+)
+@click.option("--target", help="With --objective target: what training is to reach, such as loss=0.08.")
+@click.option("--seeds", type=int, help="With it: seeds that each discipline trains on.  [default: 3]")
+@click.option("--strategy", type=Path, help="With it: the plain strategy, a file.  [default: the best baseline]")
+@click.option("--evaluate-every", type=int, help="With it: steps after which the target is looked at.  [default: 10]")
+@click.option("--most-steps", type=int, help="With it: steps after which a run is given up.  [default: 2000]")
 @click.option("--trials", default=200, help="Strategies to time, baselines included.")
 @click.option("--time-budget", "time_budget_seconds", type=float, help="Seconds after which the search ends.")
 @click.option("--workers", type=int, help="Worker processes; one a node of a cluster, 4 on a single CPU machine.")
@@ -74,8 +94,16 @@ from autosync.tune.options import ON_NODE_LOSS, SIMULATORS, TRAINING_STEPS, Opti
     help="Seconds that building and capturing the model may take.",
 )
 @click.option("--working-dir", type=Path, help="Directory that Ray ships to every node, with your model in it.")
-def command(out: Path | None, **given: Any) -> int:
+@click.pass_context
+def command(context: click.Context, /, out: Path | None, objective: str, **given: Any) -> int:
     """Find the fastest gradient-synchronization strategy for a model on this cluster, by measuring."""
+    stated = [name for name in given if context.get_parameter_source(name) is not ParameterSource.DEFAULT]
+    if objective == "target":
+        check_for_race(stated)
+        return _race(out, given)
+    if of_race := [name for name in OF_RACE if name in stated]:
+        raise OptionsError(f"{flag(of_race[0])} is for --objective target; add that, or leave it out.")
+    given = {name: value for name, value in given.items() if name not in OF_RACE}
     if out is None:
         if given["resume"] and given["replay"] is None:
             raise OptionsError("--resume needs --out, the directory of the run to go on with.")
@@ -87,6 +115,18 @@ def command(out: Path | None, **given: Any) -> int:
     try:
         return _search(options)
     except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def _race(out: Path | None, given: Mapping[str, Any]) -> int:
+    """Let disciplines race to a target, on a cluster made for it or on the one there is."""
+    from autosync.race.command import race
+
+    without_rays_own_news()
+    try:
+        return race(out, given, sys.argv[1:])
+    except KeyboardInterrupt:
+        click.echo("Interrupted; every run that was over is kept, and --resume with --out goes on.", err=True)
         return INTERRUPTED
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import click
 
 from autosync.errors import ClusterError
+from autosync.spec import ClusterSpec
 from autosync.tune.directory import RunDirectory
 from autosync.tune.options import TuneOptions
 from autosync.tune.refusals import check_cheap_things
@@ -41,6 +42,11 @@ def tune_emulated(what: str, options: TuneOptions, arguments: Sequence[str]) -> 
     RunDirectory.open(options)
     if not any(each == "--out" or each.startswith("--out=") for each in arguments):
         arguments = [*arguments, "--out", str(options.out)]
+    return on_its_head(name, spec, arguments)
+
+
+def on_its_head(name: str, spec: ClusterSpec, arguments: Sequence[str]) -> int:
+    """Run `autosync tune` with `arguments` on the head of a cluster like `spec`, made for it; its exit status."""
     click.echo(f"Making an emulated cluster of {len(spec.nodes)} nodes ...")
     with emulated(name, spec) as cluster:
         click.echo(f"Dashboard: {cluster.dashboard_url} (token: {cluster.token_path})")

@@ -15,6 +15,7 @@ import ray
 
 from autosync.commands.tune import command, main
 from autosync.errors import ClusterError
+from autosync.race.options import OF_RACE
 from autosync.spec import DeviceProfile
 from autosync.tune.emulation import tune_emulated
 from autosync.tune.options import TuneOptions
@@ -83,7 +84,7 @@ def test_more_workers_than_any_machine_holds_are_refused_before_one_is_started(m
 def test_what_cannot_be_read_as_an_option_and_what_is_missing_is_refused_without_the_usage() -> None:
     sentence = refused("--model", "mlp", "--trials", "abc")
     assert sentence == "Invalid value for '--trials': 'abc' is not a valid integer."
-    assert refused() == "Missing option '--model'."
+    assert refused() == "Missing option '--model' / '--task'."
 
 
 def test_the_command_in_a_process_of_its_own_ends_with_the_status_of_what_is_refused() -> None:
@@ -214,6 +215,8 @@ def test_wrong_options_are_refused_without_loading_any_heavy_library() -> None:
 def test_the_command_has_the_defaults_of_the_options() -> None:
     defaults = TuneOptions.create(model="mlp", out=Path("run")).model_dump()
     given = command.make_context("tune", ["--model", "mlp"]).params
+    assert given.pop("objective") == "step-time"
+    assert [given.pop(each) for each in OF_RACE] == [None] * len(OF_RACE)
     assert given.keys() == defaults.keys()
     assert given | {"out": Path("run")} == defaults
 
@@ -233,3 +236,31 @@ def test_where_no_cluster_can_be_emulated_the_search_is_on_this_machine_if_that_
     assert capsys.readouterr().out == (
         f"{lacking} So the search is on workers of this machine, and nothing shapes what is between them.\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--objective", "target"), "--objective target needs a --target, such as loss=0.08."),
+        (("--target", "loss=1"), "--target is for --objective target; add that, or leave it out."),
+        (("--seeds", "5"), "--seeds is for --objective target; add that, or leave it out."),
+        (
+            ("--objective", "target", "--target", "loss=1", "--searcher", "tpe"),
+            "--searcher is for step times; leave it out, or --objective target.",
+        ),
+        (
+            ("--objective", "target", "--target", "1"),
+            "--target is a metric and a number such as loss=0.08, not '1'.",
+        ),
+        (
+            ("--objective", "target", "--target", "loss=1", "--resume"),
+            "--resume needs --out, the directory of the race to go on with.",
+        ),
+        (
+            ("--objective", "target", "--target", "loss=1", "--seeds", "1"),
+            "--seeds are from 2, so that there is an interval, to 100, not 1.",
+        ),
+    ],
+)
+def test_a_race_that_cannot_be_is_refused(arguments: tuple[str, ...], sentence: str) -> None:
+    assert refused("--task", "digits", *arguments) == sentence

@@ -1,0 +1,1 @@
+"""Which discipline is first at a target: strategies train towards it one after the other, on paired seeds."""

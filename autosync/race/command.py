@@ -1,0 +1,67 @@
+"""`autosync tune --objective target`: a race on the cluster there is, or on one that is made for it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from autosync.engine.zoo import check_model_name
+from autosync.race.job import run_race
+from autosync.race.options import RaceOptions
+from autosync.runs.race_folder import RaceFolder
+from autosync.spec import Target
+from autosync.spec.target import metric_of
+from autosync.tune.emulation import is_inside, on_its_head
+from autosync.tune.options import OptionsError
+from trials.cluster.file import cluster_to_emulate, read_cluster_file
+from trials.emulate.ordinary import begin_as_root
+
+DEFAULTS = {"seeds": 3, "evaluate_every": 10, "most_steps": 2000}
+
+
+def race(out: Path | None, given: Mapping[str, Any], arguments: Sequence[str]) -> int:
+    """Race as the `given` options of the command ask, which was called with `arguments`; the exit status."""
+    options = options_of(out, given)
+    check_model_name(options.model)
+    if options.cluster is not None:
+        read_cluster_file(options.cluster)
+    if options.emulate is None or is_inside():
+        return run_race(options, click.echo)
+    name, spec = f"tune{os.getpid()}", cluster_to_emulate(options.emulate)
+    begin_as_root(name)
+    RaceFolder.open(options.out, options.identity(), options.resume)
+    if not any(each == "--out" or each.startswith("--out=") for each in arguments):
+        arguments = [*arguments, "--out", str(options.out)]
+    return on_its_head(name, spec, arguments)
+
+
+def options_of(out: Path | None, given: Mapping[str, Any]) -> RaceOptions:
+    """What the command's options ask for. Raises `AutosyncError`."""
+    stated = {name: DEFAULTS[name] if given[name] is None else given[name] for name in DEFAULTS}
+    if given["target"] is None:
+        raise OptionsError("--objective target needs a --target, such as loss=0.08.")
+    if out is None:
+        if given["resume"]:
+            raise OptionsError("--resume needs --out, the directory of the race to go on with.")
+        stem = given["model"].replace(":", "-").replace("/", "-")
+        out = Path("runs") / f"{stem}-target-{time.strftime('%Y%m%d-%H%M%S')}"
+    return RaceOptions(
+        model=given["model"],
+        target=Target(*metric_of(given["target"]), stated["evaluate_every"], stated["most_steps"]),
+        out=out,
+        seeds=stated["seeds"],
+        runs=given["trials"],
+        time_limit_seconds=given["trial_time_limit_seconds"],
+        strategy=given["strategy"],
+        resume=given["resume"],
+        workers=given["workers"],
+        address=given["address"],
+        cluster=given["cluster"],
+        emulate=None if is_inside() else given["emulate"],
+        capture_seconds=given["capture_time_limit_seconds"],
+    )

@@ -1,0 +1,168 @@
+"""The report of a race: loss over seconds and over steps, what was decided when, and what deciding cost."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from autosync.errors import AutosyncError
+from autosync.report.blocks import (
+    Block,
+    Headline,
+    Note,
+    Paragraph,
+    Picture,
+    Points,
+    Row,
+    Section,
+    Table,
+    numbers,
+    texts,
+)
+from autosync.report.page import Page, write_page
+from autosync.report.pictures.race import DECISIONS, draw_curves, draw_decisions
+from autosync.runs.race_folder import RaceFolder
+from autosync.spec import TargetRecord
+from autosync.words.cluster import cluster_lines
+from autosync.words.quantities import counted
+
+NOTHING = "\N{EN DASH}"
+
+
+def write_race_report(folder: RaceFolder) -> Path:
+    """Write `report.html`, with PNG files in `report/`. Raises `AutosyncError` for a race without an outcome."""
+    result, records = folder.result(), folder.records()
+    if result is None or not records:
+        raise AutosyncError(f"The race in {folder.path} has no outcome yet; resume it with --resume, and let it end.")
+    page = Page(
+        _headline(result, records),
+        (
+            Section("outcome", "The outcome", "Outcome", _outcome(result)),
+            Section("curves", "Loss over seconds and over steps", "Curves", _curves(result, records)),
+            Section("decisions", "What was decided", "Decisions", _decisions(result, records)),
+            Section("cost", "What deciding cost", "Cost", [_cost(records)]),
+            Section("where", "Where", "Where", [Points(list(cluster_lines(records[0].cluster)))]),
+        ),
+        f"Race {folder.path.name}",
+        f"Made by autosync from {folder.path}; the page loads nothing from elsewhere.",
+    )
+    return write_page(page, folder.path / "report.html", folder.path / "report")
+
+
+def _headline(result: Mapping[str, Any], records: Sequence[TargetRecord]) -> Headline:
+    target = records[0].target
+    first = next(each for each in result["places"] if each["name"] == result["winner"])
+    over = first["times_as_fast_as_plain"]
+    proven = result["proven"]
+    said = (
+        f"{first['name']} reaches the target surely sooner than plain training."
+        if proven
+        else f"Nothing is surely faster than plain training, which is returned; the best was {first['name']}."
+    )
+    return Headline(
+        f"{records[0].model.name} to {target.metric} {target.threshold:g}",
+        f"{over['value']:.2f}\N{MULTIPLICATION SIGN}" if over["value"] is not None else NOTHING,
+        "as fast as plain training",
+        _interval(over),
+        said,
+        "Train with strategy.json of this folder: autosync train --strategy.",
+        facts=(
+            ("Runs", str(len(records))),
+            ("Seconds", "of passes that take what they take" if result["time"] == "real" else str(result["time"])),
+        ),
+    )
+
+
+def _interval(estimate: Mapping[str, float | None]) -> str:
+    low, high = estimate["low"], estimate["high"]
+    return f"95 % interval {low:.2f} to {high:.2f}, over paired seeds" if low and high else "one seed only"
+
+
+def _outcome(result: Mapping[str, Any]) -> list[Block]:
+    def figure(value: float | None, digits: int = 2) -> str:
+        return NOTHING if value is None else f"{value:.{digits}f}"
+
+    def ratio(estimate: Mapping[str, float | None]) -> str:
+        if estimate["value"] is None:
+            return NOTHING
+        ends = f" [{figure(estimate['low'])}, {figure(estimate['high'])}]" if estimate["high"] is not None else ""
+        return figure(estimate["value"]) + ends
+
+    rows = [
+        Row(
+            (
+                each["name"],
+                f"{each['reached']} of {each['seeds']}",
+                figure(each["seconds"]),
+                figure(each["steps"], 0),
+                figure(None if each["step_seconds"] is None else each["step_seconds"] * 1e3, 1),
+                ratio(each["times_as_fast_as_plain"]),
+                ratio(each["winner_over_it"]),
+            ),
+            strong=each["name"] == result["winner"],
+        )
+        for each in result["places"]
+    ]
+    seeds = ", ".join(map(str, result["judged_seeds"]))
+    columns = (
+        *texts("candidate"),
+        *numbers("reached", "seconds", "steps", "ms a step", "over plain", "winner over it"),
+    )
+    caption = (
+        "Medians over the runs that reached the target; ratios are geometric means over the paired seeds "
+        f"{seeds}, with 95 % intervals over resampled seeds. A run that was given up counts as long as it was "
+        "about to take, by how far it was behind."
+    )
+    blocks: list[Block] = [Table(columns, rows, caption)]
+    if result["faults"]:
+        blocks.append(Points([f"{name} failed: {reason}" for name, reason in result["faults"].items()]))
+    return blocks
+
+
+def _shown(result: Mapping[str, Any]) -> list[str]:
+    """The candidates that have a colour: the plain one, the winner, and those behind it."""
+    names = [each["name"] for each in result["places"] if each["name"] != "plain"]
+    return ["plain", *names[:3]]
+
+
+def _curves(result: Mapping[str, Any], records: Sequence[TargetRecord]) -> list[Block]:
+    caption = (
+        "The loss of batches that are not trained on, of every run: in colour the plain strategy and three fast ones, "
+        "in grey all others; above over the run's seconds, below over its steps. The dashed line is the target."
+    )
+    alt = "Falling curves of the loss of every run, over seconds and over steps"
+    return [Picture("curves", alt, caption, partial(draw_curves, records, _shown(result)))]
+
+
+def _decisions(result: Mapping[str, Any], records: Sequence[TargetRecord]) -> list[Block]:
+    blocks: list[Block] = []
+    places = [each["name"] for each in result["places"]]
+    for kind, (field, what) in DECISIONS.items():
+        of_kind = [each for each in records if each.decided and getattr(each.decided, field) and each.seed == 0]
+        of_kind = sorted((each for each in of_kind if each.label in places), key=lambda each: places.index(each.label))
+        varying = [each for each in of_kind if len(set(getattr(each.decided, field))) > 1][:4]
+        if varying:
+            caption = f"{what}, step by step in the first seed's run, of {counted(len(varying), 'candidate')}."
+            blocks.append(Picture(f"decisions-{kind}", what, caption, partial(draw_decisions, varying, field, what)))
+    return blocks or [Note("Nothing was decided that varied from step to step.")]
+
+
+def _cost(records: Sequence[TargetRecord]) -> Block:
+    of: dict[str, list[TargetRecord]] = {}
+    for each in records:
+        if each.controller_seconds and each.step_seconds:
+            of.setdefault(each.label, []).append(each)
+    if not of:
+        return Paragraph("No controller took part.")
+    rows = []
+    for name, own in of.items():
+        a_step = [each.controller_seconds / each.steps for each in own]
+        share = [each.controller_seconds / sum(each.step_seconds) for each in own]
+        rows.append(Row((name, f"{statistics.median(a_step) * 1e6:.0f}", f"{statistics.median(share):.3%}")))
+    columns = (*texts("candidate"), *numbers("\N{GREEK SMALL LETTER MU}s a step", "share of the run"))
+    return Table(
+        columns, rows, "What deciding and learning took, in the process that takes the steps; medians over runs."
+    )

@@ -1,0 +1,107 @@
+"""The folder of a race: what was asked, a file for every run, what came out. JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from autosync.errors import AutosyncError, SpecError
+from autosync.spec import ClusterSpec, Strategy, TargetRecord, canonical_json, quoted, read_json
+
+FORMAT = "autosync.race/1"
+
+
+@dataclass(frozen=True)
+class RaceFolder:
+    """Files of one race. Every file is replaced in one go, so a kill leaves the old or the new."""
+
+    path: Path
+
+    @classmethod
+    def open(cls, path: Path, identity: Mapping[str, Any], resume: bool) -> RaceFolder:
+        """A new folder, or with `resume` that of a race of which the same was asked. Raises `AutosyncError`."""
+        folder, file = cls(path), path / "race.json"
+        if resume and not file.exists():
+            raise AutosyncError(f"--resume needs a race to go on from, but {path} holds none; leave it out.")
+        if file.exists() and not resume:
+            raise AutosyncError(f"--out {path} holds a race already; add --resume to go on, or name another.")
+        if resume:
+            before = folder.asked()
+            for name, value in identity.items():
+                if before.get(name) != value:
+                    raise AutosyncError(
+                        f"--resume goes on with the same --{name.replace('_', '-')}, but it was "
+                        f"{quoted(before.get(name))} and now is {quoted(value)}."
+                    )
+            return folder
+        try:
+            (path / "records").mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise AutosyncError(f"--out {path} cannot be made: {error.strerror}; name another.") from None
+        return folder
+
+    @property
+    def strategy_file(self) -> Path:
+        return self.path / "strategy.json"
+
+    def asked(self) -> dict[str, Any]:
+        """What was asked. Raises `AutosyncError`."""
+        return self._read("race.json")
+
+    def write_asked(self, identity: Mapping[str, Any], more: Mapping[str, Any], cluster: ClusterSpec) -> None:
+        self._write("race.json", {"format": FORMAT, **identity, **more, "cluster": cluster.to_json()})
+
+    def base(self) -> Strategy:
+        """The plain strategy of a race that has begun."""
+        return Strategy.from_json(self.asked()["base"])
+
+    def records(self) -> list[TargetRecord]:
+        """What was run, in order. Raises `AutosyncError` for a file that is no record."""
+        files = sorted((self.path / "records").glob("*.json"))
+        try:
+            return [TargetRecord.from_json(read_json(file, str(file))) for file in files]
+        except SpecError as error:
+            raise AutosyncError(f"A record of {self.path} cannot be read: {error} Remove it, and resume.") from None
+
+    def append(self, record: TargetRecord) -> None:
+        """Keep `record` for good."""
+        number = len(list((self.path / "records").glob("*.json")))
+        self._write(f"records/{number:04d}.json", record.to_json())
+
+    def write_result(self, result: Mapping[str, Any]) -> None:
+        self._write("result.json", result)
+
+    def result(self) -> dict[str, Any] | None:
+        return self._read("result.json") if (self.path / "result.json").exists() else None
+
+    def write_strategy(self, strategy: Strategy) -> None:
+        self._write("strategy.json", strategy.to_json())
+
+    def _read(self, name: str) -> dict[str, Any]:
+        try:
+            return dict(read_json(self.path / name, f"{self.path / name}"))
+        except (SpecError, OSError, ValueError) as error:
+            raise AutosyncError(f"{self.path / name} cannot be read: {error}") from None
+
+    def _write(self, name: str, document: Mapping[str, Any]) -> None:
+        file = self.path / name
+        temporary = file.with_name(f".{file.name}.{os.getpid()}")
+        text = canonical_json(document) if name.startswith("records/") else json.dumps(document, indent=2)
+        try:
+            temporary.write_text(text)
+            os.replace(temporary, file)
+        except OSError as error:
+            raise AutosyncError(
+                f"{file} cannot be written: {error.strerror}; free the disk, and add --resume to go on."
+            ) from None
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def is_race(path: Path) -> bool:
+    """Whether the folder `path` holds a race."""
+    return (path / "race.json").exists()

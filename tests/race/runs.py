@@ -1,0 +1,64 @@
+"""Runs of a race that never took place."""
+
+from __future__ import annotations
+
+import math
+
+from autosync.baselines import BASELINES
+from autosync.race.candidates import Setting
+from autosync.race.menu import PAIRS, menu
+from autosync.race.plan import Planned, Race
+from autosync.spec import CurvePoint, Target, TargetRecord
+from tests.cases import mlp_model, star_cluster
+
+CLUSTER = star_cluster(4)
+MODEL = mlp_model()
+TARGET = Target("loss", 0.1, every=10, steps=1000)
+SETTING = Setting(MODEL, CLUSTER, BASELINES["all_reduce_25mb"](MODEL, CLUSTER))
+OFFERS = tuple(menu(4))
+
+
+def new_race(seeds: int = 3, runs: int = 500, combinations: int = 4) -> Race:
+    return Race(SETTING.candidates(OFFERS), tuple(SETTING.combinations(OFFERS, PAIRS)), seeds, combinations, runs)
+
+
+def curve_of(steps: int, step_seconds: float) -> tuple[CurvePoint, ...]:
+    """A loss that falls exponentially from 1 to the target."""
+    return tuple(
+        CurvePoint(step, step * step_seconds, TARGET.threshold ** (step / steps)) for step in range(0, steps + 1, 10)
+    )
+
+
+def run_of(planned: Planned, steps: int, step_seconds: float) -> TargetRecord:
+    """What a run that would take so many steps comes to: given up at twice the rival's time to a loss."""
+    curve, behind, reason = curve_of(steps, step_seconds), None, ""
+    if planned.rival:
+        behind = steps * step_seconds / planned.rival[-1].seconds
+        if behind > 2:
+            curve, reason = curve[: max(len(curve) // 5, 2)], "Given up."
+        else:
+            behind = None
+    taken = curve[-1].step
+    return TargetRecord(
+        MODEL,
+        CLUSTER,
+        planned.candidate.strategy,
+        TARGET,
+        "not_reached" if reason else "reached",
+        planned.seed,
+        0.0,
+        math.ceil(taken * step_seconds),
+        reason,
+        curve,
+        (step_seconds,) * taken,
+        (1.0,) * taken,
+        behind=behind,
+        label=planned.candidate.name,
+    )
+
+
+def failed(planned: Planned) -> TargetRecord:
+    return TargetRecord(
+        MODEL, CLUSTER, planned.candidate.strategy, TARGET, "failed", planned.seed, 0.0, 1.0, "It failed.",
+        label=planned.candidate.name,
+    )  # fmt: skip

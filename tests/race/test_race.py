@@ -1,0 +1,216 @@
+"""A race: who runs next, what is expected of combinations, and who was first."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from autosync.errors import AutosyncError
+from autosync.race.candidates import best_baseline
+from autosync.race.effects import effects, expected
+from autosync.race.job import end_race
+from autosync.race.options import RaceOptions, check_for_race
+from autosync.race.plan import Planned, Race
+from autosync.race.times import speed_up
+from autosync.race.verdict import verdict
+from autosync.race.words import outcome_lines
+from autosync.report.race import write_race_report
+from autosync.runs.race_folder import RaceFolder
+from autosync.spec import PLAIN, Target, TopK
+from tests.race.runs import CLUSTER, MODEL, OFFERS, SETTING, TARGET, failed, new_race, run_of
+
+STEPS, STEP_SECONDS = 100, 0.1
+FACTORS = {"filter": (1.1, 0.5), "gravac": (1.1, 0.6), "fedavg": (30.0, 0.3), "dynamic batching": (1.0, 0.9)}
+"""What parts do to steps and to their seconds, in this made-up world; others do nothing."""
+
+
+def run(race: Race, planned: Planned) -> None:
+    steps, seconds = float(STEPS), STEP_SECONDS * (1 + 0.02 * planned.seed)
+    for part in planned.candidate.parts:
+        of_steps, of_seconds = FACTORS.get(part.name, (1.0, 1.0))
+        steps, seconds = steps * of_steps, seconds * of_seconds
+    race.note(run_of(planned, round(steps / 10) * 10, seconds))
+
+
+def whole(race: Race) -> list[tuple[str, int]]:
+    order = []
+    while (planned := race.next()) is not None:
+        order.append((planned.candidate.name, planned.seed))
+        run(race, planned)
+    return order
+
+
+class TestCandidates:
+    def test_all_of_the_menu_fit_a_plain_all_reduce(self) -> None:
+        assert [each.name for each in SETTING.candidates(OFFERS)] == ["plain", *(each.name for each in OFFERS)]
+
+    def test_what_needs_it_is_all_reduced_and_compressed(self) -> None:
+        served = replace(SETTING, base=best_baseline(MODEL, CLUSTER)[1])
+        by_name = {each.name: each for each in served.candidates(OFFERS)}
+        assert by_name["plain"].strategy == served.base
+        assert by_name["filter"].strategy == replace(served.base, discipline=OFFERS[3].discipline)
+        shards = [shard for _, _, shard in by_name["gravac"].strategy.shards()]
+        assert all(shard.compressor == TopK(0.1) for shard in shards)
+        assert by_name["plain"].strategy.discipline == PLAIN
+
+    def test_combinations_are_of_what_goes_together(self) -> None:
+        names = {each.name for each in SETTING.combinations(OFFERS, 2)}
+        assert "filter + gravac" in names
+        assert "filter + dynamic batching" in names
+        assert not {"filter + local sgd", "local sgd + fedavg", "gravac + dgc"} & names
+        assert "local sgd + dynamic batching" not in names, "loads that follow times are for those that always meet"
+
+
+class TestOrder:
+    def test_all_train_on_the_first_seed_then_combinations_then_seed_by_seed(self) -> None:
+        race = new_race()
+        order = whole(race)
+        first = [name for name, seed in order[: len(race.named)]]
+        assert first == [each.name for each in race.named]
+        combined = [name for name, seed in order if " + " in name and seed == 0]
+        assert combined[0] == "filter + gravac", "which multiplies the two best"
+        assert len(combined) <= 4
+        seeds = [seed for _, seed in order]
+        assert seeds == sorted(seeds)
+        assert order[seeds.index(1)] == ("plain", 1)
+        assert len(order) == len(set(order))
+
+    def test_a_race_that_is_taken_up_again_goes_on_alike(self) -> None:
+        through, again = new_race(), new_race()
+        order = whole(through)
+        for record in list(through.done.values())[:25]:
+            again.note(record)
+        assert whole(again) == order[25:]
+
+    def test_it_ends_with_its_runs(self) -> None:
+        assert len(whole(new_race(runs=7))) == 7
+
+    def test_who_fails_is_not_asked_again_and_stops_nothing(self) -> None:
+        race = new_race()
+        while (planned := race.next()) is not None:
+            if planned.candidate.name == "filter":
+                race.note(failed(planned))
+            else:
+                run(race, planned)
+        assert race.times.faults == {"filter": "It failed."}
+        assert sum(name == "filter" for name, _ in race.done) == 1
+        found = verdict(race)
+        assert found is not None
+        assert "filter" not in [each.candidate.name for each in found.places]
+
+    def test_plain_runs_have_no_rival_and_others_the_fastest_of_their_seed(self) -> None:
+        race = new_race()
+        whole(race)
+        assert race.rival(1, "plain") == ()
+        fastest = min(
+            record.seconds for (_, seed), record in race.done.items() if seed == 1 and record.outcome == "reached"
+        )
+        assert race.rival(1, "bandit")[-1].seconds == fastest
+
+
+class TestVerdict:
+    def test_the_winner_is_the_fastest_over_seeds_that_did_not_choose_it(self) -> None:
+        race = new_race()
+        whole(race)
+        found = verdict(race)
+        assert found is not None
+        assert found.winner.name == "filter + gravac"
+        assert found.proven
+        assert found.judged == (1, 2)
+        assert found.places[0].over_plain.value == pytest.approx(1 / (1.1 * 0.5 * 1.1 * 0.6), rel=0.05)
+        lines = "\n".join(outcome_lines(race, found, " (paced)"))
+        assert "First: filter + gravac" in lines
+        assert "seconds (paced)" in lines
+
+    def test_a_run_that_is_given_up_counts_as_long_as_it_was_about_to_take(self) -> None:
+        race = new_race()
+        whole(race)
+        place = next(each for each in verdict(race).places if each.candidate.name == "fedavg")  # type: ignore[union-attr]
+        assert place.reached == 0
+        assert math.isnan(place.seconds)
+        assert race.times.seeds("fedavg")[0].projected == pytest.approx(30 * 0.3 * STEPS * STEP_SECONDS, rel=0.05)
+
+    def test_without_a_sure_gain_the_plain_strategy_is_returned(self) -> None:
+        race = new_race()
+        while (planned := race.next()) is not None:
+            jitter = 1 + 0.1 * ((hash_of(planned) % 3) - 1)
+            race.note(run_of(planned, STEPS, STEP_SECONDS * jitter))
+        found = verdict(race)
+        assert found is not None
+        if not found.proven:
+            assert found.returned.name == "plain"
+        assert found.over(race.times, found.winner.name).value == pytest.approx(1)
+
+    def test_there_is_none_until_plain_training_has_reached_the_target(self) -> None:
+        assert verdict(new_race()) is None
+
+    def test_one_seed_has_no_interval(self) -> None:
+        race = new_race()
+        for planned in (Planned(race.named[0], 0), Planned(race.named[1], 0)):
+            run(race, planned)
+        assert speed_up(race.times, race.named[1].name, "plain", (0,)).high == math.inf
+
+
+def hash_of(planned: Planned) -> int:
+    return sum(map(ord, planned.candidate.name)) + planned.seed
+
+
+def test_effects_of_parts_add_up_in_logarithms_and_grow_less_sure() -> None:
+    race = new_race()
+    for each in race.named:
+        run(race, Planned(each, 0))
+    of_parts = effects(race.named, race.times)
+    assert of_parts["filter"].log_steps == pytest.approx(math.log(1.1))
+    assert of_parts["filter"].log_step_seconds == pytest.approx(math.log(0.5))
+    pair = next(each for each in race.combinations if each.name == "filter + gravac")
+    both = expected(pair, of_parts)
+    assert both is not None
+    assert both.log_seconds == pytest.approx(math.log(1.1 * 0.5 * 1.1 * 0.6), abs=0.06)  # steps are tens here
+    assert both.deviation > of_parts["filter"].deviation
+    assert expected(pair, {}) is None
+
+
+class TestFolder:
+    def test_keeps_every_run_and_is_drawn(self, tmp_path: Path) -> None:
+        options = RaceOptions("mlp", TARGET, tmp_path / "race")
+        folder = RaceFolder.open(options.out, options.identity(), resume=False)
+        folder.write_asked(options.identity(), {"base": SETTING.base.to_json()}, CLUSTER)
+        race = new_race()
+        while (planned := race.next()) is not None:
+            run(race, planned)
+            folder.append(list(race.done.values())[-1])
+        assert folder.records() == list(race.done.values())
+        said: list[str] = []
+        assert end_race(folder, race, "real", said.append) == 0
+        page = (tmp_path / "race" / "report.html").read_text()
+        assert "filter + gravac" in page
+        assert (tmp_path / "race" / "report" / "curves.png").exists()
+        assert folder.base() == SETTING.base
+        assert write_race_report(folder) == tmp_path / "race" / "report.html"
+
+    def test_another_target_cannot_go_on_with_it(self, tmp_path: Path) -> None:
+        options = RaceOptions("mlp", TARGET, tmp_path)
+        with pytest.raises(AutosyncError, match=r"--resume needs a race to go on from, but .* holds none"):
+            RaceFolder.open(tmp_path, options.identity(), resume=True)
+        RaceFolder.open(tmp_path, options.identity(), resume=False).write_asked(options.identity(), {}, CLUSTER)
+        with pytest.raises(AutosyncError, match="holds a race already; add --resume"):
+            RaceFolder.open(tmp_path, options.identity(), resume=False)
+        other = replace(options, target=Target("loss", 0.2))
+        with pytest.raises(AutosyncError, match="--resume goes on with the same --target, but it was"):
+            RaceFolder.open(tmp_path, other.identity(), resume=True)
+        with pytest.raises(AutosyncError, match="has no outcome yet"):
+            write_race_report(RaceFolder(tmp_path))
+
+
+def test_what_cannot_be_asked_of_a_race_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(AutosyncError, match="--seeds are from 2"):
+        RaceOptions("mlp", TARGET, tmp_path, seeds=1)
+    with pytest.raises(AutosyncError, match="--trials are 2 or more"):
+        RaceOptions("mlp", TARGET, tmp_path, runs=1)
+    with pytest.raises(AutosyncError, match="--workers and --emulate exclude each other"):
+        RaceOptions("mlp", TARGET, tmp_path, workers=2, emulate="4x200mbit")
+    with pytest.raises(AutosyncError, match="--searcher is for step times"):
+        check_for_race(["model", "searcher"])
