@@ -33,7 +33,16 @@ BY_CHANCE = ("waiting for the first two", "sharing out by times")
 
 
 def command(folder: Path, out: str, *more: str) -> list[str]:
-    given = ["--model", "mlp", "--strategy", str(folder / "strategy.json"), "--steps", str(STEPS), "--backend", "local"]
+    given = [
+        "--model",
+        "digits",
+        "--strategy",
+        str(folder / "strategy.json"),
+        "--steps",
+        str(STEPS),
+        "--backend",
+        "local",
+    ]
     return [
         sys.executable,
         "-m",
@@ -59,7 +68,7 @@ def weights(folder: Path, out: str) -> list[bytes]:
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_a_killed_run_goes_on_as_if_it_had_not_been(mechanism: str, tmp_path: Path) -> None:
     discipline, compressor = MECHANISMS[mechanism]
-    names = [f"{layer}/{part}" for layer in ("dense_0", "dense_1", "logits") for part in ("kernel", "bias")]
+    names = [f"{layer}/{part}" for layer in ("hidden", "logits") for part in ("kernel", "bias")]
     shard = {"all_reduce": 0, **({"compressor": compressor} if compressor else {})}
     document = {
         "format": "autosync.strategy/1",
