@@ -8,7 +8,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from autosync.report.blocks import Drawing
-from autosync.report.pictures.axes import DASHED, figure_of, legend_below
+from autosync.report.pictures.axes import DASHED, figure_of, legend_below, log_axis, padded
 from autosync.report.style import FAINT, INK, SERIES, Width
 from autosync.spec import TargetRecord
 
@@ -45,8 +45,9 @@ def draw_curves(records: Sequence[TargetRecord], shown: Sequence[str], width: Wi
         axes.set_xlabel(label)
         axes.set_ylabel("loss")
         axes.set_xlim(left=0)
-        if min(point.value for each in records for point in each.curve) > 0:
-            axes.set_yscale("log")
+        losses = [last, *(point.value for each in records for point in each.curve)]
+        if min(losses) > 0:
+            log_axis(axes, "y", padded(losses))
     handles = [Line2D([], [], color=colour, label=name) for name, colour in colours.items()]
     legend_below(figure, [*handles, Line2D([], [], color=FAINT.light, label="others")], width)
     return Drawing(figure)
@@ -61,7 +62,7 @@ def draw_decisions(records: Sequence[TargetRecord], field: str, what: str, width
         axes.step(range(len(values)), values, where="post", color=colour.light, linewidth=1.2)
         axes.set_title(record.label, loc="left")
         if field == "kept":
-            axes.set_yscale("log")
+            log_axis(axes, "y", padded(values), most=4)
         elif field in ("counted", "met", "transport"):
             axes.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=4))
     rows[-1].set_xlabel("step")
