@@ -21,7 +21,7 @@ from autosync.tune.options import OptionsError
 from trials.cluster.file import cluster_to_emulate, read_cluster_file
 from trials.emulate.ordinary import begin_as_root
 
-DEFAULTS = {"seeds": 3, "evaluate_every": 10, "most_steps": 2000}
+DEFAULTS = {"seeds": RaceOptions.seeds, "evaluate_every": Target.every, "most_steps": Target.steps}
 
 
 def race(out: Path | None, given: Mapping[str, Any], arguments: Sequence[str]) -> int:

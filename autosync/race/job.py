@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from autosync.errors import SpecError
@@ -17,11 +16,11 @@ from autosync.race.verdict import Verdict, verdict
 from autosync.race.words import outcome_lines, run_in_words
 from autosync.report.race import write_race_report
 from autosync.runs.race_folder import RaceFolder
-from autosync.spec import PLAIN, Strategy, check_strategy, read_json
+from autosync.spec import PLAIN, check_strategy
 from autosync.words.cluster import cluster_lines
 from autosync.words.quantities import model_in_words
 from trials.fleet.lanes import Backend
-from trials.opening import Choice, opened
+from trials.opening import Choice, opened, read_strategy_file
 from trials.to_target import TargetRequest
 
 NOT_REACHED = 1
@@ -60,7 +59,8 @@ def _begun(options: RaceOptions, folder: RaceFolder, backend: Backend, say: Call
         if folder.asked().get("model_digest") != model.digest:
             raise SpecError("--resume needs the same model, but it has changed since the race began; start a new one.")
     elif options.strategy is not None:
-        base, source = _strategy(options.strategy), str(options.strategy)
+        found = read_strategy_file(options.strategy)
+        base, source = replace(found, discipline=PLAIN), str(options.strategy)  # disciplines are what races
     else:
         name, base = best_baseline(model, cluster)
         source = f"{name}, the baseline whose predicted step is the shortest"
@@ -144,12 +144,3 @@ def _json(race: Race, found: Verdict, time: str) -> dict[str, Any]:
         ],
         "faults": race.times.faults,
     }
-
-
-def _strategy(file: Path) -> Strategy:
-    """The strategy in `file`, without a discipline: those are what races. Raises `SpecError`."""
-    try:
-        found = Strategy.from_json(read_json(file, f"Strategy file {str(file)!r}"))
-    except OSError as error:
-        raise SpecError(f"Strategy file {str(file)!r} cannot be read: {error.strerror}.") from None
-    return replace(found, discipline=PLAIN)

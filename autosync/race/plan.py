@@ -45,9 +45,17 @@ class Race:
     runs: int
     done: dict[tuple[str, int], TargetRecord] = field(default_factory=dict)
     times: Times = field(default_factory=Times)
+    lost: set[tuple[str, int]] = field(default_factory=set)
 
     def note(self, record: TargetRecord) -> None:
-        """Take up the record of a run, whose label is the candidate's name."""
+        """Take up the record of a run, whose label is the candidate's name.
+
+        One that was lost with a process is made again, once: that is not the candidate's fault.
+        """
+        key = record.label, record.seed
+        if record.outcome == "lost" and key not in self.lost:
+            self.lost.add(key)
+            return
         self.done.setdefault((record.label, record.seed), record)
         rival = self.rival(record.seed, record.label)
         self.times.note(record.label, record, rival[-1].seconds if rival else math.inf)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from autosync.race.candidates import PLAIN_NAME
 from autosync.race.plan import Planned, Race
 from autosync.race.verdict import Place, Verdict
 from autosync.spec import TargetRecord
@@ -30,9 +31,11 @@ def outcome_lines(race: Race, found: Verdict, mark: str) -> Iterator[str]:
     yield f"{'':<36}{'seconds' + mark:>16}{'steps':>8}{'ms a step':>11}{'reached':>9}  times as fast as plain"
     for each in found.places:
         yield _line(each)
-    over = found.over(race.times, "plain")
+    over = found.over(race.times, PLAIN_NAME)
     if found.proven:
         yield f"First: {found.winner.name}, {ratio_in_words(over)} times as fast as plain training to the target."
+    elif found.winner.name == PLAIN_NAME:
+        yield "No discipline was faster than plain training. The plain strategy is returned."
     else:
         yield (
             f"No discipline is surely faster than plain training: the best, {found.winner.name}, is "

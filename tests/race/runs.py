@@ -57,8 +57,8 @@ def run_of(planned: Planned, steps: int, step_seconds: float) -> TargetRecord:
     )
 
 
-def failed(planned: Planned) -> TargetRecord:
+def failed(planned: Planned, outcome: str = "failed") -> TargetRecord:
     return TargetRecord(
-        MODEL, CLUSTER, planned.candidate.strategy, TARGET, "failed", planned.seed, 0.0, 1.0, "It failed.",
+        MODEL, CLUSTER, planned.candidate.strategy, TARGET, outcome, planned.seed, 0.0, 1.0, "It failed.",
         label=planned.candidate.name,
     )  # fmt: skip

@@ -101,6 +101,20 @@ class TestOrder:
         assert found is not None
         assert "filter" not in [each.candidate.name for each in found.places]
 
+    def test_a_run_that_was_lost_with_a_process_is_made_again_once(self) -> None:
+        race = new_race()
+        tries = []
+        while (planned := race.next()) is not None:
+            if planned.candidate.name in ("filter", "bandit") and planned.seed == 0:
+                tries.append(planned.candidate.name)
+                if planned.candidate.name == "bandit" or tries.count("filter") == 1:
+                    race.note(failed(planned, "lost"))
+                    continue
+            run(race, planned)
+        assert tries == ["filter", "filter", "bandit", "bandit"]
+        assert race.times.faults == {"bandit": "It failed."}
+        assert ("filter", 1) in race.done
+
     def test_plain_runs_have_no_rival_and_others_the_fastest_of_their_seed(self) -> None:
         race = new_race()
         whole(race)
