@@ -13,7 +13,7 @@ from autosync.engine.capture_apart import CAPTURE_SECONDS, captured_apart
 from autosync.engine.loading import load_tensorflow
 from autosync.engine.zoo import ALIASES, MODELS, build_task, resolve_name
 from autosync.errors import SpecError
-from autosync.spec import ClusterSpec, DeviceProfile, listed, read_device_profile
+from autosync.spec import ClusterSpec, DeviceProfile, Strategy, listed, read_device_profile, read_json
 from trials.cluster.discovery import WORKERS_OF_A_SINGLE_NODE, cluster_from_ray_nodes, local_cluster, matched
 from trials.cluster.file import read_cluster_file
 from trials.fleet.lanes import Backend
@@ -46,6 +46,14 @@ class Opened:
 
     backend: Backend
     notes: tuple[str, ...]
+
+
+def read_strategy_file(file: Path) -> Strategy:
+    """The strategy in `file`, which `Strategy.to_json` wrote. Raises `SpecError`."""
+    try:
+        return Strategy.from_json(read_json(file, f"Strategy file {str(file)!r}"))
+    except OSError as error:
+        raise SpecError(f"Strategy file {str(file)!r} cannot be read: {error.strerror}.") from None
 
 
 def check_profile(profile: object | None, cluster: ClusterSpec) -> None:

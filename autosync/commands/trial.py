@@ -25,7 +25,6 @@ from autosync.spec import (
     digest,
     median_interval,
     read_device_profile,
-    read_json,
 )
 from autosync.spec.target import metric_of
 from autosync.words.cluster import cluster_lines, kept_in_words
@@ -34,7 +33,7 @@ from autosync.words.strategy import statistics_in_words
 from trials.capture_limit import capture_time_limit
 from trials.cluster.file import read_cluster_file
 from trials.fleet.lanes import Backend
-from trials.opening import KINDS, Choice, opened
+from trials.opening import KINDS, Choice, opened, read_strategy_file
 from trials.to_target import TargetRequest
 from trials.trial import TrialRequest
 
@@ -83,7 +82,7 @@ def command(file: Path, seed: int, profile: Path | None, as_json: bool, target: 
             )
         read_cluster_file(choice.cluster)  # what is wrong with it is told before anything is started
     check_model_name(choice.model)
-    strategy = _strategy(file)
+    strategy = read_strategy_file(file)
     if target is not None:
         wanted = Target(*metric_of(target), aim["every"], aim["most_steps"])
         towards = TargetRequest(strategy, wanted, seed, timing["time_limit_seconds"], file.stem)
@@ -170,14 +169,6 @@ def target_lines(record: TargetRecord) -> Iterator[str]:
         yield f"Deciding took {record.controller_seconds * 1e3:.1f} ms in all"
     if record.pace is not None:
         yield kept_in_words(record.pace)
-
-
-def _strategy(file: Path) -> Strategy:
-    """The strategy in `file`, which `Strategy.to_json` wrote. Raises `SpecError`."""
-    try:
-        return Strategy.from_json(read_json(file, f"Strategy file {str(file)!r}"))
-    except OSError as error:
-        raise SpecError(f"Strategy file {str(file)!r} cannot be read: {error.strerror}.") from None
 
 
 def record_lines(record: RuntimeRecord) -> Iterator[str]:

@@ -59,6 +59,16 @@ def assert_same(one: Any, other: Any) -> None:
         assert value.tobytes() == other.values()[name].tobytes(), name
 
 
+def assert_trains_as_one_process(dealt: Any) -> None:
+    alone = stepping(Discipline(), "parameter_server", session(replicas=1))
+    for given in batches(12):
+        loss = dealt.on(given)
+        whole = [tf.concat(parts, 0) for parts in zip(*given, strict=True)]
+        assert loss == pytest.approx(alone.on([whole]), rel=1e-5)
+    for name, value in dealt.values().items():
+        np.testing.assert_allclose(value, alone.values()[name], rtol=0, atol=1e-5 * np.abs(value).max())
+
+
 @pytest.mark.parametrize("way", ["all_reduce_25mb", "parameter_server"])
 def test_equal_loads_are_plain_training_to_the_bit(way: str) -> None:
     dealt, plain = stepping(Discipline(loads=Loads((2.0, 2.0, 2.0))), way), stepping(Discipline(), way)
@@ -74,13 +84,7 @@ def test_equal_loads_are_plain_training_to_the_bit(way: str) -> None:
 @pytest.mark.parametrize("way", ["all_reduce_25mb", "parameter_server"])
 def test_unlike_loads_train_as_one_process_does_on_all_examples(way: str) -> None:
     dealt = stepping(Discipline(loads=Loads((6.0, 2.0, 1.0))), way)
-    alone = stepping(Discipline(), "parameter_server", session(replicas=1))
-    for given in batches(12):
-        loss = dealt.on(given)
-        whole = [tf.concat(parts, 0) for parts in zip(*given, strict=True)]
-        assert loss == pytest.approx(alone.on([whole]), rel=1e-5)
-    for name, value in dealt.values().items():
-        np.testing.assert_allclose(value, alone.values()[name], rtol=0, atol=1e-5 * np.abs(value).max())
+    assert_trains_as_one_process(dealt)
 
 
 def test_other_sizes_in_each_step_are_not_traced_anew() -> None:
@@ -142,13 +146,7 @@ def test_what_cannot_be_is_refused_in_a_sentence() -> None:
 def test_loads_that_follow_times_train_as_one_process_does(paced: bool) -> None:
     dealt = stepping(Discipline(loads=Loads((6.0, 2.0, 1.0), 0.05)), on=session(paced))
     assert isinstance(dealt.step, DecidedStep if paced else FirstStep)
-    alone = stepping(Discipline(), "parameter_server", session(replicas=1))
-    for given in batches(12):
-        loss = dealt.on(given)
-        whole = [tf.concat(parts, 0) for parts in zip(*given, strict=True)]
-        assert loss == pytest.approx(alone.on([whole]), rel=1e-5)
-    for name, value in dealt.values().items():
-        np.testing.assert_allclose(value, alone.values()[name], rtol=0, atol=1e-5 * np.abs(value).max())
+    assert_trains_as_one_process(dealt)
     assert sum(dealt.report.examples) == 48
     if paced:  # all passes take by their examples, so that equal loads take as long
         assert dealt.report.examples == (16, 16, 16)

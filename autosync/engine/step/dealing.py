@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, final
 
 from autosync.engine.step.replica import Replica
@@ -29,6 +30,40 @@ class OwnBatches:
             # One that is dealt none runs one that weighs nothing.
             count = tf.maximum(sizes[replica.number], 1)
             return [tf.concat(parts, 0)[:count] for parts in zip(*drawn, strict=True)]
+
+
+@dataclass(frozen=True)
+class Deal:
+    """The examples of a step: flat `batches`, or None for the replicas' own; how many each has, what its mean weighs.
+
+    `own` are the sizes, int32 (replicas,), where own batches are dealt out. `weights` are None where all weigh alike.
+    """
+
+    batches: Sequence[Sequence[Any]] | None
+    weights: Sequence[float] | None
+    sizes: list[int]
+    own: Any
+
+    @classmethod
+    def of(
+        cls,
+        batches: Sequence[Sequence[Any]] | None,
+        weights: Sequence[float] | None,
+        loads: Sequence[float] | None,
+        sizes: list[int],
+    ) -> Deal:
+        """What is given, or own batches of `sizes`, dealt out by `loads` if there are any."""
+        import tensorflow as tf
+
+        own = None
+        if loads is not None and batches is not None:
+            batches, weights = dealt_anew(batches, weights, loads)
+        elif loads is not None:
+            sizes = dealt_out(sum(sizes), loads)
+            weights, own = weights_by_examples(sizes), tf.constant(sizes)
+        if batches is not None:
+            sizes = [int(batch[0].shape[0]) for batch in batches]
+        return cls(batches, weights, sizes, own)
 
 
 def dealt_out(examples: int, shares: Sequence[float]) -> list[int]:

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autosync.engine.capture.optimizer import NO_RULE
-from autosync.engine.step.dealing import OwnBatches, counted_alone, dealt_anew, dealt_out
+from autosync.engine.step.dealing import Deal, OwnBatches, counted_alone
 from autosync.engine.step.pace import Duration, Pacing
 from autosync.engine.step.paced import Gate, TakenPasses
 from autosync.engine.step.passes import RealPasses
@@ -26,7 +26,6 @@ from autosync.engine.step.step_state import StepState, state_of
 from autosync.engine.step.telling import Telling
 from autosync.engine.step.timetable import Ends, Timetable
 from autosync.engine.sync.meeting import meeting
-from autosync.engine.training.training import weights as weights_by_examples
 from autosync.errors import SpecError
 from autosync.spec import Decision, StepReport
 
@@ -109,14 +108,9 @@ class DecidedStep:
         """What a step is given: batches, what replicas' gradients count, how long passes take, and what top-k keeps."""
         import tensorflow as tf
 
-        sizes = [self._step.batch_size] * len(self.placed.replicas)
-        if decision.loads is not None and batches is not None:
-            batches, weights = dealt_anew(batches, weights, decision.loads)
-        elif decision.loads is not None:
-            sizes = dealt_out(sum(sizes), decision.loads)
-            weights = weights_by_examples(sizes)
-        if batches is not None:
-            sizes = [int(batch[0].shape[0]) for batch in batches]
+        whole = [self._step.batch_size] * len(self.placed.replicas)
+        deal = Deal.of(batches, weights, decision.loads, whole)
+        weights, sizes = deal.weights, deal.sizes
         counting = weights or [1.0] * len(sizes)
         ends = None
         if self._pacing is not None and self._timetable is not None:
@@ -125,11 +119,11 @@ class DecidedStep:
             if decision.first is not None:
                 weights = counting = counted_alone(counting, [each is not None for each in ends.arrivals])
         given = (
-            None if batches is None else [list(batch) for batch in batches],
+            None if deal.batches is None else [list(batch) for batch in deal.batches],
             None if weights is None else tf.constant(list(weights), tf.float32),
             None if ends is None else (ends.waited, ends.delays),
             None if decision.ratio is None else tf.constant(decision.ratio),
-            None if batches is not None or decision.loads is None else tf.constant(sizes),
+            deal.own,
         )
         return _Dealt(given, list(counting), _of_counted(sizes, counting), ends)
 

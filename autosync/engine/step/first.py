@@ -20,7 +20,7 @@ import numpy.typing as npt
 from autosync.engine.capture.optimizer import NO_RULE
 from autosync.engine.step.arriving import Arriving
 from autosync.engine.step.correction import RuleState
-from autosync.engine.step.dealing import OwnBatches, counted_alone, dealt_anew, dealt_out
+from autosync.engine.step.dealing import Deal, OwnBatches, counted_alone
 from autosync.engine.step.paced import TakenPasses
 from autosync.engine.step.pending import PendingPass
 from autosync.engine.step.placed import Placed
@@ -28,7 +28,6 @@ from autosync.engine.step.replica import CompiledModel
 from autosync.engine.step.step_function import step_function
 from autosync.engine.step.step_state import StepState, load_state, state_of, values_of
 from autosync.engine.step.telling import Telling
-from autosync.engine.training.training import weights as weights_by_examples
 from autosync.errors import SpecError
 from autosync.spec import Decision, StepReport
 
@@ -85,16 +84,9 @@ class FirstStep:
         """
         import tensorflow as tf
 
-        sizes, dealt = [self._batch_size] * len(self._threads), None
-        if decision.loads is not None and batches is not None:
-            batches, weights = dealt_anew(batches, weights, decision.loads)
-        elif decision.loads is not None:
-            sizes = dealt_out(sum(sizes), decision.loads)
-            weights, dealt = weights_by_examples(sizes), tf.constant(sizes)
-        if batches is not None:
-            sizes = [int(batch[0].shape[0]) for batch in batches]
-        weights = weights or [1.0] * len(self._threads)
-        self._given = batches, dealt
+        deal = Deal.of(batches, weights, decision.loads, [self._batch_size] * len(self._threads))
+        weights = deal.weights or [1.0] * len(self._threads)
+        self._given = deal.batches, deal.own
         wanted = {replica for replica, weight in enumerate(weights) if weight > 0}
         enough = len(wanted) if decision.first is None else min(decision.first, len(wanted))
         arrived = self._gate.open(number, wanted, enough)
@@ -108,7 +100,7 @@ class FirstStep:
             numbers.tolist(),
             counted,
             norms_weigh=True,
-            examples=tuple(size if replica in arrived else None for replica, size in enumerate(sizes)),
+            examples=tuple(size if replica in arrived else None for replica, size in enumerate(deal.sizes)),
             arrivals=tuple(arrived.get(replica) for replica in range(len(weights))),
         )
         return report
