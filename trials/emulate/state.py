@@ -57,6 +57,9 @@ class State(Noun, always=("complete", "owner")):
 
     @property
     def is_orphaned(self) -> bool:
+        """Whether what made it, or was to go with it, is gone; a folder alone has no maker once it can be locked."""
+        if not self.namespaces:
+            return True
         return self.owner is not None and not self.owner.runs()
 
     @property

@@ -268,6 +268,7 @@ def test_a_namespace_that_was_there_before_is_refused_and_kept(name: str) -> Non
 
 
 CRASHES = {
+    "before its state is in a file": "lifecycle.write_state = lambda state: die()",
     "before its first host is in the file": "start = lifecycle.start_host\n"
     "lifecycle.start_host = lambda host: (start(host), die())",
     "with its hosts running": "lifecycle.agree_on_congestion_control = lambda hosts: die()",
@@ -328,6 +329,16 @@ def test_one_made_for_the_length_of_a_block_goes_with_a_process_that_is_killed_i
         process.stdout.readline()
         assert find(name) is not None
         process.kill()
+    check_gone(name)
+
+
+def test_one_goes_with_a_process_that_is_killed_before_its_state_is_in_a_file(name: str) -> None:
+    code = (
+        "import os, sys\nfrom trials.cluster.racks import star_of\nfrom trials.emulate import lifecycle\n"
+        "lifecycle.write_state = lambda state: os.kill(os.getpid(), 9)\n"
+        "with lifecycle.emulated(sys.argv[1], star_of(2, 1.0), start_ray=False):\n    pass"
+    )
+    assert subprocess.run([sys.executable, "-c", code, name], check=False).returncode == -signal.SIGKILL
     check_gone(name)
 
 
