@@ -8,6 +8,7 @@ from autosync.control.expected import Expected, elfving, empirical
 from autosync.control.fastest import Fastest
 from autosync.control.filter import Filter
 from autosync.control.fixed import Fixed
+from autosync.control.formula import ByFormula
 from autosync.control.gain import Gain
 from autosync.control.kept_energy import KeptEnergy
 from autosync.control.period import Periodic
@@ -33,9 +34,10 @@ def controller_of(strategy: Strategy) -> Controller | None:
     if discipline.waits:
         parts.append(_waiting(discipline.waits, replicas))
     if fidelity := discipline.fidelity:
-        parts.append(_keeping(fidelity, replicas))
+        if fidelity.time_weight is None:
+            parts.append(_keeping(fidelity, replicas))
         if fidelity.transports:
-            parts.append(Fastest(len(fidelity.transports), fidelity.steps))
+            parts.append(_sending(fidelity, replicas))
     if loads := discipline.loads:
         parts.append(Fixed(Decision(loads=loads.shares)) if loads.dead_band is None else Proportional(loads))
     return parts[0] if len(parts) == 1 else Together(parts) if parts else None
@@ -60,9 +62,16 @@ def _waiting(waits: CutOff, replicas: int) -> Controller:
         "filter": lambda: Filter(replicas),
         "bandit": lambda: Bandit(replicas),
         "gain": lambda: Gain(replicas, truncated),
+        "learned": lambda: _learned(replicas, truncated),
     }
     assert waits.policy is not None, "a cut-off has one of the two"
     return policies[waits.policy]()
+
+
+def _learned(replicas: int, truncated: bool) -> Controller:
+    from autosync.control.learned import Learned  # torch takes seconds to import, and others do without
+
+    return Learned(replicas, truncated)
 
 
 def _keeping(fidelity: Fidelity, replicas: int) -> Controller:
@@ -73,3 +82,11 @@ def _keeping(fidelity: Fidelity, replicas: int) -> Controller:
     if fidelity.changes is not None:
         return WhileGradientsChange(count, fidelity.steps, fidelity.changes)
     return WarmUp(count, fidelity.steps)
+
+
+def _sending(fidelity: Fidelity, replicas: int) -> Controller:
+    """The controller that says by which transport what is kept goes; with a time weight also which ratio that is."""
+    transports = fidelity.transports or ()
+    if fidelity.probed is None:
+        return Fastest(len(transports), fidelity.steps)
+    return ByFormula(transports, fidelity.ratios, replicas, fidelity.probed, fidelity.time_weight)

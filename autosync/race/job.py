@@ -9,7 +9,7 @@ from typing import Any
 
 from autosync.errors import SpecError
 from autosync.race.candidates import Setting, best_baseline
-from autosync.race.menu import PAIRS, menu
+from autosync.race.menu import PAIRS, menu_for
 from autosync.race.options import RaceOptions
 from autosync.race.plan import Race
 from autosync.race.verdict import Verdict, verdict
@@ -65,7 +65,7 @@ def _begun(options: RaceOptions, folder: RaceFolder, backend: Backend, say: Call
         name, base = best_baseline(model, cluster)
         source = f"{name}, the baseline whose predicted step is the shortest"
     check_strategy(base, model, cluster)
-    setting, offers = Setting(model, cluster, base), tuple(menu(len(base.replicas)))
+    setting, offers = Setting(model, cluster, base), menu_for(model, cluster, base.replicas)
     race = Race(
         setting.candidates(offers),
         tuple(setting.combinations(offers, PAIRS)),

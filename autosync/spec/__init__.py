@@ -10,11 +10,10 @@ from autosync.spec.discipline import (
     CutOff,
     Discipline,
     Elastic,
-    Fidelity,
     Loads,
     Rhythm,
-    Transport,
 )
+from autosync.spec.fidelity import Fidelity, Probed, Transport
 from autosync.spec.kept import KeptPace
 from autosync.spec.lightest import Lightest
 from autosync.spec.median import median_interval
@@ -69,6 +68,7 @@ __all__ = [
     "ParameterServer",
     "Partition",
     "PowerSGD",
+    "Probed",
     "Rhythm",
     "RuntimeRecord",
     "SharedCores",

@@ -6,18 +6,14 @@ import math
 from dataclasses import dataclass
 
 from autosync.errors import SpecError
-from autosync.spec.algorithms import PLACED_ALGORITHMS
 from autosync.spec.codec import Noun
-from autosync.spec.compressor import INDICES
+from autosync.spec.fidelity import Fidelity
 from autosync.spec.quoting import quoted
 
 AVERAGED = ("parameters", "gradients")
 LATE = ("finish", "stop")
-POLICIES = ("elfving", "empirical", "filter", "bandit", "gain")
+POLICIES = ("elfving", "empirical", "filter", "bandit", "gain", "learned")
 IMPUTED = ("truncated", "naive")
-MOST_RATIOS, MOST_TRANSPORTS = 16, 4
-"""Of a fidelity. For each transport a step is traced."""
-
 MOST_UNLIKE = 64
 
 
@@ -104,9 +100,11 @@ class CutOff(Noun, what="A cut-off", partial=True):
     A policy is after gradients a second: the largest c over the time until c have come. *elfving* takes all times for
     one normal distribution, *empirical* the last ones for what comes, *filter* follows each replica by itself, and
     *bandit* tries counts out. *gain* expects times as *empirical* does, but is after progress a second: by how much
-    the loss falls with c gradients, as their noise has it (after DBW, Xu, Neglia and Sebastianelli 2020). For a time
-    that was not waited for these, but not *filter* and *bandit*, take one of those that were: with `imputes`
-    "truncated" one that is over the wait, with "naive" any.
+    the loss falls with c gradients, as their noise has it (after DBW, Xu, Neglia and Sebastianelli 2020). *learned*
+    fits a model of all replicas' times together as it goes (after BDSGD, Teng and Wood 2018), and is *filter* till then.
+
+    For a time that was not waited for *elfving*, *empirical* and *gain* take one that was: with `imputes` "truncated"
+    one that is over the wait, with "naive" any. *learned* takes it as over the wait, or with "naive" as any that was.
 
     One that comes later leaves no trace of that step: no gradient, no state of its own, no metrics. It may `finish` its
     pass and begin the next one then, or `stop`, so that it begins the next step with the others.
@@ -128,66 +126,6 @@ class CutOff(Noun, what="A cut-off", partial=True):
             raise SpecError(f"A step waits for at least the first replica, not for {quoted(self.first)}.")
         if self.late not in LATE:
             raise SpecError(f"What late replicas do is one of {', '.join(LATE)}, not {quoted(self.late)}.")
-
-
-@dataclass(frozen=True)
-class Transport(Noun, what="A transport", partial=True):
-    """How what top-k keeps reaches all: with *own* `indices` each replica's places and values are all-gathered; with
-    *star* or *var* all take one replica's places (see `TopK`), and values are all-reduced by `algorithm`.
-    """
-
-    indices: str
-    algorithm: str = "ring"
-
-    def __post_init__(self) -> None:
-        if self.indices not in INDICES:
-            raise SpecError(f"A transport's indices are {', '.join(INDICES)}; {quoted(self.indices)} is not.")
-        if self.algorithm not in PLACED_ALGORITHMS:
-            raise SpecError(
-                f"A transport's algorithm is one of {', '.join(PLACED_ALGORITHMS)}, not {quoted(self.algorithm)}."
-            )
-
-
-@dataclass(frozen=True)
-class Fidelity(Noun, what="A fidelity", partial=True):
-    """Top-k keeps one of these `ratios` of the elements in place of its own: each for `steps` steps, in their order,
-    and the last from then on (Lin, Han, Mao, Wang and Dally 2018: warm-up).
-
-    If it `keeps` a share, a ratio is used only while it holds at least so much of the gradient's smoothed squared norm,
-    what had not been sent before included; of those tried so far the last such one is, or else the first, and another
-    one is tried every `steps` steps (GraVAC, Tyagi and Swany 2023). If it `changes` by a share, the first is used after
-    `steps` steps in which the mean gradient's norm changed by at least that much of itself from the `steps` before, and
-    the last after others (Accordion, Agarwal et al. 2021, with one norm for all variables).
-
-    Of several `transports` each is tried for a few steps, and the fastest is used for `steps` steps; then again, so
-    that it follows the network (after AR-Topk, Tyagi and Swany 2023, which chooses by formula from probed links).
-
-    What has not been sent is remembered from one ratio, and one transport, to the next. With 1 all is sent.
-    """
-
-    ratios: tuple[float, ...]
-    steps: int
-    keeps: float | None = None
-    changes: float | None = None
-    transports: tuple[Transport, ...] | None = None
-
-    def __post_init__(self) -> None:
-        if not self.ratios or not all(0 < each <= 1 for each in self.ratios):
-            raise SpecError(f"A fidelity has ratios over 0 and at most 1, not {quoted(list(self.ratios))}.")
-        if len(self.ratios) > MOST_RATIOS:
-            raise SpecError(f"A fidelity has at most {MOST_RATIOS} ratios, not {len(self.ratios)}.")
-        if self.steps < 1:
-            raise SpecError(f"Each ratio is kept for 1 step or more, not for {quoted(self.steps)}.")
-        if self.transports is not None and not 1 <= len(self.transports) <= MOST_TRANSPORTS:
-            raise SpecError(f"A fidelity has 1 to {MOST_TRANSPORTS} transports, not {len(self.transports)}.")
-        if self.keeps is not None and self.changes is not None:
-            raise SpecError("A fidelity has at most one of 'keeps' and 'changes'.")
-        if self.keeps is not None and not 0 < self.keeps <= 1:
-            raise SpecError(f"A fidelity keeps a share over 0 and at most 1, not {quoted(self.keeps)}.")
-        if self.changes is not None and not 0 < self.changes < math.inf:
-            raise SpecError(f"A fidelity changes by a positive share, not {quoted(self.changes)}.")
-        if self.keeps is not None and list(self.ratios) != sorted(self.ratios, reverse=True):
-            raise SpecError(f"The ratios of a fidelity that keeps a share fall: {quoted(list(self.ratios))} do not.")
 
 
 @dataclass(frozen=True)

@@ -64,6 +64,8 @@ def statistics_in_words(strategy: Strategy) -> str | None:
 
 def _kept(fidelity: Fidelity) -> str:
     ratios = ", ".join(f"{each:g}" for each in fidelity.ratios)
+    if fidelity.time_weight is not None:
+        return f"top-k keeps one of {ratios}, as time weighs {fidelity.time_weight:.0%} and the gradient the rest"
     if fidelity.keeps is not None:
         return f"top-k keeps the least of {ratios} that holds {fidelity.keeps:.0%} of the squared norm"
     if fidelity.changes is not None:

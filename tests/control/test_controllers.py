@@ -13,7 +13,22 @@ from autosync.control import controller_of
 from autosync.control.proportional import within
 from autosync.control.protocol import Controller
 from autosync.errors import SpecError
-from autosync.spec import PLAIN, CutOff, Decision, Discipline, Fidelity, Loads, Rhythm, StepReport, Strategy, Transport
+from autosync.spec import (
+    PLAIN,
+    CutOff,
+    Decision,
+    Discipline,
+    Fidelity,
+    Loads,
+    Probed,
+    Rhythm,
+    StepReport,
+    Strategy,
+    Transport,
+)
+from autosync.spec.discipline import POLICIES
+
+WAYS = Transport("own"), Transport("star", "ring"), Transport("star", "tree")
 
 DISCIPLINES = {
     "a period": Discipline(Rhythm(3)),
@@ -22,12 +37,17 @@ DISCIPLINES = {
     "a threshold": Discipline(Rhythm(threshold=0.01)),
     "a quantile": Discipline(Rhythm(quantile=0.5, after=2)),
     "a count": Discipline(waits=CutOff(1)),
-    **{each: Discipline(waits=CutOff(policy=each)) for each in ("elfving", "empirical", "filter", "bandit", "gain")},
+    **{each: Discipline(waits=CutOff(policy=each)) for each in POLICIES},
     "a warm-up": Discipline(fidelity=Fidelity((0.5, 0.1), 4)),
     "a count and a warm-up": Discipline(waits=CutOff(1), fidelity=Fidelity((0.5, 0.1), 4)),
     "a kept energy": Discipline(fidelity=Fidelity((1.0, 0.5, 0.1), 4, keeps=0.7)),
     "critical regimes": Discipline(fidelity=Fidelity((0.5, 0.1), 3, changes=0.2)),
     "transports": Discipline(fidelity=Fidelity((0.1,), 6, transports=(Transport("own"), Transport("star", "tree")))),
+    "a formula": Discipline(fidelity=Fidelity((0.1,), 6, transports=WAYS, probed=Probed(0.1, 9.0))),
+    "a formula and a warm-up": Discipline(fidelity=Fidelity((0.5, 0.1), 6, transports=WAYS, probed=Probed(0.1, 9.0))),
+    "a knee": Discipline(
+        fidelity=Fidelity((0.5, 0.1, 0.01), 6, transports=WAYS, probed=Probed(0.1, 9.0), time_weight=0.6)
+    ),
     "shares": Discipline(loads=Loads((2.0, 1.0))),
     "shares that follow": Discipline(loads=Loads((2.0, 1.0), 0.05)),
     "a count and shares that follow": Discipline(waits=CutOff(1), loads=Loads((2.0, 1.0), 0.05)),

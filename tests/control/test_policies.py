@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
 from typing import Any
@@ -10,10 +11,13 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from autosync.control import controller_of
+from autosync.control import Controller, controller_of
 from autosync.control.expected import elfving
+from autosync.control.learned import Learned
 from autosync.control.window import best_count
+from autosync.errors import SpecError
 from autosync.spec import CutOff, Discipline, StepReport, Strategy
+from autosync.spec.discipline import POLICIES
 
 FOUR = tuple(f"node{number}/cpu:0" for number in range(4))
 Times = npt.NDArray[np.float64]
@@ -80,6 +84,9 @@ def test_elfving_waits_for_all_but_the_very_slow_and_then_for_one(slower: float,
         ("filter", slow_rack, 1.25),
         ("filter", alike, 0.97),
         ("filter", one_slow, 0.93),
+        ("learned", slow_rack, 1.25),
+        ("learned", alike, 0.96),
+        ("learned", one_slow, 0.93),
         ("bandit", one_slow, 0.93),
         ("bandit", alike, 0.9),
         ("empirical", one_slow, 0.93),
@@ -92,7 +99,7 @@ def test_a_policy_counts_as_many_gradients_a_second_as_the_best_fixed_count(
     assert over_the_best_count(CutOff(policy=policy), make) >= least
 
 
-@pytest.mark.parametrize("policy", ["empirical", "elfving"])
+@pytest.mark.parametrize("policy", ["empirical", "elfving", "learned"])
 def test_a_time_that_was_not_seen_is_over_the_wait_and_to_take_it_for_any_costs(policy: str) -> None:
     truncated, naive = (
         over_the_best_count(CutOff(policy=policy, imputes=each), one_slow) for each in ("truncated", "naive")
@@ -140,7 +147,7 @@ def test_gain_waits_for_fewer_where_one_gradient_is_nearly_as_good_as_four(examp
     assert gain >= 0.93 * best
 
 
-@pytest.mark.parametrize("policy", ["filter", "bandit", "empirical", "elfving", "gain"])
+@pytest.mark.parametrize("policy", POLICIES)
 def test_all_are_waited_for_at_first_and_no_step_without_arrivals_is_learnt_from(policy: str) -> None:
     controller = controller_of(Strategy(FOUR, (), Discipline(waits=CutOff(policy=policy))))
     assert controller is not None
@@ -148,3 +155,31 @@ def test_all_are_waited_for_at_first_and_no_step_without_arrivals_is_learnt_from
     assert decision.first == 4
     controller.observe(StepReport(decision, math.nan, examples=(None,) * 4, square_norms=(None,) * 4))
     assert controller.decide() == decision
+
+
+def test_what_was_learnt_goes_on_in_another_process() -> None:
+    """Fitted after 100 steps and 200, restored after 250, fitted again after 400."""
+    times = slow_rack(np.random.default_rng(4), 450)
+    whole, half, rest = (Learned(4, truncated=True) for _ in range(3))
+    expected = counts(whole, times)
+    assert counts(half, times[:250]) == expected[:250]
+    rest.restore(json.loads(json.dumps(half.state())))
+    assert counts(rest, times[250:]) == expected[250:]
+    assert len(set(expected[250:])) > 1
+    state = half.state()
+    for wrong in ({"weights": None}, {"weights": {"noise": [1.0]}}, {"waits": [1.0]}, {"steps": 3}):
+        with pytest.raises(SpecError, match="The state of a learned model has"):
+            rest.restore(state | wrong)
+
+
+def counts(controller: Controller, times: Times) -> list[int]:
+    """For how many it waits in each step."""
+    found = []
+    for row in times:
+        decision = controller.decide()
+        assert decision.first is not None
+        order = np.argsort(row, kind="stable")[: decision.first]
+        arrivals = tuple(float(each) if replica in order else None for replica, each in enumerate(row))
+        controller.observe(StepReport(decision, 1.0, arrivals=arrivals))
+        found.append(decision.first)
+    return found

@@ -341,7 +341,7 @@ def test_a_discipline_is_part_of_the_strategy_and_a_plain_one_leaves_no_trace():
         ({"waits": {"first": 1, "policy": "filter"}}, r"^A cut-off has either 'first' or a 'policy'; give one of"),
         (
             {"waits": {"policy": "guess"}},
-            r"^A cut-off's policy is one of elfving, empirical, filter, bandit, gain, not",
+            r"^A cut-off's policy is one of elfving, empirical, filter, bandit, gain, learned, not",
         ),
         ({"waits": {"first": 1, "imputes": "none"}}, r"^A cut-off imputes truncated or naive times, not 'none'\.$"),
         ({"fidelity": {"ratios": [], "steps": 1}}, r"^A fidelity has ratios over 0 and at most 1, not \[\]\.$"),
