@@ -21,7 +21,9 @@ class PacedRunning(Protocol):
     taken: Sequence[Any]
 
 
-def kept_pace(step: PacedRunning, cluster: ClusterSpec, first: int, count: int) -> KeptPace | None:
+def kept_pace(
+    step: PacedRunning, cluster: ClusterSpec, first: int, count: int, is_virtual: bool = False
+) -> KeptPace | None:
     """How the pace was kept in `count` steps of `step` from number `first` on, on `cluster`; None for no steps."""
     if not count:
         return None
@@ -33,7 +35,7 @@ def kept_pace(step: PacedRunning, cluster: ClusterSpec, first: int, count: int) 
         return tuple(float(figure) for figure in figures)
 
     return KeptPace(
-        cluster.time,
+        "virtual" if is_virtual else cluster.time,
         cluster.numbers,
         step.recorded_steps,
         each(np.median(seconds, axis=0)),

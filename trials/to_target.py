@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -135,13 +135,15 @@ def _train(session: Session, request: TargetRequest, begin: float, found: _Found
         warmed_up = len(paced.taken) if paced else 0
         ended: _Ended | None = None
         try:
-            _follow(step, request, begin, evaluation, found)
+            clock = getattr(step, "clock", time.perf_counter)
+            _follow(step, request, begin, evaluation, found, clock)
         except _Ended as early:
             ended = early
         finally:
             found.controller_seconds = getattr(step, "controller_seconds", 0.0)
             if paced:
-                found.pace = kept_pace(paced, session.cluster, warmed_up, len(found.step_seconds))
+                is_virtual = session.exchange is not None
+                found.pace = kept_pace(paced, session.cluster, warmed_up, len(found.step_seconds), is_virtual)
         if found.pace is not None and found.pace.fault:
             raise _Ended("failed", found.pace.fault)
         if ended is not None:
@@ -158,7 +160,14 @@ def _warm_up(step: Any, seed: int) -> None:
     step.load(replace(start, replica_steps=tuple(seed * SEED_STEPS for _ in start.replica_steps)))
 
 
-def _follow(step: Any, request: TargetRequest, begin: float, evaluation: Any, found: _Found) -> None:
+def _follow(
+    step: Any,
+    request: TargetRequest,
+    begin: float,
+    evaluation: Any,
+    found: _Found,
+    clock: Callable[[], float],
+) -> None:
     """Take steps, and look at the metric every now and then, until it is reached."""
     target = request.target
     while True:
@@ -179,9 +188,9 @@ def _follow(step: Any, request: TargetRequest, begin: float, evaluation: Any, fo
             raise _Ended("not_reached", f"After all {done} steps the loss is {found.curve[-1].value:.4g}.")
         if time.perf_counter() - begin > request.time_limit_seconds:
             raise _Ended("timed_out", f"The run's {request.time_limit_seconds:g} s were over after {done} steps.")
-        before = time.perf_counter()
+        before = clock()
         loss = step()
-        seconds = time.perf_counter() - before
+        seconds = clock() - before
         if not math.isfinite(loss):
             raise _Ended("failed", f"The loss is {loss} at step {done}; training has diverged.")
         found.step_seconds.append(seconds)

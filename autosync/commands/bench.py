@@ -173,6 +173,31 @@ def scale(out: Path, models: str, clusters: str, trials: int, seed: int, profile
     return NOT_DONE if failed else 0
 
 
+@command.command()
+@click.argument("names", nargs=-1)
+@OUT
+@click.option(
+    "--seeds", type=click.IntRange(2), default=10, help="Of each experiment; those that train take 5 at most."
+)
+@click.option("--page-only", is_flag=True, help="Make the page from what is kept, and measure nothing.")
+def literature(names: Sequence[str], out: Path, seeds: int, page_only: bool) -> None:
+    """The systems of the literature, side by side: the experiments NAMES, or all of them, and a page of what came out.
+
+    Time is virtual: nothing is waited for. So this needs no cluster, and a core to itself.
+    """
+    from autosync.studies.literature.job import EXPERIMENTS, chosen, rows_of, run
+    from autosync.studies.literature.page import claim_lines, write_page
+
+    experiments = chosen(names)
+    if not page_only:
+        run(experiments, seeds, out, click.echo)
+    for experiment in experiments:
+        click.echo(experiment.title)
+        for line in claim_lines(experiment, rows_of(experiment, out)):
+            click.echo(line)
+    click.echo(f"The page: {write_page(tuple(EXPERIMENTS.values()), out)}")
+
+
 def _replay(searchers: str, cells: str, given: dict[str, Any]) -> None:
     from autosync.studies.bench.orders import ReplayOrder, replay
 

@@ -21,12 +21,10 @@ ROOMS = {
     "trials",
 }
 
+TORCH = "torch stays in the simulator, where profiles are measured, and in the controller that learns"
 MAY = {
     "TensorFlow stays in the engine": {"autosync.engine"},
-    "torch stays in the simulator, where profiles are measured, and in the controller that learns": {
-        "autosync.simulator",
-        "autosync.profiling",
-    },
+    TORCH: {"autosync.simulator", "autosync.profiling"},
     "matplotlib stays in the report and the studies": {"autosync.report", "autosync.studies"},
     "pyarrow stays in the dataset": {"autosync.dataset"},
     "Ray stays in tune, train, trials, studies and the Ray Data reader": {
@@ -43,10 +41,7 @@ MAY = {
 VIOLATIONS = {
     "Data flows one way through the rooms": ("autosync/spec/codec.py", "from autosync.space import space"),
     "TensorFlow stays in the engine": ("autosync/search/protocol.py", "import tensorflow"),
-    "torch stays in the simulator, where profiles are measured, and in the controller that learns": (
-        "autosync/search/protocol.py",
-        "import torch",
-    ),
+    TORCH: ("autosync/search/protocol.py", "import torch"),
     "matplotlib stays in the report and the studies": ("autosync/cost/bound.py", "import matplotlib"),
     "pyarrow stays in the dataset": ("autosync/layout/all_reduce/ring.py", "import pyarrow"),
     "Ray stays in tune, train, trials, studies and the Ray Data reader": ("autosync/search/protocol.py", "import ray"),

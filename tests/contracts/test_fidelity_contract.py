@@ -117,6 +117,32 @@ class TestToldAtRunTime:
         for name, value in step.values().items():
             assert value.tobytes() == plain.values()[name].tobytes(), name
 
+    @pytest.mark.parametrize("way", ["own, all-gathered", "star, ring"])
+    def test_with_a_ratio_of_1_all_is_all_reduced_to_the_bit_and_nothing_is_left(self, way: str) -> None:
+        step = told(way, (1.0, 0.1))
+        session = session_on("dense", "momentum", FOUR)
+        shaped = strategy_of(way, 0.5, PLAIN)
+        plain = session.realize(
+            replace(
+                shaped,
+                variables=tuple(
+                    replace(each, shards=tuple(replace(shard, compressor=None) for shard in each.shards))
+                    for each in shaped.variables
+                ),
+            )
+        )
+        for number, given in enumerate(batches()):
+            report = step.take(number, Decision(ratio=0, watches=number % 2 == 1), given)
+            assert all(of_replica[0] == 1 and of_replica[1] < 1 for of_replica in report.energies)
+            plain.on(given)
+        for name, value in step.values().items():
+            assert value.tobytes() == plain.values()[name].tobytes(), name
+        assert all(not memory.any() for memory in step.state().synchronizer_state if memory.dtype == np.float32)
+        before = step.values()
+        step.take(9, Decision(ratio=1), batches()[0])
+        step.take(9, Decision(ratio=0), batches()[0])
+        assert all((value != before[name]).any() for name, value in step.values().items())
+
     def test_it_is_told_where_it_is_found_out_who_is_late(self) -> None:
         discipline = Discipline(waits=CutOff(4), fidelity=Fidelity(RATIOS, 2))
         step = session_on("dense", "momentum", FOUR).realize(strategy_of("star, ring", 0.5, discipline))

@@ -46,6 +46,10 @@ class Deciding(Protocol):
         """Run step `number`, counted from 0, on the replicas' own synthetic batches or on given ones."""
         ...
 
+    def clock(self) -> float:
+        """The time in seconds by which steps take theirs."""
+        ...
+
     def meet(self) -> None:
         """Let replicas average their parameters after a step for which that was left open."""
 
@@ -99,6 +103,10 @@ class ControlledStep:
     def placed(self) -> Placed:
         return self.step.placed
 
+    def clock(self) -> float:
+        """The time in seconds by which steps take theirs."""
+        return self.step.clock()
+
     def __call__(self) -> float:
         """Take one step on the replicas' own synthetic batches; the mean loss before it."""
         return self._take()
@@ -138,7 +146,7 @@ class ControlledStep:
         report = self.step.take(self._steps, decision, batches, weights)
         self._steps += 1
         told = time.perf_counter()
-        self.report = replace(report, seconds=told - decided)
+        self.report = report if report.seconds is not None else replace(report, seconds=told - decided)
         meets = self._controller.observe(self.report)
         self.controller_seconds += time.perf_counter() - told + decided - before
         if decision.meets is None:

@@ -8,6 +8,7 @@ beforehand who will be late.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -32,6 +33,12 @@ from autosync.spec import Decision, StepReport
 if TYPE_CHECKING:
     from autosync.engine.step.placed import Placed
     from autosync.engine.step.realize import Step
+
+
+Array = npt.NDArray[np.float64]
+
+MEETING = Decision()
+"""What a meeting exchanges that was decided after a step."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +73,8 @@ class DecidedStep:
         self.taken: list[TakenPasses] = []
         self._step = step
         self._pacing = pacing
+        self._exchange = pacing.exchange if pacing else None
+        self._now = 0.0
         self._timetable = self._new_timetable()
         self._averages = rhythm.averages if rhythm else "gradients"
         self._held = step.placed.replicated() if rhythm else []
@@ -78,6 +87,10 @@ class DecidedStep:
     @property
     def placed(self) -> Placed:
         return self._step.placed
+
+    def clock(self) -> float:
+        """The time in seconds, since whenever: virtual where exchanges have a stated length."""
+        return time.perf_counter() if self._exchange is None else self._now
 
     def take(
         self,
@@ -92,11 +105,16 @@ class DecidedStep:
         in `Step.on`. Into a replica's own values its gradient goes unweighed, as the mean over its
         own examples; if it has none of them, as zero. The number says how long paced passes take.
         """
+        begin = self.clock()
         taken = self._dealt(number, decision, batches, weights)
         numbers = self._function(decision)(*taken.given).numpy()
+        if self._exchange and taken.ends:
+            exchanged = self._exchange(decision) if decision.meets else 0.0
+            self._now += float(np.max(taken.ends.delays + taken.ends.waited)) + exchanged
         if self._timetable:
             self._timetable.end()
-        return self._report(decision, taken, numbers.tolist())
+        report = self._report(decision, taken, numbers.tolist())
+        return replace(report, seconds=self.clock() - begin)
 
     def _dealt(
         self,
@@ -121,11 +139,15 @@ class DecidedStep:
         given = (
             None if deal.batches is None else [list(batch) for batch in deal.batches],
             None if weights is None else tf.constant(list(weights), tf.float32),
-            None if ends is None else (ends.waited, ends.delays),
+            None if ends is None else self._waits(ends),
             None if decision.ratio is None else tf.constant(decision.ratio),
             deal.own,
         )
         return _Dealt(given, list(counting), _of_counted(sizes, counting), ends)
+
+    def _waits(self, ends: Ends) -> tuple[Array, Array]:
+        """For how long passes are waited for, and after what delays: not at all where time is virtual."""
+        return (ends.waited, ends.delays) if self._exchange is None else (ends.waited * 0, ends.delays * 0)
 
     def _report(self, decision: Decision, taken: _Dealt, numbers: Sequence[float]) -> StepReport:
         report, rest = self._telling(decision).read(
@@ -138,7 +160,7 @@ class DecidedStep:
         )
         if taken.ends is None or self._timetable is None:
             return report
-        late = np.reshape(rest, (len(self.placed.replicas), -1))
+        late = np.reshape(rest, (len(self.placed.replicas), -1)) * (self._exchange is None)
         self.taken.append(TakenPasses(taken.ends.delays + taken.ends.waited, late))
         return replace(
             report,
@@ -160,15 +182,18 @@ class DecidedStep:
         """Take steps of every kind that can be decided, of which `decision` is one; what comes of them is of no use."""
         rhythm = self.strategy.discipline.rhythm
         either = rhythm is not None and rhythm.steps is not None and rhythm.steps > 1
-        ways = range(len(self.placed.ladder.transports)) or (None,)
-        for meets, transport in product((False, True) if either else (decision.meets,), ways):
-            self.take(0, replace(decision, meets=meets, transport=transport))
+        ladder = self.placed.ladder
+        ways, ratios = range(len(ladder.transports)) or (None,), ladder.kinds or (decision.ratio,)
+        for meets, transport, ratio in product((False, True) if either else (decision.meets,), ways, ratios):
+            self.take(0, replace(decision, meets=meets, transport=transport, ratio=ratio))
             if meets is None:
                 self.meet()
 
     def meet(self) -> None:
         """Let replicas average their parameters."""
         self._meet().numpy()
+        if self._exchange:
+            self._now += self._exchange(MEETING)
 
     def values(self, replica: int = 0) -> dict[str, npt.NDArray[Any]]:
         """Every variable's value as replica `replica` has it."""
@@ -207,7 +232,7 @@ class DecidedStep:
     def _new_timetable(self) -> Timetable | None:
         waits = self.strategy.discipline.waits
         stops = waits is not None and waits.late == "stop"
-        return Timetable(self._pacing.rates, stops) if self._pacing else None
+        return Timetable(self._pacing.rates, stops, self.clock) if self._pacing else None
 
     @property
     def _own_variables(self) -> list[Any]:
@@ -217,7 +242,8 @@ class DecidedStep:
 
     def _function(self, decision: Decision) -> Any:
         """The traced function of steps that are decided like this."""
-        kind = replace(decision, first=None, ratio=None, loads=None)
+        whole = decision.ratio if self.placed.ladder.is_whole(decision.ratio) else None
+        kind = replace(decision, first=None, ratio=whole, loads=None)
         if kind.norms and self._step.rule.rule.loss_scale is not None:
             raise SpecError("Gradients under loss scaling have norms of another scale; train without it.")
         if kind not in self._functions:
@@ -233,7 +259,7 @@ class DecidedStep:
         import tensorflow as tf
 
         placed = self.placed
-        placed.ladder.begin(ratio, kind.watches, kind.transport)
+        placed.ladder.begin(ratio, kind.watches, kind.transport, whole=kind.ratio is not None)
         if batches is None:
             batches = [self._own.of(replica, sizes) for replica in placed.replicas]
         apart, telling = self._is_apart(kind), self._telling(kind)

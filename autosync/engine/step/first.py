@@ -11,8 +11,10 @@ before the last of them is there: what a step sends no longer overlaps the passe
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any, final
 
 import numpy.typing as npt
@@ -71,6 +73,9 @@ class FirstStep:
         for thread in self._threads:
             thread.start()
 
+    def clock(self) -> float:
+        return time.perf_counter()
+
     def take(
         self,
         number: int,
@@ -93,7 +98,7 @@ class FirstStep:
         counted = counted_alone(weights, [replica in arrived for replica in range(len(weights))])
         ratio = None if decision.ratio is None else tf.constant(decision.ratio)
         telling = self._telling(decision.watches, decision.norms)
-        kind = decision.watches, decision.norms, decision.transport
+        kind = decision.watches, decision.norms, decision.transport, self.placed.ladder.is_whole(decision.ratio)
         numbers = self._apply(tf.constant(counted, tf.float32), ratio, *kind).numpy()
         report, _ = telling.read(
             decision,
@@ -106,9 +111,11 @@ class FirstStep:
         return report
 
     def warm_up(self, decision: Decision) -> None:
-        """Take a step like `decision`, but wait for all replicas; and one by each transport."""
-        for transport in range(len(self.placed.ladder.transports)) or (None,):
-            self.take(0, replace(decision, first=len(self._threads), transport=transport))
+        """Take a step like `decision`, but wait for all replicas; and one by each transport, and that keeps all."""
+        ladder = self.placed.ladder
+        ways, ratios = range(len(ladder.transports)) or (None,), ladder.kinds or (decision.ratio,)
+        for transport, ratio in product(ways, ratios):
+            self.take(0, replace(decision, first=len(self._threads), transport=transport, ratio=ratio))
 
     def meet(self) -> None:
         """Do nothing: all replicas have met."""
@@ -163,12 +170,12 @@ class FirstStep:
 
         return step_function(compute, reduce_retracing=True)
 
-    def _applied(self, weights: Any, ratio: Any, watches: bool, norms: bool, transport: int | None) -> Any:
+    def _applied(self, weights: Any, ratio: Any, watches: bool, norms: bool, transport: int | None, whole: bool) -> Any:
         """Update all values by the mean of the pending gradients, which count as `weights` say; what is told of it."""
         import tensorflow as tf
 
         placed = self.placed
-        placed.ladder.begin(ratio, watches, transport)
+        placed.ladder.begin(ratio, watches, transport, whole)
         placed.begin()
         results, lookups = [], []
         for replica, pending, weight in zip(

@@ -10,7 +10,7 @@ is one call of one number, all times of a pass are worked out when it begins, an
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -21,7 +21,7 @@ import numpy.typing as npt
 from autosync.engine.step.replica import Results
 from autosync.engine.training.feed import offered_arrays
 from autosync.errors import SpecError
-from autosync.spec import ClusterSpec, Device, ModelSpec, Pace
+from autosync.spec import ClusterSpec, Decision, Device, ModelSpec, Pace
 from autosync.spec.pace import releases
 
 Array = npt.NDArray[np.float64]
@@ -79,16 +79,28 @@ class Release:
 
 @dataclass(frozen=True)
 class Pacing:
-    """How the passes of a strategy's replicas are paced: by what pace each, through which waits, in which releases."""
+    """How the passes of a strategy's replicas are paced: by what pace each, through which waits, in which releases.
+
+    With an `exchange` time is virtual: nothing is waited for, and a step takes as long as the passes that count would,
+    and then what the exchange of its decision is said to take, in seconds.
+    """
 
     model: ModelSpec
     devices: tuple[str, ...]
     paces: tuple[Pace, ...]
     waits: tuple[Waits, ...]
     releases: tuple[Release, ...]
+    exchange: Callable[[Decision], float] | None = None
 
     @classmethod
-    def of(cls, devices: Sequence[str], model: ModelSpec, cluster: ClusterSpec, waits: Sequence[Waits]) -> Pacing:
+    def of(
+        cls,
+        devices: Sequence[str],
+        model: ModelSpec,
+        cluster: ClusterSpec,
+        waits: Sequence[Waits],
+        exchange: Callable[[Decision], float] | None = None,
+    ) -> Pacing:
         """The pacing of replicas on `devices` of a paced cluster. Raises `SpecError` for a model without a profile."""
         profile = model.pace_profile
         if profile is None:
@@ -101,6 +113,7 @@ class Pacing:
             tuple(each for each in paces if each is not None),
             tuple(waits),
             tuple(Release(time, tuple(numbers[name] for name in names)) for time, names in releases(profile)),
+            exchange,
         )
 
     @property

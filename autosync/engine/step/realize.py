@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, final
 
 import numpy.typing as npt
@@ -28,8 +29,11 @@ from autosync.engine.step.step_state import StepState, load_state, state_of, val
 from autosync.engine.sync.update import Update
 from autosync.engine.training.evaluation import Evaluation
 from autosync.errors import SpecError
-from autosync.spec import PLAIN, ClusterSpec, ModelSpec, Strategy, check_strategy
+from autosync.spec import PLAIN, ClusterSpec, Decision, ModelSpec, Strategy, check_strategy
 from autosync.spec.pace import TRAINS_NOTHING
+
+Exchange = Callable[[Strategy, Decision], float]
+"""How many seconds a strategy's exchange takes in a step that is decided so."""
 
 
 def realize(
@@ -51,8 +55,8 @@ def realize(
     if strategy.staleness:
         return StaleStep(model, placed)
     controller = controller_of(strategy)
-    if controller is None and pacing and pacing.held and any(pacing.rates):
-        controller = PLAINLY  # whose steps can wait for a stream
+    if controller is None and pacing and pacing.held and (any(pacing.rates) or pacing.exchange):
+        controller = PLAINLY  # whose steps can wait for a stream, or in virtual time
     if strategy.discipline.loads and not model.captured.any_batch_size:
         raise SpecError(
             f"Loads give replicas batches of other sizes, and {model.captured.spec.name!r} takes those of one size "
@@ -150,8 +154,12 @@ class Session:
         cluster: ClusterSpec,
         placement: Placement,
         waits: Mapping[str, Waits] | None = None,
+        exchange: Exchange | None = None,
     ) -> None:
-        """`waits` are what the process of each server device offers (`offered_waits`); None where all is this one."""
+        """`waits` are what the process of each server device offers (`offered_waits`); None where all is this one.
+
+        With `exchange`, the time of paced training is virtual (`Pacing`).
+        """
         self.captured = captured
         self.cluster = cluster
         self.placement = placement
@@ -160,6 +168,7 @@ class Session:
         self._start = Start(self._model)
         self._recordings = Recordings(self._model, self._start)
         self._waits = waits
+        self.exchange = exchange
 
     @property
     def model(self) -> ModelSpec:
@@ -172,7 +181,11 @@ class Session:
     def with_real_gradients(self) -> Session:
         """The same, for training: where passes are paced they compute, and hold what they give until its time."""
         cluster = self.cluster.with_real_gradients
-        return self if cluster is self.cluster else Session(self.captured, cluster, self.placement, self._waits)
+        return (
+            self
+            if cluster is self.cluster
+            else Session(self.captured, cluster, self.placement, self._waits, self.exchange)
+        )
 
     def realize(self, strategy: Strategy) -> Step | StaleStep | ControlledStep | PacedStep:
         """Place the model's variables as `strategy` says. Raises `SpecError` when it does not fit."""
@@ -189,4 +202,5 @@ class Session:
 
     def _pacing(self, strategy: Strategy) -> Pacing:
         waits = [self._waits[each] if self._waits else offered_waits() for each in strategy.replicas]
-        return Pacing.of(strategy.replicas, self.model, self.cluster, waits)
+        exchange = None if self.exchange is None else partial(self.exchange, strategy)
+        return Pacing.of(strategy.replicas, self.model, self.cluster, waits, exchange)

@@ -55,7 +55,9 @@ class Timetable:
             float(each) if streams else None for each, streams in zip(self._buffered, self._streams, strict=True)
         )
 
-    def begin(self, seconds: Array, examples: Sequence[int], wanted: Sequence[bool], first: int | None = None) -> Ends:
+    def begin(
+        self, seconds: Array, examples: Sequence[float], wanted: Sequence[bool], first: int | None = None
+    ) -> Ends:
         """A step begins, whose passes take `seconds` (replicas,) and so many `examples`.
 
         It waits for the `first` of the `wanted` replicas, or for all of these. Of passes that end at once the first

@@ -19,7 +19,7 @@ def bucket_exchange(place: BucketPlace, ladder: Ladder) -> BucketExchange:
         if ladder.transports:
             return SwitchedTopKBucket(place, compressor, ladder)
         if compressor.indices == "own":
-            return OwnTopKBucket(place, compressor, ladder)
+            return OwnTopKBucket(place, compressor, algorithm, ladder)
         return SharedTopKBucket(place, compressor, algorithm, ladder)
     if isinstance(compressor, PowerSGD):
         if any(compressor.matrix(shard.shape) for shard in place.shards):

@@ -1,6 +1,6 @@
 """How much top-k keeps: one number, or one of several that a step is told when it runs, without being traced anew.
 
-By which transport that goes is told when a step is traced: there is a trace of each.
+By which transport that goes is told when a step is traced, and so is whether all is kept: there is a trace of each.
 """
 
 from __future__ import annotations
@@ -23,24 +23,40 @@ class Ladder:
         self.transport = 0
         self.rung: Any = None
         self.watched = False
+        self.whole = False
         self._squares: dict[str, list[Any]] = {}
 
-    def begin(self, rung: Any, watched: bool, transport: int | None = None) -> None:
+    def begin(self, rung: Any, watched: bool, transport: int | None = None, whole: bool = False) -> None:
         """Trace a step that keeps the ratio number `rung`, an int32 scalar; with `watched` note what all would keep.
 
-        What is kept goes by the transport of that number, or by the first.
+        What is kept goes by the transport of that number, or by the first; if that is the `whole`, as it is, without
+        places.
         """
         self.rung, self.watched, self._squares = rung, watched, {}
-        self.transport = transport or 0
+        self.transport, self.whole = transport or 0, whole
+
+    def is_whole(self, rung: int | None) -> bool:
+        """Whether the ratio of this number keeps all."""
+        return rung is not None and self.ratios[rung] == 1
+
+    @property
+    def kinds(self) -> tuple[int, ...]:
+        """Numbers of ratios, one for each kind of steps that are traced: such as keep all, and others."""
+        by_kind = {self.is_whole(rung): rung for rung in range(len(self.ratios))}
+        return tuple(by_kind.values())
 
     def note(self, device: str, flat: Any, largest: Any, counts: Sequence[int]) -> None:
-        """Note what is kept of an exchange's `flat` array on `device`, from its `largest` elements in falling order."""
+        """Note what is kept of an exchange's `flat` array on `device`, from its `largest` elements in falling order.
+
+        Counts beyond these are of all elements.
+        """
         import tensorflow as tf
 
         with tf.device(device):
             sums = tf.cumsum(tf.square(tf.cast(largest, tf.float64)))
             whole = tf.reduce_sum(tf.square(tf.cast(flat, tf.float64)))
-            kept = tf.gather(sums, [count - 1 for count in counts])
+            least = tf.concat([sums, [whole]], 0)
+            kept = tf.gather(least, [min(count - 1, largest.shape[0]) for count in counts])
             self._squares.setdefault(device, []).append(tf.concat([kept, [whole]], 0))
 
     def energies(self, device: str) -> Any:

@@ -35,16 +35,24 @@ class OwnTopKBucket:
     """Every replica sends its own k values and their places to every other; all add them up in the same order."""
 
     def __init__(
-        self, place: BucketPlace, compressor: TopK, ladder: Ladder, feedback: ErrorFeedback | None = None
+        self,
+        place: BucketPlace,
+        compressor: TopK,
+        algorithm: str,
+        ladder: Ladder,
+        feedback: ErrorFeedback | None = None,
     ) -> None:
-        """`feedback` is one that others use too."""
+        """Where all is kept, it is all-reduced by `algorithm`. `feedback` is one that others use too."""
         self._place = place
+        self._algorithm = algorithm
         self._feedback = feedback or ErrorFeedback(place.members, place.elements, place.dtype)
         self._kept = ladder.kept(compressor, place.elements)
         self.memories: Sequence[Memory] = [self._feedback.memory]
 
     def means(self, gradients: Sequence[Sequence[Any]]) -> list[list[Any]]:
         members, elements = self._place.members, self._place.elements
+        if self._kept.ladder.whole:
+            return _all_of(self._place, self._feedback, gradients, self._kept, self._algorithm)
         chosen = _own_chosen(members, self._feedback, flat_bucket(self._place, gradients), self._kept)
         places, values = (gathered(members, [getattr(each, part) for each in chosen]) for part in ("places", "values"))
         return [
@@ -71,6 +79,10 @@ class OwnTopKShard:
         for member, gradient in zip(members, gradients, strict=True):
             with tf.device(member.device):
                 flat.append(tf.reshape(gradient, [-1]))
+        if self._kept.ladder.whole:
+            everything = _emptied(members, self._feedback, flat, self._kept)
+            with tf.device(self._place.server.device):
+                return tf.add_n(everything) * (1.0 / len(everything))
         chosen = _own_chosen(members, self._feedback, flat, self._kept)
         return _mean(self._place.server.device, chosen, self._elements)
 
@@ -103,6 +115,8 @@ class SharedTopKBucket:
         import tensorflow as tf
 
         members, elements = self._place.members, self._place.elements
+        if self._kept.ladder.whole:
+            return _all_of(self._place, self._feedback, gradients, self._kept, self._algorithm)
         accumulated = self._feedback.added(flat_bucket(self._place, gradients))
         own = [_largest(member.device, each, self._kept) for member, each in zip(members, accumulated, strict=True)]
         senders = _loudest(members, own) if self._turn is None else _next_turn(members, self._turn)
@@ -134,7 +148,7 @@ class SwitchedTopKBucket:
         for each in ladder.transports:
             by = replace(compressor, indices=each.indices)
             if each.indices == "own":
-                self._ways.append(OwnTopKBucket(place, by, ladder, feedback))
+                self._ways.append(OwnTopKBucket(place, by, each.algorithm, ladder, feedback))
             else:
                 self._ways.append(SharedTopKBucket(place, by, each.algorithm, ladder, feedback))
         self.memories: Sequence[Memory] = list(dict.fromkeys(memory for each in self._ways for memory in each.memories))
@@ -169,10 +183,44 @@ def _largest(device: str, flat: Any, kept: Kept) -> _Chosen:
         if not kept.ladder.watched:
             places = tf.math.top_k(magnitudes, count, sorted=False).indices
             return _Chosen(places, tf.gather(flat, places))
-        largest = tf.math.top_k(magnitudes, max(kept.counts), sorted=True)
-        kept.ladder.note(device, magnitudes, largest.values, kept.counts)
-        places = largest.indices[:count]
+        places = _watched(device, magnitudes, kept)[:count]
         return _Chosen(places, tf.gather(flat, places))
+
+
+def _watched(device: str, magnitudes: Any, kept: Kept) -> Any:
+    """The places of the largest elements in falling order, as many as any ratio but 1 keeps; what each ratio would keep
+    is noted.
+    """
+    import tensorflow as tf
+
+    parts = zip(kept.ladder.ratios, kept.counts, strict=True)
+    greatest = max((count for ratio, count in parts if ratio < 1), default=1)
+    with tf.device(device):
+        largest = tf.math.top_k(magnitudes, greatest, sorted=True)
+        kept.ladder.note(device, magnitudes, largest.values, kept.counts)
+        return largest.indices
+
+
+def _emptied(members: Sequence[Member], feedback: ErrorFeedback, flat: Sequence[Any], kept: Kept) -> list[Any]:
+    """All that every replica has, what it had not sent before included; nothing is left."""
+    import tensorflow as tf
+
+    everything, unsent = feedback.added(flat), []
+    for member, each in zip(members, everything, strict=True):
+        with tf.device(member.device):
+            unsent.append(tf.zeros_like(each))
+            if kept.ladder.watched:
+                _watched(member.device, tf.abs(each), kept)
+    feedback.keep(unsent)
+    return everything
+
+
+def _all_of(
+    place: BucketPlace, feedback: ErrorFeedback, gradients: Sequence[Sequence[Any]], kept: Kept, algorithm: str
+) -> list[list[Any]]:
+    """The mean of all that every replica has, by an all-reduce without places."""
+    everything = _emptied(place.members, feedback, flat_bucket(place, gradients), kept)
+    return [[mean] for mean in all_reduced(place.members, everything, algorithm, PLAIN)]
 
 
 def _without(flat: Any, places: Any) -> Any:

@@ -21,7 +21,7 @@ PARTS = 4
 _BY_LABEL = "digits-by-label"
 
 
-def build(name: str) -> TrainingTask:
+def build(name: str, batch_size: int = BATCH_SIZE) -> TrainingTask:
     """Dense layers 64-48-10, trained by gradient descent with momentum, on digits drawn with replacement."""
     with np.load(DATA, allow_pickle=False) as data:
         images, labels = data["images"].astype("float32") / 16, data["labels"].astype("int32")
@@ -32,16 +32,18 @@ def build(name: str) -> TrainingTask:
         model=keras.Model(pixels, keras.layers.Dense(10, name="logits")(x), name=name),
         loss=cross_entropy,
         optimizer=keras.optimizers.SGD(0.05, momentum=0.9, name="sgd"),
-        batch_size=BATCH_SIZE,
-        batch=partial(_batch, images=images, labels=labels, parts=PARTS if name == _BY_LABEL else 1),
+        batch_size=batch_size,
+        batch=partial(
+            _batch, images=images, labels=labels, parts=PARTS if name == _BY_LABEL else 1, batch_size=batch_size
+        ),
         any_batch_size=True,
     )
 
 
-def _batch(seed: Any, images: Any, labels: Any, parts: int) -> tuple[Any, Any]:
+def _batch(seed: Any, images: Any, labels: Any, parts: int, batch_size: int) -> tuple[Any, Any]:
     on = arrays_of(seed)
     size = len(labels) // parts
-    places = on.below(seed, (BATCH_SIZE,), size)
+    places = on.below(seed, (batch_size,), size)
     if parts > 1:
         places = places + on.replica(seed) % parts * size
     return on.rows(images, places), on.rows(labels, places)

@@ -16,6 +16,7 @@ from autosync.studies.bench.live import LiveJob, row_of, run_command, run_live
 from autosync.studies.bench.replaying import SEEDS_A_JOB, Replaying, SearchJob, checkpoint_of, others_than, strange_to
 from autosync.studies.bench.versions import FACTS, of_live
 from autosync.studies.collect.block import engine_digest
+from autosync.studies.literature.rows import COLUMNS as LITERATURE
 from autosync.tune.recorded.cells import RecordedCell, read_cells
 from trials.cluster.file import cluster_to_emulate
 
@@ -104,7 +105,13 @@ def _teachers_of(job: LiveJob, recorded: Sequence[RecordedCell]) -> list[Recorde
 
 def merge(out: Path, say: Say) -> None:
     """Put all results of a kind into one file."""
-    for kind, columns in (("cells", CELLS), ("searches", SEARCHES), ("drawn", SEARCHES), ("live", LIVE)):
+    for kind, columns in (
+        ("cells", CELLS),
+        ("searches", SEARCHES),
+        ("drawn", SEARCHES),
+        ("live", LIVE),
+        ("literature", LITERATURE),
+    ):
         if count := ResultStore(out / kind, columns).merge():
             say(f"{out / kind}: one file in place of {count}.")
 

@@ -1,0 +1,143 @@
+"""Who computes how much: dynamic batching where speeds differ, and streams of unlike rates (ScaDLES)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+
+from autosync.control import controller_of
+from autosync.control.protocol import Controller
+from autosync.engine.step.timetable import Timetable
+from autosync.spec import Discipline, Loads, StepReport, Strategy
+from autosync.studies.literature.experiment import Claim, Experiment, Work, exactly, mean_ratio
+from autosync.studies.literature.rows import Row, Rows
+
+RATE, IDEAL, AGAIN, CHANGED, BUFFERED = (
+    "examples a second",
+    "ideal, mean over least speed",
+    "adjustments until 90 % again",
+    "steps with other loads",
+    "most examples that wait",
+)
+EXAMPLES, STEPS = 256, 400
+SPEEDS = {"1 and 0.25": (1.0, 0.25), "H2, cores 9 12 18": (9.0, 12.0, 18.0), "H10, cores 2 17 20": (2.0, 17.0, 20.0)}
+EQUAL, STATIC, DYNAMIC = "equal", "by speed, static", "dynamic"
+STEADY, EXCHANGED = "", ", exchanged at half time"
+
+STREAMS = (64.0, 32.0, 16.0, 8.0)
+BATCH = 64
+
+
+def _controller(arm: str, speeds: Sequence[float]) -> Controller:
+    count = len(speeds)
+    loads = {
+        EQUAL: Loads((1.0,) * count),
+        STATIC: Loads(tuple(speeds)),
+        DYNAMIC: Loads((1.0,) * count, dead_band=0.05),
+    }[arm]
+    made = controller_of(Strategy(tuple(f"node{number}/cpu:0" for number in range(count)), (), Discipline(loads=loads)))
+    assert made is not None
+    return made
+
+
+def _works(seeds: int) -> Iterator[Work]:
+    for name in SPEEDS:
+        for seed in range(seeds):
+            yield Work(f"{name}-{seed}", partial(_batches, name, seed))
+
+
+def _batches(name: str, seed: int) -> list[Row]:
+    rows = []
+    for turn in (STEADY, EXCHANGED):
+        for arm in (EQUAL, STATIC, DYNAMIC):
+            rows += _of_arm(name, turn, arm, seed)
+    return rows
+
+
+def _of_arm(name: str, turn: str, arm: str, seed: int) -> list[Row]:
+    cell, speeds = name + turn, np.array(SPEEDS[name])
+    draw = np.random.default_rng(seed)
+    controller = _controller(arm, SPEEDS[name])
+    seconds, loads, rates = 0.0, [], []
+    for step in range(STEPS):
+        now = speeds[::-1] if turn and step >= STEPS // 2 else speeds
+        decision = controller.decide()
+        assert decision.loads is not None
+        times = EXAMPLES * np.array(decision.loads) / now * np.exp(draw.normal(0, 0.03, len(now)))
+        controller.observe(StepReport(decision, 1.0, arrivals=tuple(map(float, times))))
+        seconds += float(times.max())
+        rates.append(EXAMPLES / float(times.max()))
+        loads.append(decision.loads)
+    changes = [one != other for one, other in pairwise(loads)]
+    rows = [
+        Row(cell, arm, seed, RATE, EXAMPLES * STEPS / seconds),
+        Row(cell, arm, seed, CHANGED, float(np.mean(changes))),
+        Row(cell, arm, seed, IDEAL, float(speeds.mean() / speeds.min())),
+    ]
+    if turn:
+        half = STEPS // 2
+        usual = float(np.median(rates[half // 2 : half]))
+        back = next((step for step in range(half, STEPS) if rates[step] >= 0.9 * usual), None)
+        rows.append(Row(cell, arm, seed, AGAIN, float("inf") if back is None else float(sum(changes[half:back]))))
+    return rows
+
+
+def _claims(rows: Rows) -> Iterator[Claim]:
+    for name, least in zip(SPEEDS, (2.3, 1.37, 5.9), strict=True):
+        bound = max(rows.values(name, DYNAMIC, IDEAL).values(), default=None)
+        yield Claim(
+            f"dynamic over equal batches, {name}",
+            mean_ratio(rows.paired(name, DYNAMIC, EQUAL, RATE)),
+            least,
+            bound=bound,
+        )
+    cell = "1 and 0.25" + EXCHANGED
+    worst = max(rows.values(cell, DYNAMIC, AGAIN).values(), default=float("nan"))
+    yield Claim("adjustments until 90 % again, after speeds were exchanged", exactly(worst), most=2)
+    yield Claim(
+        "dynamic over static, exchanged at half time", mean_ratio(rows.paired(cell, DYNAMIC, STATIC, RATE)), least=1.0
+    )
+    changed = max((max(rows.values(name, DYNAMIC, CHANGED).values(), default=0.0) for name in SPEEDS), default=0.0)
+    yield Claim("share of steps after which loads change, 3 % jitter", exactly(changed), most=0.05)
+
+
+def _streams(_seeds: int) -> Iterator[Work]:
+    yield Work("streams", _streamed)
+
+
+def _streamed() -> list[Row]:
+    rows = []
+    even = np.full(len(STREAMS), float(BATCH))
+    arms = {EQUAL: even, "as they come": even.sum() * np.array(STREAMS) / sum(STREAMS)}
+    for arm, examples in arms.items():
+        now = 0.0
+        timetable = Timetable(STREAMS, stops=False, clock=lambda: now)  # noqa: B023 - read while the loop turns
+        most = 0.0
+        for _ in range(STEPS):
+            ends = timetable.begin(np.full(len(STREAMS), 1e-3), examples.tolist(), [True] * len(STREAMS))
+            now += float(np.max(ends.delays + ends.waited))
+            timetable.end()
+            most = max(most, *(each or 0.0 for each in timetable.buffered))
+        rows += [
+            Row("64 32 16 8 a second", arm, 0, RATE, float(examples.sum()) * STEPS / now),
+            Row("64 32 16 8 a second", arm, 0, BUFFERED, most),
+        ]
+    return rows
+
+
+def _streams_claims(rows: Rows) -> Iterator[Claim]:
+    cell = "64 32 16 8 a second"
+    bound = float(np.mean(STREAMS) / min(STREAMS))
+    gained = mean_ratio(rows.paired(cell, "as they come", EQUAL, RATE))
+    yield Claim("examples as they come over equal batches, a second", gained, 3.5, bound=bound)
+    buffered = next(iter(rows.values(cell, "as they come", BUFFERED).values()), float("nan"))
+    yield Claim("examples that wait, as they come", exactly(buffered), most=2 * BATCH)
+
+
+EXPERIMENTS = (
+    Experiment("batches", "Dynamic batching, speeds that differ and change", 1, _works, _claims, RATE),
+    Experiment("streams", "Streams of unlike rates", 1, _streams, _streams_claims, RATE),
+)

@@ -1,0 +1,84 @@
+"""How much of a gradient to send: fixed ratios, GraVAC, Accordion and AR-Topk's knee."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import partial
+
+from autosync.race.menu import LEVELS, RATIOS
+from autosync.spec import Discipline, Fidelity, Pace, Probed, Target, Transport
+from autosync.studies.literature.experiment import Claim, Experiment, Work, mean_ratio
+from autosync.studies.literature.rows import Row, Rows
+from autosync.studies.literature.trained import (
+    PASS_SECONDS,
+    SECONDS,
+    STEPS,
+    Arm,
+    World,
+    to_target,
+    trained,
+    volume,
+)
+
+PACE = Pace(scale=0.0, fixed_seconds=PASS_SECONDS, numbers="held")
+WORLDS = {
+    f"an exchange takes {ratio:g} passes": World("digits", 16, PACE, ratio * PASS_SECONDS) for ratio in (7.5, 1.0)
+}
+TARGET = Target("loss", 0.2, every=10, steps=3000)
+SENT = "dense gradients sent"
+DENSE = "dense"
+FIXED = ("top-k 0.1", "top-k 0.01", "top-k 0.001")
+WAYS = Transport("own"), Transport("star", "ring"), Transport("star", "tree")
+
+
+def _arms(world: World) -> dict[str, Arm]:
+    def watched(fidelity: Fidelity) -> Arm:
+        return Arm(Discipline(fidelity=fidelity), 0.1)
+
+    probed = Probed(1e-3, world.exchange_seconds * 2 / 3)  # a ring sends 1.5 times what there is
+    return {
+        DENSE: Arm(Discipline()),
+        **{name: watched(Fidelity((float(name.split()[1]),), 1)) for name in FIXED},
+        "GraVAC 0.9": watched(Fidelity(RATIOS, 25, keeps=0.9)),
+        "GraVAC 0.7": watched(Fidelity(RATIOS, 25, keeps=0.7)),
+        "Accordion": watched(Fidelity((0.1, 0.01), 25, changes=0.5)),
+        "AR-Topk knee": watched(Fidelity(LEVELS, 1, transports=WAYS, probed=probed, time_weight=0.6)),
+    }
+
+
+def _works(seeds: int) -> Iterator[Work]:
+    for cell in WORLDS:
+        for seed in range(min(seeds, 5)):
+            yield Work(f"{cell}-{seed}", partial(_rows, cell, seed))
+
+
+def _rows(cell: str, seed: int) -> list[Row]:
+    rows = []
+    for name, arm in _arms(WORLDS[cell]).items():
+        record = trained(WORLDS[cell], arm, seed, TARGET)
+        ratios = record.decided.kept if record.decided else ()
+        figures = {SECONDS: to_target(record), STEPS: float(record.steps) if to_target(record) < math.inf else math.inf}
+        figures[SENT] = sum(map(volume, ratios)) if ratios else float(record.steps)
+        rows += [Row(cell, name, seed, figure, value, "virtual", "real") for figure, value in figures.items()]
+    return rows
+
+
+def _claims(rows: Rows) -> Iterator[Claim]:
+    for cell in rows.cells:
+        for arm, most in (("GraVAC 0.9", 1.05), ("GraVAC 0.7", 1.2)):
+            yield Claim(
+                f"{arm}: steps over dense ones, {cell}", mean_ratio(rows.paired(cell, arm, DENSE, STEPS)), most=most
+            )
+        yield Claim(
+            f"GraVAC 0.7: volume over dense, {cell}", mean_ratio(rows.paired(cell, "GraVAC 0.7", DENSE, SENT)), most=0.7
+        )
+        fixed = [mean_ratio(rows.paired(cell, DENSE, arm, SECONDS)) for arm in FIXED]
+        best = FIXED[max(range(len(FIXED)), key=lambda each: fixed[each].value if fixed[each].value > 0 else 0.0)]
+        for arm in ("GraVAC 0.9", "GraVAC 0.7", "Accordion", "AR-Topk knee"):
+            yield Claim(
+                f"{arm} beside the best fixed ratio, {best}, {cell}", mean_ratio(rows.paired(cell, best, arm, SECONDS))
+            )
+
+
+EXPERIMENTS = (Experiment("compression", "How much of a gradient to send", 1, _works, _claims, SECONDS),)

@@ -1,0 +1,117 @@
+"""Whom to wait for: Elfving's counts, and all policies where passes vary in one way or another."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+
+from autosync.control.expected import elfving
+from autosync.control.window import best_count
+from autosync.spec import CutOff
+from autosync.stats.estimate import Estimate
+from autosync.studies.literature.experiment import Claim, Experiment, Work, exactly, mean_ratio
+from autosync.studies.literature.rows import Row, Rows
+from autosync.studies.literature.waiting import REGIMES, REPLICAS, counted, oracle
+
+RATE, OVER, COUNT, CHANGES, MICROSECONDS = (
+    "gradients a second",
+    "over the best static count",
+    "replicas waited for",
+    "steps with another count",
+    "us a decision",
+)
+STEPS = 3000
+NAIVE = ("elfving", "empirical", "learned")
+BEST = "best static"
+ARMS = {
+    **{f"first {count}": CutOff(count) for count in range(1, REPLICAS)},
+    "all": CutOff(REPLICAS),
+    **{each: CutOff(policy=each) for each in ("elfving", "empirical", "filter", "bandit", "learned")},
+    **{f"{each}, naive": CutOff(policy=each, imputes="naive") for each in NAIVE},
+}
+
+ELFVING = {1.2: 4, 1.5: 4, 2.0: 4, 2.5: 4, 2.7: 3, 2.8: 3, 3.0: 1, 4.0: 1, 6.0: 2}
+"""What Elfving's rule waits for, with three replicas that take a second and one that takes so many."""
+
+
+def _elfving(_seeds: int) -> Iterator[Work]:
+    def counts() -> list[Row]:
+        found = []
+        for factor in ELFVING:
+            cell = f"one {factor:g} times as slow"
+            count = best_count(elfving(np.array([1.0, 1.0, 1.0, factor]), REPLICAS))
+            found.append(Row(cell, "elfving", 0, COUNT, count))
+            rates = {number: number / (1.0 if number < REPLICAS else factor) for number in range(1, REPLICAS + 1)}
+            found.append(Row(cell, "elfving", 0, RATE, rates[count]))
+            found.append(Row(cell, "all", 0, RATE, rates[REPLICAS]))
+            found.append(Row(cell, "first 3", 0, RATE, rates[3]))
+        return found
+
+    yield Work("counts", counts)
+
+
+def _elfving_claims(rows: Rows) -> Iterator[Claim]:
+    right = [
+        rows.values(f"one {factor:g} times as slow", "elfving", COUNT).get(0) == count
+        for factor, count in ELFVING.items()
+    ]
+    yield Claim("the counts that arithmetic gives", exactly(sum(right)), len(ELFVING), len(ELFVING), len(ELFVING))
+    for factor, least in ((2.0, 1.4), (3.0, 2.0)):
+        cell = f"one {factor:g} times as slow"
+        gained = rows.paired(cell, "first 3", "all", RATE)
+        yield Claim(f"first 3 of 4 over all, {cell}", mean_ratio(gained), least, bound=3 / 4 * factor)
+
+
+def _regimes(seeds: int) -> Iterator[Work]:
+    for name in REGIMES:
+        for seed in range(seeds):
+            yield Work(f"{name}-{seed}", partial(_of_regime, name, seed))
+
+
+def _of_regime(name: str, seed: int) -> list[Row]:
+    times = REGIMES[name](np.random.default_rng(seed), STEPS)
+    found = {arm: counted(waits, times) for arm, waits in ARMS.items()}
+    best = max(found[arm].rate for arm, waits in ARMS.items() if waits.first is not None)
+    rows = [
+        Row(name, BEST, seed, RATE, best),
+        Row(name, "oracle", seed, RATE, oracle(times)),
+        Row(name, "oracle", seed, OVER, oracle(times) / best),
+    ]
+    for arm, each in found.items():
+        figures = {RATE: each.rate, OVER: each.rate / best, COUNT: each.mean_count, CHANGES: each.changes}
+        rows += [Row(name, arm, seed, figure, value) for figure, value in figures.items()]
+        rows.append(Row(name, arm, seed, MICROSECONDS, each.decision_seconds * 1e6, "real"))
+    return rows
+
+
+def _regime_claims(rows: Rows) -> Iterator[Claim]:
+    for cell, least in (("slow rack", 1.25), ("i.i.d.", 0.97), ("one slow", 0.93)):
+        bound = mean_ratio(rows.paired(cell, "oracle", BEST, RATE)).value
+        for arm in ("filter", "learned"):
+            yield Claim(f"{arm} over the best static count, {cell}", _over(rows, cell, arm, BEST), least, bound=bound)
+    for arm in ("empirical", "learned"):
+        yield Claim(
+            f"{arm}: a time that was not seen as over the wait, beside as any, slow rack",
+            _over(rows, "slow rack", arm, f"{arm}, naive"),
+            1.10,
+        )
+    for cell in rows.cells:
+        yield Claim(f"learned beside filter, {cell}", _over(rows, cell, "learned", "filter"))
+    fastest = max((_over(rows, "spikes", arm, BEST).value for arm in ARMS if ARMS[arm].policy), default=0.0)
+    yield Claim("spikes: the best policy beside the best static count", exactly(fastest), most=1.0)
+    decided = [value for cell in rows.cells for arm in ARMS for value in rows.values(cell, arm, MICROSECONDS).values()]
+    slowest = max(decided, default=math.nan)
+    yield Claim("the slowest policy's median decision, in us", exactly(slowest), most=1000.0)
+
+
+def _over(rows: Rows, cell: str, arm: str, over: str) -> Estimate:
+    return mean_ratio(rows.paired(cell, arm, over, RATE))
+
+
+EXPERIMENTS = (
+    Experiment("elfving", "Elfving's counts with one slow replica", 1, _elfving, _elfving_claims, RATE),
+    Experiment("cut-offs", "For whom to wait: all policies, by how passes vary", 1, _regimes, _regime_claims, OVER),
+)

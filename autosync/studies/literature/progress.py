@@ -1,0 +1,49 @@
+"""Progress, not throughput: for how many gradients to wait, by what they are worth (DBW)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from autosync.spec import CutOff, Discipline, Pace, Spread, Target
+from autosync.studies.literature.experiment import Claim, Experiment, Work, mean_ratio
+from autosync.studies.literature.rows import Row, Rows
+from autosync.studies.literature.trained import NODES, PASS_SECONDS, SECONDS, STEPS, Arm, World, to_target, trained
+
+PACE = Pace(scale=0.0, fixed_seconds=PASS_SECONDS, numbers="held", spread=Spread(lognormal=0.3))
+WORLDS = {f"{examples} examples a replica": World("digits", examples, PACE, 0.0) for examples in (64, 4)}
+TARGET = Target("loss", 0.1, every=5, steps=2000)
+COUNTED = "mean replicas counted"
+ALL = "all"
+ARMS = {
+    **{f"first {count}": Arm(Discipline(waits=CutOff(count, late="stop"))) for count in range(1, NODES)},
+    ALL: Arm(Discipline()),
+    "after gradients (empirical)": Arm(Discipline(waits=CutOff(policy="empirical", late="stop"))),
+    "after progress (gain)": Arm(Discipline(waits=CutOff(policy="gain", late="stop"))),
+}
+
+
+def _works(seeds: int) -> Iterator[Work]:
+    for cell in WORLDS:
+        for seed in range(min(seeds, 5)):
+            yield Work(f"{cell}-{seed}", partial(_rows, cell, seed))
+
+
+def _rows(cell: str, seed: int) -> list[Row]:
+    rows = []
+    for name, arm in ARMS.items():
+        record = trained(WORLDS[cell], arm, seed, TARGET)
+        figures = {SECONDS: to_target(record), STEPS: float(record.steps)}
+        figures[COUNTED] = sum(record.counted) / max(record.steps, 1)
+        rows += [Row(cell, name, seed, figure, value, "virtual", "real") for figure, value in figures.items()]
+    return rows
+
+
+def _claims(rows: Rows) -> Iterator[Claim]:
+    for cell, least, most in (("64 examples a replica", 1.4, float("inf")), ("4 examples a replica", 1.0, 1.25)):
+        gained = mean_ratio(rows.paired(cell, ALL, "after progress (gain)", SECONDS))
+        best = max((mean_ratio(rows.paired(cell, ALL, arm, SECONDS)).value for arm in ARMS), default=float("nan"))
+        yield Claim(f"after progress over waiting for all, {cell}", gained, least, most, bound=best)
+
+
+EXPERIMENTS = (Experiment("progress", "Progress, not throughput", 1, _works, _claims, SECONDS),)

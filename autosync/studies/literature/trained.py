@@ -1,0 +1,124 @@
+"""Training to a target in this process, in virtual time: gradients are real, no pass or exchange is waited for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING
+
+from autosync.baselines import BASELINES
+from autosync.spec import (
+    AllReduce,
+    ClusterSpec,
+    Decision,
+    Discipline,
+    Pace,
+    Strategy,
+    Target,
+    TargetRecord,
+    TopK,
+)
+from trials.cluster.racks import star_of
+from trials.to_target import TargetRequest
+
+if TYPE_CHECKING:
+    from trials.fleet.here import LocalBackend
+
+NODES = 4
+PASS_SECONDS = 1.0
+STEPS, SECONDS, TO_TARGET = "steps", "virtual s", "reached"
+
+
+@dataclass(frozen=True)
+class World:
+    """A task of so many examples a replica, on four nodes with this pace; `exchange_seconds` is what a dense exchange
+    of all takes after a pass.
+    """
+
+    task: str
+    batch_size: int
+    pace: Pace
+    exchange_seconds: float
+
+    @property
+    def cluster(self) -> ClusterSpec:
+        star = star_of(NODES, 1.0, cores=1.0)
+        return replace(star, nodes=tuple(replace(node, pace=self.pace) for node in star.nodes))
+
+    def exchange(self, strategy: Strategy, decision: Decision) -> float:
+        """Seconds of an exchange: in proportion to what is sent, which is twice a value for what top-k keeps."""
+        fidelity = strategy.discipline.fidelity
+        if fidelity is None:
+            ratio = next((s.compressor.ratio for _, _, s in strategy.shards() if isinstance(s.compressor, TopK)), 1.0)
+        else:
+            ratio = fidelity.ratios[decision.ratio or 0]
+        return self.exchange_seconds * volume(ratio)
+
+
+def volume(ratio: float) -> float:
+    """What is sent of a gradient, in gradients: values and their places; all of it goes without places."""
+    return 1.0 if ratio >= 1 else min(1.0, 2 * ratio)
+
+
+@dataclass(frozen=True)
+class Arm:
+    """A discipline, and what top-k keeps of every gradient if anything is left out at all."""
+
+    discipline: Discipline
+    keeps: float | None = None
+
+
+@cache
+def captured(task: str, batch_size: int) -> bytes:
+    """The task with so many examples a replica, as a worker gets it."""
+    from autosync.engine.capture.capturing import capture
+    from autosync.engine.capture.profile import profiled
+    from autosync.engine.loading import load_tensorflow
+    from autosync.engine.servers import use_logical_devices
+
+    load_tensorflow()
+    use_logical_devices(NODES, NODES)
+    from autosync.engine.zoo.digits import build
+
+    return profiled(capture(build(task, batch_size))).to_bytes()
+
+
+def trained(world: World, arm: Arm, seed: int, target: Target) -> TargetRecord:
+    """Train under the arm's discipline until the target is reached, or all steps are done."""
+    from trials.fleet.here import LocalBackend
+
+    backend: LocalBackend = LocalBackend(captured(world.task, world.batch_size), world.cluster, exchange=world.exchange)
+    strategy = BASELINES["all_reduce_25mb"](backend.model, backend.cluster)
+    if arm.keeps is not None:
+        strategy = compressed(strategy, arm.keeps)
+    request = TargetRequest(replace(strategy, discipline=arm.discipline), target, seed, time_limit_seconds=300.0)
+    record = backend.train(request)
+    if record.outcome not in ("reached", "not_reached"):
+        raise RuntimeError(f"{world.task}, seed {seed}: {record.reason}")
+    return record
+
+
+def compressed(strategy: Strategy, ratio: float) -> Strategy:
+    """`strategy`, whose variables are all all-reduced, with a share of each gradient kept."""
+    return replace(
+        strategy,
+        variables=tuple(
+            replace(
+                each,
+                shards=tuple(
+                    replace(shard, compressor=TopK(ratio), algorithm="ring") if isinstance(shard, AllReduce) else shard
+                    for shard in each.shards
+                ),
+            )
+            for each in strategy.variables
+        ),
+    )
+
+
+def to_target(record: TargetRecord, seconds: Callable[[TargetRecord], float] | None = None) -> float:
+    """The virtual seconds to the target; infinite where it was not reached."""
+    if record.outcome != "reached":
+        return math.inf
+    return record.seconds if seconds is None else seconds(record)
