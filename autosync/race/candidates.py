@@ -10,6 +10,7 @@ from autosync.baselines import BASELINES
 from autosync.cost import Replay
 from autosync.errors import SpecError
 from autosync.race.menu import Offer
+from autosync.runs.race_folder import COMBINED
 from autosync.spec import PLAIN, AllReduce, ClusterSpec, Discipline, ModelSpec, Strategy, TopK, strategy_faults
 
 PLAIN_NAME = "plain"
@@ -65,7 +66,7 @@ class Setting:
         strategy = replace(strategy, discipline=discipline)
         if next(strategy_faults(strategy, self.model, self.cluster), None):
             return None
-        return Candidate(" + ".join(each.name for each in offers), strategy, tuple(offers))
+        return Candidate(COMBINED.join(each.name for each in offers), strategy, tuple(offers))
 
 
 def best_baseline(model: ModelSpec, cluster: ClusterSpec) -> tuple[str, Strategy]:

@@ -24,12 +24,15 @@ from autosync.report.blocks import (
 )
 from autosync.report.page import Page, write_page
 from autosync.report.pictures.race import DECISIONS, draw_curves, draw_decisions
-from autosync.runs.race_folder import RaceFolder
+from autosync.runs.race_folder import COMBINED, RaceFolder
 from autosync.spec import TargetRecord
 from autosync.words.cluster import cluster_lines
 from autosync.words.quantities import counted
 
 NOTHING = "\N{EN DASH}"
+
+MOST_DRAWN = 8
+"""How many candidates' decisions are drawn, of each kind."""
 
 
 def write_race_report(folder: RaceFolder) -> Path:
@@ -140,10 +143,12 @@ def _curves(result: Mapping[str, Any], records: Sequence[TargetRecord]) -> list[
 def _decisions(result: Mapping[str, Any], records: Sequence[TargetRecord]) -> list[Block]:
     blocks: list[Block] = []
     places = [each["name"] for each in result["places"]]
+    alone_names = {name for name in places if COMBINED not in name}
     for kind, (field, what) in DECISIONS.items():
         of_kind = [each for each in records if each.decided and getattr(each.decided, field) and each.seed == 0]
         of_kind = sorted((each for each in of_kind if each.label in places), key=lambda each: places.index(each.label))
-        varying = [each for each in of_kind if len(set(getattr(each.decided, field))) > 1][:4]
+        alone = [each for each in of_kind if each.label in alone_names]
+        varying = [each for each in alone if len(set(getattr(each.decided, field))) > 1][:MOST_DRAWN]
         if varying:
             caption = f"{what}, step by step in the first seed's run, of {counted(len(varying), 'candidate')}."
             blocks.append(Picture(f"decisions-{kind}", what, caption, partial(draw_decisions, varying, field, what)))

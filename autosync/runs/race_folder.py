@@ -14,6 +14,9 @@ from autosync.spec import ClusterSpec, Strategy, TargetRecord, canonical_json, q
 
 FORMAT = "autosync.race/1"
 
+COMBINED = " + "
+"""What joins the names of disciplines in that of a combination of them."""
+
 
 @dataclass(frozen=True)
 class RaceFolder:

@@ -101,7 +101,7 @@ class CutOff(Noun, what="A cut-off", partial=True):
     one normal distribution, *empirical* the last ones for what comes, *filter* follows each replica by itself, and
     *bandit* tries counts out. *gain* expects times as *empirical* does, but is after progress a second: by how much
     the loss falls with c gradients, as their noise has it (after DBW, Xu, Neglia and Sebastianelli 2020). *learned*
-    fits a model of all replicas' times together as it goes (after BDSGD, Teng and Wood 2018), and is *filter* till then.
+    fits a model of all replicas' times as it goes (after BDSGD, Teng and Wood 2018); until then it is *filter*.
 
     For a time that was not waited for *elfving*, *empirical* and *gain* take one that was: with `imputes` "truncated"
     one that is over the wait, with "naive" any. *learned* takes it as over the wait, or with "naive" as any that was.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 from matplotlib.lines import Line2D
@@ -57,7 +58,7 @@ def draw_decisions(records: Sequence[TargetRecord], field: str, what: str, width
     """What was decided in each step, a row of axes for each of `records`."""
     figure = figure_of(width, 0.9 + 1.1 * len(records))
     rows = figure.subplots(len(records), 1, sharex=True, squeeze=False)[:, 0]
-    for axes, record, colour in zip(rows, records, SERIES, strict=False):
+    for axes, record, colour in zip(rows, records, itertools.cycle(SERIES)):
         values = getattr(record.decided, field)
         axes.step(range(len(values)), values, where="post", color=colour.light, linewidth=1.2)
         axes.set_title(record.label, loc="left")
