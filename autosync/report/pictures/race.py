@@ -22,6 +22,9 @@ DECISIONS = {
 }
 """By kind, the field of `Decided` and what it says."""
 
+LEAST_HEIGHT = 3.0
+"""In inches; what decisions are of stands beside all rows."""
+
 COLOURS = (INK, *SERIES[:4])
 
 
@@ -56,7 +59,7 @@ def draw_curves(records: Sequence[TargetRecord], shown: Sequence[str], width: Wi
 
 def draw_decisions(records: Sequence[TargetRecord], field: str, what: str, width: Width) -> Drawing:
     """What was decided in each step, a row of axes for each of `records`."""
-    figure = figure_of(width, 0.9 + 1.1 * len(records))
+    figure = figure_of(width, max(0.9 + 1.1 * len(records), LEAST_HEIGHT))
     rows = figure.subplots(len(records), 1, sharex=True, squeeze=False)[:, 0]
     for axes, record, colour in zip(rows, records, itertools.cycle(SERIES)):
         values = getattr(record.decided, field)
