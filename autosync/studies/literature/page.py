@@ -108,7 +108,7 @@ def picture(experiment: Experiment, rows: Rows) -> Figure:
                     arms_of = (max(found.value - found.low, 0.0), max(found.high - found.value, 0.0))
                     mark(axis, found.value, arms_of, row, "#1f6fb4")
             axis.set_yticks(range(len(arms)), arms)
-            axis.invert_yaxis()
+            axis.set_ylim(len(arms) - 0.5, -0.5)
             axis.set_title(cell, fontsize=10)
             axis.set_xlabel(experiment.shown)
         for axis in axes[len(cells) :]:
