@@ -107,6 +107,8 @@ def picture(experiment: Experiment, rows: Rows) -> Figure:
                     found = _mean(values)
                     arms_of = (max(found.value - found.low, 0.0), max(found.high - found.value, 0.0))
                     mark(axis, found.value, arms_of, row, "#1f6fb4")
+                else:
+                    axis.text(0.02, row, "never", va="center", transform=axis.get_yaxis_transform())
             axis.set_yticks(range(len(arms)), arms)
             axis.set_ylim(len(arms) - 0.5, -0.5)
             axis.set_title(cell, fontsize=10)
