@@ -9,6 +9,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any, final
 
+from autosync.control.kept_energy import smoothed
 from autosync.errors import SpecError
 from autosync.spec import Decision, Probed, StepReport, Transport
 from autosync.spec.codec import every, known_fields, optional, required
@@ -90,7 +91,7 @@ class ByFormula:
 
     def observe(self, report: StepReport) -> bool:
         ratio = report.decision.ratio or 0
-        self._learn(report)
+        self._shares = smoothed(self._shares, report, SMOOTHING)
         if self._time_weight is None and ratio != self._ratio:
             self._ratio, self._seconds = ratio, ()  # somebody else's to decide
         elif report.seconds is not None and math.isfinite(report.seconds):
@@ -98,13 +99,6 @@ class ByFormula:
         if len(self._seconds) > STEPS:
             self._follow(statistics.median(self._seconds[1:]))
         return False
-
-    def _learn(self, report: StepReport) -> None:
-        """Take up what share each ratio would have kept, as the mean of all replicas."""
-        seen = [sum(of_ratio) / len(report.energies) for of_ratio in zip(*report.energies, strict=True)]
-        if len(seen) == len(self._ratios) and all(map(math.isfinite, seen)):
-            before = self._shares or tuple(seen)
-            self._shares = tuple(old + SMOOTHING * (new - old) for old, new in zip(before, seen, strict=True))
 
     def _follow(self, seconds: float) -> None:
         """Lay what steps of `seconds` take, over what they took besides sending, to the rate; and decide anew."""

@@ -14,6 +14,14 @@ SMOOTHING = 0.01
 """What a step weighs in the smoothed shares, for each replica that there is, as the authors' N / 100."""
 
 
+def smoothed(shares: tuple[float, ...], report: StepReport, weight: float) -> tuple[float, ...]:
+    """The share of a gradient that each ratio keeps, the mean of all replicas', smoothed: this step's has `weight`."""
+    seen = [sum(of_ratio) / len(report.energies) for of_ratio in zip(*report.energies, strict=True)]
+    if not seen or not all(map(math.isfinite, seen)):
+        return shares
+    return tuple(old + weight * (new - old) for old, new in zip(shares or seen, seen, strict=True))
+
+
 @final
 class KeptEnergy:
     """The last ratio of those tried that `keeps` the share, or the first; one more is tried every `steps` steps."""
@@ -33,11 +41,7 @@ class KeptEnergy:
 
     def observe(self, report: StepReport) -> bool:
         self._done += 1
-        seen = [sum(of_ratio) / len(report.energies) for of_ratio in zip(*report.energies, strict=True)]
-        if not seen or not all(map(math.isfinite, seen)):
-            return False
-        before = self._shares or tuple(seen)
-        self._shares = tuple(old + self._weight * (new - old) for old, new in zip(before, seen, strict=True))
+        self._shares = smoothed(self._shares, report, self._weight)
         return False
 
     def state(self) -> dict[str, Any]:

@@ -62,7 +62,7 @@ class Setting:
         if (discipline.rhythm or kept is not None) and not _all_reduced(strategy):
             strategy = BASELINES["all_reduce_25mb"](self.model, self.cluster)
         if kept is not None:
-            strategy = _compressed(strategy, self.model, TopK(kept))
+            strategy = compressed(strategy, self.model, TopK(kept))
         strategy = replace(strategy, discipline=discipline)
         if next(strategy_faults(strategy, self.model, self.cluster), None):
             return None
@@ -96,7 +96,7 @@ def _all_reduced(strategy: Strategy) -> bool:
     return all(isinstance(shard, AllReduce) and shard.compressor is None for _, _, shard in strategy.shards())
 
 
-def _compressed(strategy: Strategy, model: ModelSpec, compressor: TopK) -> Strategy:
+def compressed(strategy: Strategy, model: ModelSpec, compressor: TopK) -> Strategy:
     """`strategy`, whose dense variables are all all-reduced, with every one of them compressed.
 
     Collectives have messages of one length, and cannot be told at run time what is kept; a ring can.

@@ -11,20 +11,15 @@ from autosync.control.formula import exchange_seconds, knee
 from autosync.control.protocol import Controller
 from autosync.errors import SpecError
 from autosync.spec import Discipline, Fidelity, Probed, StepReport, Strategy, Transport
+from autosync.studies.literature.formulas import TABLE
+from autosync.studies.literature.formulas import WAYS as BY_NAME
 
-WAYS = Transport("own"), Transport("star", "ring"), Transport("star", "tree")
-
-TABLE = {  # parameters, Gbit/s -> by ratio the milliseconds of all-gather, ring and tree; eight workers, 1 ms
-    (11_689_512, 10): {0.1: (54, 35, 43.2), 0.01: (7.66, 18.1, 12.2), 0.001: (3.28, 16.7, 9)},
-    (11_689_512, 1): {0.1: (526.3, 194.7, 345.6), 0.01: (51.93, 34.1, 41.9), 0.001: (8.86, 19.5, 12.8)},
-    (25_557_032, 10): {0.1: (115.1, 52.9, 83.4), 0.01: (14.35, 20.3, 15.9), 0.001: (4.65, 18.1, 10)},
-}
-"""Rows of AR-Topk's table VI (Tyagi and Swany 2023)."""
+WAYS = tuple(BY_NAME.values())
 
 
 def test_the_formulas_tell_the_winners_that_were_measured_and_their_times() -> None:
     wrong = []
-    for (parameters, gbit), rows in TABLE.items():
+    for (_, parameters, gbit), rows in TABLE.items():
         probed = Probed(1e-3, 4 * parameters * 8 / (gbit * 1e9))
         for ratio, measured in rows.items():
             told = [1e3 * exchange_seconds(way, ratio, 8, probed) for way in WAYS]

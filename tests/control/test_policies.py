@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 from autosync.control import Controller, controller_of
@@ -18,45 +17,11 @@ from autosync.control.window import best_count
 from autosync.errors import SpecError
 from autosync.spec import CutOff, Discipline, StepReport, Strategy
 from autosync.spec.discipline import POLICIES
-
-FOUR = tuple(f"node{number}/cpu:0" for number in range(4))
-Times = npt.NDArray[np.float64]
-
-
-def one_slow(draw: np.random.Generator, steps: int) -> Times:
-    times = np.exp(draw.normal(0, 0.03, (steps, 4)))
-    times[:, 3] *= 3
-    return times
-
-
-def slow_rack(draw: np.random.Generator, steps: int) -> Times:
-    """Two of four are slow together, for fifty steps or so."""
-    times = np.exp(draw.normal(0, 0.03, (steps, 4)))
-    slow = False
-    for row in times:
-        slow = draw.random() >= 0.02 if slow else draw.random() < 0.02
-        row[2:] *= 3 if slow else 1
-    return times
-
-
-def alike(draw: np.random.Generator, steps: int) -> Times:
-    return np.exp(draw.normal(0, 0.3, (steps, 4)))
+from autosync.studies.literature.waiting import NAMES, Times, alike, count_of, counted, one_slow, slow_rack
 
 
 def gradients_a_second(waits: CutOff, times: Times) -> float:
-    """What is counted in a second, where the late stop: nobody sees what they would have taken."""
-    controller = controller_of(Strategy(FOUR, (), Discipline(waits=waits)))
-    assert controller is not None
-    seconds, counted = 0.0, 0
-    for row in times:
-        decision = controller.decide()
-        assert decision.first is not None
-        order = np.argsort(row, kind="stable")[: decision.first]
-        arrivals = tuple(float(each) if replica in order else None for replica, each in enumerate(row))
-        controller.observe(StepReport(decision, 1.0, arrivals=arrivals))
-        seconds += float(row[order[-1]])
-        counted += decision.first
-    return counted / seconds
+    return counted(waits, times).rate
 
 
 def over_the_best_count(waits: CutOff, make: Callable[[np.random.Generator, int], Times]) -> float:
@@ -112,7 +77,7 @@ def progress_a_second(waits: CutOff, examples: int, noise: float = 7.3) -> float
 
     The squared norm of the expected gradient is 1, so the noise scale is the trace of an example's covariance.
     """
-    controller = controller_of(Strategy(FOUR, (), Discipline(waits=waits)))
+    controller = controller_of(Strategy(NAMES, (), Discipline(waits=waits)))
     assert controller is not None
     draw, seconds, gained = np.random.default_rng(1), 0.0, 0.0
     for row in alike(draw, 1500):
@@ -149,7 +114,7 @@ def test_gain_waits_for_fewer_where_one_gradient_is_nearly_as_good_as_four(examp
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_all_are_waited_for_at_first_and_no_step_without_arrivals_is_learnt_from(policy: str) -> None:
-    controller = controller_of(Strategy(FOUR, (), Discipline(waits=CutOff(policy=policy))))
+    controller = controller_of(Strategy(NAMES, (), Discipline(waits=CutOff(policy=policy))))
     assert controller is not None
     decision = controller.decide()
     assert decision.first == 4
@@ -174,12 +139,4 @@ def test_what_was_learnt_goes_on_in_another_process() -> None:
 
 def counts(controller: Controller, times: Times) -> list[int]:
     """For how many it waits in each step."""
-    found = []
-    for row in times:
-        decision = controller.decide()
-        assert decision.first is not None
-        order = np.argsort(row, kind="stable")[: decision.first]
-        arrivals = tuple(float(each) if replica in order else None for replica, each in enumerate(row))
-        controller.observe(StepReport(decision, 1.0, arrivals=arrivals))
-        found.append(decision.first)
-    return found
+    return [count_of(controller, row)[0] for row in times]

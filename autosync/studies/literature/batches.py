@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -12,7 +11,7 @@ from autosync.control import controller_of
 from autosync.control.protocol import Controller
 from autosync.engine.step.timetable import Timetable
 from autosync.spec import Discipline, Loads, StepReport, Strategy
-from autosync.studies.literature.experiment import Claim, Experiment, Work, exactly, mean_ratio
+from autosync.studies.literature.experiment import Claim, Experiment, Work, exactly, mean_ratio, paired
 from autosync.studies.literature.rows import Row, Rows
 
 RATE, IDEAL, AGAIN, CHANGED, BUFFERED = (
@@ -44,9 +43,7 @@ def _controller(arm: str, speeds: Sequence[float]) -> Controller:
 
 
 def _works(seeds: int) -> Iterator[Work]:
-    for name in SPEEDS:
-        for seed in range(seeds):
-            yield Work(f"{name}-{seed}", partial(_batches, name, seed))
+    return paired(SPEEDS, seeds, _batches)
 
 
 def _batches(name: str, seed: int) -> list[Row]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from functools import partial
 
 from autosync.race.menu import LEVELS, RATIOS
 from autosync.spec import Discipline, Fidelity, Pace, Probed, Target, Transport
-from autosync.studies.literature.experiment import Claim, Experiment, Work, mean_ratio
+from autosync.studies.literature.experiment import MOST_TRAINED, Claim, Experiment, Work, mean_ratio, paired
 from autosync.studies.literature.rows import Row, Rows
 from autosync.studies.literature.trained import (
     PASS_SECONDS,
@@ -16,6 +15,7 @@ from autosync.studies.literature.trained import (
     STEPS,
     Arm,
     World,
+    rows_of_run,
     to_target,
     trained,
     volume,
@@ -48,9 +48,7 @@ def _arms(world: World) -> dict[str, Arm]:
 
 
 def _works(seeds: int) -> Iterator[Work]:
-    for cell in WORLDS:
-        for seed in range(min(seeds, 5)):
-            yield Work(f"{cell}-{seed}", partial(_rows, cell, seed))
+    return paired(WORLDS, min(seeds, MOST_TRAINED), _rows)
 
 
 def _rows(cell: str, seed: int) -> list[Row]:
@@ -60,7 +58,7 @@ def _rows(cell: str, seed: int) -> list[Row]:
         ratios = record.decided.kept if record.decided else ()
         figures = {SECONDS: to_target(record), STEPS: float(record.steps) if to_target(record) < math.inf else math.inf}
         figures[SENT] = sum(map(volume, ratios)) if ratios else float(record.steps)
-        rows += [Row(cell, name, seed, figure, value, "virtual", "real") for figure, value in figures.items()]
+        rows += rows_of_run(cell, name, seed, figures)
     return rows
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from functools import partial
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from autosync.control.expected import elfving
 from autosync.control.window import best_count
 from autosync.spec import CutOff
 from autosync.stats.estimate import Estimate
-from autosync.studies.literature.experiment import Claim, Experiment, Work, exactly, mean_ratio
+from autosync.studies.literature.experiment import Claim, Experiment, Work, exactly, mean_ratio, paired
 from autosync.studies.literature.rows import Row, Rows
 from autosync.studies.literature.waiting import REGIMES, REPLICAS, counted, oracle
 
@@ -66,9 +65,7 @@ def _elfving_claims(rows: Rows) -> Iterator[Claim]:
 
 
 def _regimes(seeds: int) -> Iterator[Work]:
-    for name in REGIMES:
-        for seed in range(seeds):
-            yield Work(f"{name}-{seed}", partial(_of_regime, name, seed))
+    return paired(REGIMES, seeds, _of_regime)
 
 
 def _of_regime(name: str, seed: int) -> list[Row]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -49,6 +50,17 @@ class Experiment:
     claims: Callable[[Rows], Iterator[Claim]]
     shown: str
     """The figure that the picture shows."""
+
+
+MOST_TRAINED = 5
+"""The most seeds of experiments that train."""
+
+
+def paired(cells: Iterable[str], seeds: int, rows: Callable[[str, int], Sequence[Row]]) -> Iterator[Work]:
+    """A piece of work for each cell and seed."""
+    for cell in cells:
+        for seed in range(seeds):
+            yield Work(f"{cell}-{seed}", partial(rows, cell, seed))
 
 
 def mean_ratio(values: Floats) -> Estimate:

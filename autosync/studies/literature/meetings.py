@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from functools import partial
 
 from autosync.spec import BlockMomentum, Discipline, Elastic, Pace, Rhythm, Target
-from autosync.studies.literature.experiment import Claim, Experiment, Work, exactly, mean_ratio
+from autosync.studies.literature.experiment import MOST_TRAINED, Claim, Experiment, Work, exactly, mean_ratio, paired
 from autosync.studies.literature.rows import Row, Rows
-from autosync.studies.literature.trained import NODES, PASS_SECONDS, STEPS, Arm, World, to_target, trained
+from autosync.studies.literature.trained import NODES, PASS_SECONDS, STEPS, Arm, World, rows_of_run, to_target, trained
 
 RATIOS = (7.5, 0.1)
 """What an exchange takes, in passes."""
@@ -42,9 +41,7 @@ def _figure(ratio: float) -> str:
 
 
 def _works(seeds: int) -> Iterator[Work]:
-    for cell in TASKS:
-        for seed in range(min(seeds, 5)):
-            yield Work(f"{cell}-{seed}", partial(_rows, cell, seed))
+    return paired(TASKS, min(seeds, MOST_TRAINED), _rows)
 
 
 def _rows(cell: str, seed: int) -> list[Row]:
@@ -58,7 +55,7 @@ def _rows(cell: str, seed: int) -> list[Row]:
         figures[LOCAL] = 1 - met / max(steps, 1)
         reached = to_target(record) < math.inf
         figures[_figure(RATIOS[1])] = (steps + RATIOS[1] * met) * PASS_SECONDS if reached else math.inf
-        rows += [Row(cell, name, seed, figure, value, "virtual", "real") for figure, value in figures.items()]
+        rows += rows_of_run(cell, name, seed, figures)
     return rows
 
 

@@ -162,10 +162,5 @@ def _summary(values: Sequence[float]) -> str:
 
 
 def _marks(rows: Rows) -> str:
-    times = listed_marks(each.time for each in rows.all)
-    numbers = listed_marks(each.numbers for each in rows.all)
-    return f"Time: {times}. Gradients: {numbers}."
-
-
-def listed_marks(marks: Iterator[str]) -> str:
-    return ", ".join(sorted(set(marks)))
+    times, numbers = ({getattr(each, name) for each in rows.all} for name in ("time", "numbers"))
+    return f"Time: {', '.join(sorted(times))}. Gradients: {', '.join(sorted(numbers))}."

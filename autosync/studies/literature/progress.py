@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 
 from autosync.spec import CutOff, Discipline, Pace, Spread, Target
-from autosync.studies.literature.experiment import Claim, Experiment, Work, mean_ratio
+from autosync.studies.literature.experiment import MOST_TRAINED, Claim, Experiment, Work, mean_ratio, paired
 from autosync.studies.literature.rows import Row, Rows
-from autosync.studies.literature.trained import NODES, PASS_SECONDS, SECONDS, STEPS, Arm, World, to_target, trained
+from autosync.studies.literature.trained import (
+    NODES,
+    PASS_SECONDS,
+    SECONDS,
+    STEPS,
+    Arm,
+    World,
+    rows_of_run,
+    to_target,
+    trained,
+)
 
 PACE = Pace(scale=0.0, fixed_seconds=PASS_SECONDS, numbers="held", spread=Spread(lognormal=0.3))
 WORLDS = {f"{examples} examples a replica": World("digits", examples, PACE, 0.0) for examples in (64, 4)}
@@ -24,9 +33,7 @@ ARMS = {
 
 
 def _works(seeds: int) -> Iterator[Work]:
-    for cell in WORLDS:
-        for seed in range(min(seeds, 5)):
-            yield Work(f"{cell}-{seed}", partial(_rows, cell, seed))
+    return paired(WORLDS, min(seeds, MOST_TRAINED), _rows)
 
 
 def _rows(cell: str, seed: int) -> list[Row]:
@@ -35,7 +42,7 @@ def _rows(cell: str, seed: int) -> list[Row]:
         record = trained(WORLDS[cell], arm, seed, TARGET)
         figures = {SECONDS: to_target(record), STEPS: float(record.steps)}
         figures[COUNTED] = sum(record.counted) / max(record.steps, 1)
-        rows += [Row(cell, name, seed, figure, value, "virtual", "real") for figure, value in figures.items()]
+        rows += rows_of_run(cell, name, seed, figures)
     return rows
 
 

@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
 from autosync.baselines import BASELINES
-from autosync.spec import (
-    AllReduce,
-    ClusterSpec,
-    Decision,
-    Discipline,
-    Pace,
-    Strategy,
-    Target,
-    TargetRecord,
-    TopK,
-)
+from autosync.race.candidates import compressed
+from autosync.spec import ClusterSpec, Decision, Discipline, Pace, Strategy, Target, TargetRecord, TopK
+from autosync.studies.literature.rows import Row
 from trials.cluster.racks import star_of
 from trials.to_target import TargetRequest
 
@@ -28,7 +20,7 @@ if TYPE_CHECKING:
 
 NODES = 4
 PASS_SECONDS = 1.0
-STEPS, SECONDS, TO_TARGET = "steps", "virtual s", "reached"
+STEPS, SECONDS = "steps", "virtual s"
 
 
 @dataclass(frozen=True)
@@ -92,7 +84,7 @@ def trained(world: World, arm: Arm, seed: int, target: Target) -> TargetRecord:
     backend: LocalBackend = LocalBackend(captured(world.task, world.batch_size), world.cluster, exchange=world.exchange)
     strategy = BASELINES["all_reduce_25mb"](backend.model, backend.cluster)
     if arm.keeps is not None:
-        strategy = compressed(strategy, arm.keeps)
+        strategy = compressed(strategy, backend.model, TopK(arm.keeps))
     request = TargetRequest(replace(strategy, discipline=arm.discipline), target, seed, time_limit_seconds=300.0)
     record = backend.train(request)
     if record.outcome not in ("reached", "not_reached"):
@@ -100,25 +92,11 @@ def trained(world: World, arm: Arm, seed: int, target: Target) -> TargetRecord:
     return record
 
 
-def compressed(strategy: Strategy, ratio: float) -> Strategy:
-    """`strategy`, whose variables are all all-reduced, with a share of each gradient kept."""
-    return replace(
-        strategy,
-        variables=tuple(
-            replace(
-                each,
-                shards=tuple(
-                    replace(shard, compressor=TopK(ratio), algorithm="ring") if isinstance(shard, AllReduce) else shard
-                    for shard in each.shards
-                ),
-            )
-            for each in strategy.variables
-        ),
-    )
-
-
-def to_target(record: TargetRecord, seconds: Callable[[TargetRecord], float] | None = None) -> float:
+def to_target(record: TargetRecord) -> float:
     """The virtual seconds to the target; infinite where it was not reached."""
-    if record.outcome != "reached":
-        return math.inf
-    return record.seconds if seconds is None else seconds(record)
+    return record.seconds if record.outcome == "reached" else math.inf
+
+
+def rows_of_run(cell: str, arm: str, seed: int, figures: Mapping[str, float]) -> list[Row]:
+    """The figures of a run as rows."""
+    return [Row(cell, arm, seed, figure, value, "virtual", "real") for figure, value in figures.items()]

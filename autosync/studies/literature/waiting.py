@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from autosync.control import controller_of
+from autosync.control import Controller, controller_of
 from autosync.spec import CutOff, Discipline, StepReport, Strategy
 
 Times = npt.NDArray[np.float64]
@@ -17,9 +17,9 @@ REPLICAS = 4
 NAMES = tuple(f"node{number}/cpu:0" for number in range(REPLICAS))
 
 
-def one_slow(draw: np.random.Generator, steps: int, factor: float = 3.0) -> Times:
+def one_slow(draw: np.random.Generator, steps: int) -> Times:
     times = np.exp(draw.normal(0, 0.03, (steps, REPLICAS)))
-    times[:, -1] *= factor
+    times[:, -1] *= 3
     return times
 
 
@@ -62,7 +62,7 @@ REGIMES: Mapping[str, Callable[[np.random.Generator, int], Times]] = {
 
 @dataclass(frozen=True)
 class Counted:
-    """Gradients a second, the share of steps by count, and the median seconds of a decision, learning included."""
+    """Gradients a second, the mean count, the share of steps with another one, and the median seconds of a decision."""
 
     rate: float
     mean_count: float
@@ -70,23 +70,28 @@ class Counted:
     decision_seconds: float
 
 
+def count_of(controller: Controller, row: Times) -> tuple[int, float]:
+    """Take a step whose passes take what `row` says, where the late stop: nobody sees what they would have taken.
+
+    For how many it waited, and how many seconds deciding and learning took.
+    """
+    before = time.perf_counter()
+    decision = controller.decide()
+    decided = time.perf_counter() - before
+    assert decision.first is not None
+    counts = np.argsort(row, kind="stable")[: decision.first]
+    arrivals = tuple(float(each) if replica in counts else None for replica, each in enumerate(row))
+    before = time.perf_counter()
+    controller.observe(StepReport(decision, 1.0, arrivals=arrivals))
+    return decision.first, decided + time.perf_counter() - before
+
+
 def counted(waits: CutOff, times: Times) -> Counted:
-    """What is counted where the late stop: nobody sees what they would have taken."""
+    """What is counted by a cut-off in steps that take these times."""
     controller = controller_of(Strategy(NAMES, (), Discipline(waits=waits)))
     assert controller is not None
-    seconds, counts, spent = 0.0, [], []
-    for row in times:
-        before = time.perf_counter()
-        decision = controller.decide()
-        decided = time.perf_counter()
-        assert decision.first is not None
-        order = np.argsort(row, kind="stable")[: decision.first]
-        arrivals = tuple(float(each) if replica in order else None for replica, each in enumerate(row))
-        told = time.perf_counter()
-        controller.observe(StepReport(decision, 1.0, arrivals=arrivals))
-        spent.append(time.perf_counter() - told + decided - before)
-        seconds += float(row[order[-1]])
-        counts.append(decision.first)
+    counts, spent = zip(*(count_of(controller, row) for row in times), strict=True)
+    seconds = sum(float(np.sort(row)[count - 1]) for row, count in zip(times, counts, strict=True))
     changes = float(np.mean(np.diff(counts) != 0))
     return Counted(sum(counts) / seconds, float(np.mean(counts)), changes, float(np.median(spent)))
 

@@ -17,9 +17,9 @@ import numpy as np
 
 from autosync.spec import Discipline, Pace, Target
 from autosync.stats.estimate import Floats
-from autosync.studies.literature.experiment import Claim, Experiment, Work, exactly
+from autosync.studies.literature.experiment import MOST_TRAINED, Claim, Experiment, Work, exactly
 from autosync.studies.literature.rows import Row, Rows
-from autosync.studies.literature.trained import NODES, STEPS, Arm, World, to_target, trained
+from autosync.studies.literature.trained import NODES, STEPS, Arm, World, rows_of_run, to_target, trained
 
 WORKERS, EXAMPLES = (2, 3, 4), (32, 64, 128, 256)
 PASS_SECONDS, EXCHANGE_SECONDS, JITTER = 0.004, 0.15, 0.1
@@ -39,7 +39,7 @@ CORNERS = tuple(product((WORKERS[0], WORKERS[-1]), (EXAMPLES[0], EXAMPLES[-1])))
 
 
 def _works(seeds: int) -> Iterator[Work]:
-    for seed in range(min(seeds, 5)):
+    for seed in range(min(seeds, MOST_TRAINED)):
         yield Work(f"{seed}", partial(_rows, seed))
 
 
@@ -62,7 +62,7 @@ def _rows(seed: int) -> list[Row]:
         predicted *= of_step[0] + of_step[1] * examples / workers + of_step[2] * workers
         figures = {STEPS: float(steps[examples]), TIME: seconds, PREDICTED: predicted}
         figures |= {COST: workers * seconds, PREDICTED_COST: workers * predicted}
-        rows += [Row(cell, arm, seed, figure, value, "virtual", "real") for figure, value in figures.items()]
+        rows += rows_of_run(cell, arm, seed, figures)
     return rows
 
 
