@@ -10,7 +10,8 @@ was not seen adds the probability of being over its bound, as survival analysis 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,11 +78,12 @@ class RunTimes(nn.Module):
         logs, seen = rows.logs[LAST:] - centre, rows.seen[LAST:]
         optimizer = torch.optim.Adam(self.parameters(), LEARNING_RATE)
         draw = torch.Generator().manual_seed(len(logs))
-        for _ in range(rounds):
-            optimizer.zero_grad()
-            (-self._bound(history, logs, seen, draw).mean()).backward()  # type: ignore[no-untyped-call]
-            nn.utils.clip_grad_norm_(self.parameters(), 1.0)
-            optimizer.step()
+        with _one_thread():
+            for _ in range(rounds):
+                optimizer.zero_grad()
+                (-self._bound(history, logs, seen, draw).mean()).backward()  # type: ignore[no-untyped-call]
+                nn.utils.clip_grad_norm_(self.parameters(), 1.0)
+                optimizer.step()
 
     def _bound(self, history: Tensor, logs: Tensor, seen: Tensor, draw: torch.Generator) -> Tensor:
         """The evidence lower bound of each step, (steps,)."""
@@ -120,6 +122,17 @@ class RunTimes(nn.Module):
             self.load_state_dict(tensors)
         except RuntimeError as error:
             raise ValueError(str(error)) from None
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Sums are of the same bits whatever number of threads others work with."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _normal(parameters: Tensor) -> torch.distributions.Normal:

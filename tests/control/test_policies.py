@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from autosync.control import Controller, controller_of
 from autosync.control.expected import elfving
 from autosync.control.learned import Learned
+from autosync.control.run_times import Rows, RunTimes
 from autosync.control.window import best_count
 from autosync.errors import SpecError
 from autosync.spec import CutOff, Discipline, StepReport, Strategy
@@ -135,6 +137,32 @@ def test_what_was_learnt_goes_on_in_another_process() -> None:
     for wrong in ({"weights": None}, {"weights": {"noise": [1.0]}}, {"waits": [1.0]}, {"steps": 3}):
         with pytest.raises(SpecError, match="The state of a learned model has"):
             rest.restore(state | wrong)
+
+
+def test_what_is_learnt_does_not_hang_on_the_number_of_threads() -> None:
+    times = slow_rack(np.random.default_rng(4), 1000)
+    rows = Rows.of([tuple(map(float, row)) for row in times], [99.0] * len(times))
+    weights = []
+    for threads in (1, 2):
+        with_threads(threads, lambda: weights.append(fitted(rows).weights()))
+    assert weights[0] == weights[1]
+
+
+def fitted(rows: Rows) -> RunTimes:
+    model = RunTimes(4)
+    model.fit(rows, 100)
+    return model
+
+
+def with_threads(count: int, work: Callable[[], None]) -> None:
+    """Do `work` where others have so many threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        work()
+        assert torch.get_num_threads() == count
+    finally:
+        torch.set_num_threads(before)
 
 
 def counts(controller: Controller, times: Times) -> list[int]:
