@@ -32,6 +32,7 @@ from autosync.tune.options import ON_NODE_LOSS, SIMULATORS, TRAINING_STEPS, Opti
     help="The shortest step, or the shortest time to a --target, to which disciplines race.",
 )
 @click.option("--target", help="With --objective target: what training is to reach, such as loss=0.08.")
+@click.option("--menu", help="With it: a menu in search_spaces/menus, or package.module:MENU.  [default: systems]")
 @click.option("--seeds", type=int, help="With it: seeds that each discipline trains on.  [default: 3]")
 @click.option("--strategy", type=Path, help="With it: the plain strategy, a file.  [default: the best baseline]")
 @click.option("--evaluate-every", type=int, help="With it: steps after which the target is looked at.  [default: 10]")

@@ -5,15 +5,29 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 
 from autosync.baselines import BASELINES
 from autosync.cost import Replay
 from autosync.errors import SpecError
-from autosync.race.menu import Offer
 from autosync.runs.race_folder import COMBINED
-from autosync.spec import PLAIN, AllReduce, ClusterSpec, Discipline, ModelSpec, Strategy, TopK, strategy_faults
+from autosync.space import Circumstances, Offer
+from autosync.spec import (
+    PLAIN,
+    AllReduce,
+    ClusterSpec,
+    Discipline,
+    ModelSpec,
+    Probed,
+    Strategy,
+    TopK,
+    strategy_faults,
+)
 
 PLAIN_NAME = "plain"
+
+PAIRS = 2
+"""Of how many offers at most a combination is made."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +51,13 @@ class Setting:
     cluster: ClusterSpec
     base: Strategy
 
+    @cached_property
+    def circumstances(self) -> Circumstances:
+        """What a menu is to know."""
+        nodes = [self.cluster.node(replica.rpartition("/")[0]) for replica in self.base.replicas]
+        streams = [node.pace.stream for node in nodes if node.pace is not None and node.pace.stream is not None]
+        return Circumstances(len(nodes), self._probed(), tuple(streams))
+
     def candidates(self, menu: Sequence[Offer]) -> tuple[Candidate, ...]:
         """The plain one, and those of the menu that fit."""
         named = (self.made((offer,)) for offer in menu)
@@ -55,18 +76,39 @@ class Setting:
             discipline = _together([each.discipline for each in offers])
         except SpecError:
             return None
-        if discipline is None:
+        workers = [each.workers for each in offers if each.workers is not None]
+        if discipline is None or len(workers) > 1:
             return None
         kept = next((each.keeps for each in offers if each.keeps is not None), None)
         strategy = self.base
-        if (discipline.rhythm or kept is not None) and not _all_reduced(strategy):
+        if (discipline.rhythm or kept is not None or workers) and not _all_reduced(strategy):
             strategy = BASELINES["all_reduce_25mb"](self.model, self.cluster)
+        if workers:
+            strategy = replace(strategy, replicas=self._quickest(strategy, workers[0]))
         if kept is not None:
             strategy = compressed(strategy, self.model, TopK(kept))
         strategy = replace(strategy, discipline=discipline)
         if next(strategy_faults(strategy, self.model, self.cluster), None):
             return None
         return Candidate(COMBINED.join(each.name for each in offers), strategy, tuple(offers))
+
+    def _quickest(self, strategy: Strategy, workers: int) -> tuple[str, ...]:
+        """So many of the replicas: without each of the others a step is predicted to be shortest."""
+        replicas = strategy.replicas
+        without = [replace(strategy, replicas=tuple(other for other in replicas if other != each)) for each in replicas]
+        seconds = Replay().predict(self.model, self.cluster, without)
+        order = sorted(range(len(replicas)), key=lambda number: (-seconds[number], number))
+        return tuple(replicas[number] for number in sorted(order[:workers]))
+
+    def _probed(self) -> Probed:
+        """What a message and a whole dense gradient take between the two replicas for which that is most."""
+        dense = sum(each.gradient_bytes for each in self.model.variables if not each.sparse)
+        nodes = dict.fromkeys(replica.rpartition("/")[0] for replica in self.base.replicas)
+        routes = [self.cluster.route(one, other) for one, other in itertools.permutations(nodes, 2)]
+        return Probed(
+            max((sum(link.latency_seconds for link in route) for route in routes), default=0.0),
+            max((dense / link.bytes_per_second for route in routes for link in route), default=0.0),
+        )
 
 
 def best_baseline(model: ModelSpec, cluster: ClusterSpec) -> tuple[str, Strategy]:

@@ -18,16 +18,23 @@ from autosync.spec import Target
 from autosync.spec.target import metric_of
 from autosync.tune.emulation import is_inside, on_its_head
 from autosync.tune.options import OptionsError
+from search_spaces import load_menu
 from trials.cluster.file import cluster_to_emulate, read_cluster_file
 from trials.emulate.ordinary import begin_as_root
 
-DEFAULTS = {"seeds": RaceOptions.seeds, "evaluate_every": Target.every, "most_steps": Target.steps}
+DEFAULTS: dict[str, Any] = {
+    "menu": RaceOptions.menu,
+    "seeds": RaceOptions.seeds,
+    "evaluate_every": Target.every,
+    "most_steps": Target.steps,
+}
 
 
 def race(out: Path | None, given: Mapping[str, Any], arguments: Sequence[str]) -> int:
     """Race as the `given` options of the command ask, which was called with `arguments`; the exit status."""
     options = options_of(out, given)
     check_model_name(options.model)
+    load_menu(options.menu)
     if options.cluster is not None:
         read_cluster_file(options.cluster)
     if options.emulate is None or is_inside():
@@ -54,6 +61,7 @@ def options_of(out: Path | None, given: Mapping[str, Any]) -> RaceOptions:
         model=given["model"],
         target=Target(*metric_of(given["target"]), stated["evaluate_every"], stated["most_steps"]),
         out=out,
+        menu=stated["menu"],
         seeds=stated["seeds"],
         runs=given["trials"],
         time_limit_seconds=given["trial_time_limit_seconds"],

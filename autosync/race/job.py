@@ -8,8 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from autosync.errors import SpecError
-from autosync.race.candidates import Setting, best_baseline
-from autosync.race.menu import PAIRS, menu_for
+from autosync.race.candidates import PAIRS, Setting, best_baseline
 from autosync.race.options import RaceOptions
 from autosync.race.plan import Race
 from autosync.race.verdict import Verdict, verdict
@@ -19,6 +18,7 @@ from autosync.runs.race_folder import RaceFolder
 from autosync.spec import PLAIN, check_strategy
 from autosync.words.cluster import cluster_lines
 from autosync.words.quantities import model_in_words
+from search_spaces import load_menu
 from trials.fleet.lanes import Backend
 from trials.opening import Choice, opened, read_strategy_file
 from trials.to_target import TargetRequest
@@ -65,7 +65,8 @@ def _begun(options: RaceOptions, folder: RaceFolder, backend: Backend, say: Call
         name, base = best_baseline(model, cluster)
         source = f"{name}, the baseline whose predicted step is the shortest"
     check_strategy(base, model, cluster)
-    setting, offers = Setting(model, cluster, base), menu_for(model, cluster, base.replicas)
+    setting = Setting(model, cluster, base)
+    offers = load_menu(options.menu).of(setting.circumstances)
     race = Race(
         setting.candidates(offers),
         tuple(setting.combinations(offers, PAIRS)),

@@ -14,7 +14,7 @@ MOST_SEEDS = 100
 
 OBJECTIVES = ("step-time", "target")
 
-OF_RACE = ("target", "seeds", "strategy", "evaluate_every", "most_steps")
+OF_RACE = ("target", "menu", "seeds", "strategy", "evaluate_every", "most_steps")
 """Options of `autosync tune` that say something about a race only."""
 
 OF_BOTH = (
@@ -43,12 +43,14 @@ def check_for_race(stated: Sequence[str]) -> None:
 class RaceOptions:
     """`strategy` is the file of the plain strategy, or None for the baseline whose predicted step is the shortest.
 
-    At most so many `runs` are made, each within `time_limit_seconds`, and so many `combinations` of disciplines tried.
+    `menu` names what is offered beside it, as `search_spaces.load_menu` finds it. At most so many `runs` are made, each
+    within `time_limit_seconds`, and so many `combinations` of disciplines tried.
     """
 
     model: str
     target: Target
     out: Path
+    menu: str = "systems"
     seeds: int = 3
     runs: int = 200
     combinations: int = 6
@@ -76,5 +78,6 @@ class RaceOptions:
         return {
             "model": self.model,
             "target": self.target.to_json(),
+            "menu": self.menu,
             "strategy": None if self.strategy is None else str(self.strategy),
         }

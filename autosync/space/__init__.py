@@ -1,22 +1,59 @@
 """The language of search spaces, and what a declared space becomes once it is bound to a model and a cluster."""
 
 from autosync.space.knowledge import KNOWLEDGE
+from autosync.space.menu import (
+    AR_TOPK_RATIOS,
+    AR_TOPK_WAYS,
+    GRAVAC_RATIOS,
+    Circumstances,
+    Entry,
+    Menu,
+    Offer,
+    backup_workers,
+    block_momentum,
+    by_formula,
+    elastic,
+    equal_loads,
+    streamed_loads,
+)
 from autosync.space.rules import EVERYTHING, LOSSLESS, Cut, PartBytes, PerServer, Rule, Servers, Where
 from autosync.space.search_space import SearchSpace
 from autosync.space.space import Space
-from autosync.spec import ALGORITHMS, PLACED_ALGORITHMS, Cast, PowerSGD, SufficientFactors, TopK
+from autosync.spec import (
+    ALGORITHMS,
+    PLACED_ALGORITHMS,
+    Cast,
+    CutOff,
+    Discipline,
+    Fidelity,
+    PowerSGD,
+    Rhythm,
+    SufficientFactors,
+    TopK,
+)
 
 __all__ = [
     "ALGORITHMS",
+    "AR_TOPK_RATIOS",
+    "AR_TOPK_WAYS",
     "EVERYTHING",
+    "GRAVAC_RATIOS",
     "KNOWLEDGE",
     "LOSSLESS",
     "PLACED_ALGORITHMS",
     "Cast",
+    "Circumstances",
     "Cut",
+    "CutOff",
+    "Discipline",
+    "Entry",
+    "Fidelity",
+    "Menu",
+    "Offer",
     "PartBytes",
     "PerServer",
     "PowerSGD",
+    "Rhythm",
     "Rule",
     "SearchSpace",
     "Servers",
@@ -24,4 +61,10 @@ __all__ = [
     "SufficientFactors",
     "TopK",
     "Where",
+    "backup_workers",
+    "block_momentum",
+    "by_formula",
+    "elastic",
+    "equal_loads",
+    "streamed_loads",
 ]

@@ -135,12 +135,15 @@ class Loads(Noun, what="Loads", partial=True):
     With a `dead_band` loads begin like that and follow the replicas' times: each becomes as much as would take the
     mean's, once any is to change by more than this share of itself (Tyagi and Sharma 2020). A replica then computes
     `least` to `most` times as much as if all had the same. Every example weighs the same, whoever computes it.
+
+    A step has `times` as many examples as the batches that replicas draw by themselves.
     """
 
     parts: tuple[float, ...]
     dead_band: float | None = None
     least: float = 0.125
     most: float = 4.0
+    times: float = 1.0
 
     def __post_init__(self) -> None:
         if not self.parts or not all(0 < each < math.inf for each in self.parts):
@@ -155,6 +158,10 @@ class Loads(Noun, what="Loads", partial=True):
             raise SpecError(
                 f"Loads are {1 / MOST_UNLIKE:g} to {MOST_UNLIKE} times an equal one, 'least' at most 1 and 'most' at "
                 f"least 1, not from {quoted(self.least)} to {quoted(self.most)}."
+            )
+        if not 1 / MOST_UNLIKE <= self.times <= MOST_UNLIKE:
+            raise SpecError(
+                f"A step has {1 / MOST_UNLIKE:g} to {MOST_UNLIKE} times the examples, not {quoted(self.times)} times."
             )
 
     @property
@@ -185,7 +192,7 @@ class Discipline(Noun, what="A discipline", partial=True):
     @property
     def changes_statistics(self) -> bool:
         """Whether training under it follows other numbers; who computes an example makes no difference."""
-        return any((self.rhythm, self.waits, self.fidelity))
+        return any((self.rhythm, self.waits, self.fidelity, self.loads and self.loads.times != 1))
 
     def __post_init__(self) -> None:
         if self.waits and self.rhythm:

@@ -53,7 +53,8 @@ def statistics_in_words(strategy: Strategy) -> str | None:
     if loads := strategy.discipline.loads:
         shares = ", ".join(f"{each:.0%}" for each in loads.shares)
         follow = "" if loads.dead_band is None else " at first, then by their times"
-        ways.append(f"replicas compute {shares} of the examples{follow}")
+        times = "" if loads.times == 1 else f"{loads.times:g} times "
+        ways.append(f"replicas compute {shares} of {times}the examples{follow}")
     if rhythm := strategy.discipline.rhythm:
         ways.append(_meeting(rhythm))
     return (

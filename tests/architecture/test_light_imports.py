@@ -34,7 +34,7 @@ LIGHT = (
     "autosync.engine.zoo",
     "autosync.search",
 )
-SPACES = [f"search_spaces.{file.stem}" for file in modules("search_spaces") if file.stem != "__init__"]
+SPACES = [".".join(file.with_suffix("").parts) for file in modules("search_spaces") if file.stem != "__init__"]
 
 
 def loaded_by(*names: str) -> set[str]:

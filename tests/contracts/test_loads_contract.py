@@ -134,7 +134,30 @@ def test_one_that_is_dealt_no_example_takes_part_without_weight() -> None:
     assert_same(dealt, plain)
 
 
+@pytest.mark.parametrize("times", [0.5, 2.0, 3.0])
+def test_a_step_of_more_or_fewer_examples_is_that_of_their_mean(times: float) -> None:
+    """Drawn by itself, a step has the examples of so many of the batches that each replica draws, or their first."""
+    parts = (2.0, 1.0, 1.0)
+    step = stepping(Discipline(loads=Loads(parts, times=times)))
+    draws, given = -(-int(48 * times * 0.5) // 16), batches(8)
+    sizes = dealt_out(int(48 * times), [each / 4 for each in parts])
+    drawn = [
+        [tf.concat([given[number][replica][each] for number in range(draws)], 0)[:size] for each in range(2)]
+        for replica, size in enumerate(sizes)
+    ]
+    alone = stepping(Discipline(), "parameter_server", session(replicas=1))
+    whole = [tf.concat([batch[each] for batch in drawn], 0) for each in range(2)]
+    assert step() == pytest.approx(alone.on([whole]), rel=1e-5)
+    assert sum(step.report.examples) == 48 * times
+    for name, value in step.values().items():
+        np.testing.assert_allclose(value, alone.values()[name], rtol=0, atol=1e-5 * np.abs(value).max())
+
+
 def test_what_cannot_be_is_refused_in_a_sentence() -> None:
+    with pytest.raises(SpecError, match=r"steps have 2 times the examples, but batches that are given are as large as"):
+        stepping(Discipline(loads=Loads((1.0, 1.0, 1.0), times=2.0))).on(batches(1)[0])
+    with pytest.raises(SpecError, match=r"A step has 0\.015625 to 64 times the examples, not 0 times\."):
+        Loads((1.0,), times=0)
     with pytest.raises(SpecError, match=r"Loads are one for each of 3 replicas, not 2\."):
         stepping(Discipline(loads=Loads((1.0, 2.0))))
     of_one_size = session_on("dense", "SGD", THREE)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from autosync.baselines import BASELINES
-from autosync.race.candidates import Setting
-from autosync.race.menu import PAIRS, menu, probed_in
+from autosync.race.candidates import PAIRS, Setting
 from autosync.race.plan import Planned, Race
 from autosync.spec import CurvePoint, Target, TargetRecord
+from search_spaces import load_menu
 from tests.cases import mlp_model, star_cluster
 
 CLUSTER = star_cluster(4)
 MODEL = mlp_model()
 TARGET = Target("loss", 0.1, every=10, steps=1000)
 SETTING = Setting(MODEL, CLUSTER, BASELINES["all_reduce_25mb"](MODEL, CLUSTER))
-OFFERS = tuple(menu(4, probed_in(MODEL, CLUSTER, SETTING.base.replicas), (64.0, 32.0, 16.0, 8.0)))
+OFFERS = load_menu("systems").of(replace(SETTING.circumstances, streams=(64.0, 32.0, 16.0, 8.0)))
 
 
 def new_race(seeds: int = 3, runs: int = 500, combinations: int = 4) -> Race:

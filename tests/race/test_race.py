@@ -19,12 +19,20 @@ from autosync.race.verdict import verdict
 from autosync.race.words import outcome_lines
 from autosync.report.race import write_race_report
 from autosync.runs.race_folder import RaceFolder
-from autosync.spec import PLAIN, Target, TopK
+from autosync.spec import PLAIN, ClusterSpec, Target, TopK
 from tests.race.runs import CLUSTER, MODEL, OFFERS, SETTING, TARGET, failed, new_race, run_of
 
 STEPS, STEP_SECONDS = 100, 0.1
 FACTORS = {"filter": (1.1, 0.5), "gravac": (1.1, 0.6), "fedavg": (30.0, 0.3), "dynamic batching": (1.0, 0.9)}
 """What parts do to steps and to their seconds, in this made-up world; others do nothing."""
+
+
+def thin_at(cluster: ClusterSpec, node: str) -> ClusterSpec:
+    """`cluster` with links at a tenth of their rate around `node`."""
+    thin = [replace(each.gbit_per_s, value=each.gbit_per_s.value / 10) for each in cluster.links]
+    links = zip(cluster.links, thin, strict=True)
+    kept = [replace(each, gbit_per_s=rate) if node in (each.source, each.target) else each for each, rate in links]
+    return replace(cluster, links=tuple(kept))
 
 
 def run(race: Race, planned: Planned) -> None:
@@ -62,6 +70,19 @@ class TestCandidates:
         assert "filter + dynamic batching" in names
         assert not {"filter + local sgd", "local sgd + fedavg", "gravac + dgc"} & names
         assert "local sgd + dynamic batching" not in names, "loads that follow times are for those that always meet"
+
+    def test_fewer_workers_are_those_without_which_a_step_takes_longest(self) -> None:
+        slow = replace(SETTING, cluster=thin_at(CLUSTER, "node1"))
+        by_name = {each.name: each for each in slow.candidates(OFFERS)}
+        three, two = by_name["1 worker fewer"].strategy, by_name["2 workers fewer"].strategy
+        assert three.replicas == tuple(each for each in SETTING.base.replicas if not each.startswith("node1/"))
+        assert len(two.replicas) == 2
+        assert set(two.replicas) < set(three.replicas)
+        assert three.discipline == PLAIN
+        pairs = {each.name for each in slow.combinations(OFFERS, 2)}
+        assert "local sgd + 1 worker fewer" in pairs
+        assert "1 worker fewer + 2 workers fewer" not in pairs
+        assert "1 worker fewer + 2 x batch" not in pairs, "loads are one for each replica"
 
 
 class TestOrder:

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from autosync.errors import SpaceError
-from search_spaces import load_space, space_names
+from autosync.space import Circumstances, Menu
+from autosync.spec import Discipline, Probed, Rhythm
+from search_spaces import load_menu, load_space, menu_names, space_names
 
 
 @pytest.fixture
@@ -62,3 +64,31 @@ def test_a_space_file_that_raises_is_refused_with_what_it_said(own_module: Path)
     own_module.write_text("SPACE = Space(\n")
     with pytest.raises(SpaceError, match=r"cannot be loaded: '\(' was never closed"):
         load_space(f"{own_module.stem}:SPACE")
+
+
+def test_every_menu_that_comes_with_autosync_is_loaded_under_its_own_name_and_systems_are_all() -> None:
+    assert menu_names() == ["cut_offs", "fidelities", "loads", "rhythms", "systems"]
+    assert [load_menu(name).name for name in menu_names()] == menu_names()
+    around = Circumstances(4, Probed(1e-4, 0.1), (8.0, 4.0, 4.0, 2.0))
+    offered = {name: [each.name for each in load_menu(name).of(around)] for name in menu_names()}
+    assert sorted(offered.pop("systems")) == sorted(name for names in offered.values() for name in names)
+    assert {"scadles", "1 worker fewer", "2 workers fewer", "0.5 x batch"} <= set(offered["loads"])
+    two = {each.name for each in load_menu("systems").of(Circumstances(2, Probed(0.0, 0.0)))}
+    assert not {"backup worker", "scadles", "2 workers fewer"} & two
+
+
+def test_an_own_menu_is_loaded_and_what_is_none_is_refused(own_module: Path) -> None:
+    own_module.write_text(
+        "from autosync.space import Discipline, Entry, Menu, Rhythm\n"
+        "MENU = Menu('mine', 'seldom', (Entry('own', 'me', lambda around: Discipline(Rhythm(around.replicas))),))\n"
+    )
+    menu = load_menu(f"{own_module.stem}:MENU")
+    assert [each.discipline for each in menu.of(Circumstances(3, Probed(0.0, 0.0)))] == [Discipline(Rhythm(3))]
+    with pytest.raises(SpaceError, match=r"Menu 'twice' offers 'own' twice; give each a name of its own\."):
+        Menu("twice", "two", menu.entries * 2)
+    with pytest.raises(SpaceError, match=r"No menu is called 'nosuch'\. Known: cut_offs, .*; your own is named as "):
+        load_menu("nosuch")
+    with pytest.raises(SpaceError, match=r"'search_spaces\.tiny:SPACE' must be a Menu, not Space\."):
+        load_menu("search_spaces.tiny:SPACE")
+    with pytest.raises(SpaceError, match=r"The menu 'nosuch:MENU' cannot be loaded: No module named 'nosuch'\."):
+        load_menu("nosuch:MENU")

@@ -9,15 +9,24 @@ from typing import Any, final
 
 from autosync.engine.step.replica import Replica
 from autosync.engine.training.training import weights as weights_by_examples
+from autosync.errors import SpecError
 from autosync.spec import Loads
 
 
 @final
 class OwnBatches:
-    """The synthetic batches that replicas draw, or as many of their examples as are dealt out to each."""
+    """The synthetic batches that replicas draw, or as many of their examples as are dealt out to each.
 
-    def __init__(self, loads: Loads | None, replicas: int) -> None:
-        self._draws = 1 if loads is None else math.ceil(loads.largest_share * replicas)
+    `sizes` are what each draws at a time, and `examples` how many a step has in all where they are dealt out.
+    """
+
+    def __init__(self, loads: Loads | None, replicas: int, batch_size: int) -> None:
+        self.sizes = [batch_size] * replicas
+        self.examples = sum(self.sizes)
+        self._draws = 1
+        if loads is not None:
+            self.examples = max(1, round(self.examples * loads.times))
+            self._draws = math.ceil(loads.largest_share * self.examples / batch_size)
 
     def of(self, replica: Replica, sizes: Any) -> list[Any]:
         """The next batch of `replica`, while a step is traced: whole where `sizes` is None, int32 (replicas,)."""
@@ -50,16 +59,24 @@ class Deal:
         batches: Sequence[Sequence[Any]] | None,
         weights: Sequence[float] | None,
         loads: Sequence[float] | None,
-        sizes: list[int],
+        drawn: OwnBatches,
     ) -> Deal:
-        """What is given, or own batches of `sizes`, dealt out by `loads` if there are any."""
+        """What is given, or what replicas draw by themselves, dealt out by `loads` if there are any.
+
+        Raises `SpecError` for given batches where a step is to have another number of examples.
+        """
         import tensorflow as tf
 
-        own = None
+        sizes, own = drawn.sizes, None
+        if batches is not None and drawn.examples != sum(drawn.sizes):
+            raise SpecError(
+                f"The strategy's steps have {drawn.examples / sum(drawn.sizes):g} times the examples, but batches that "
+                "are given are as large as they are: give larger or smaller ones, and leave out the loads' 'times'."
+            )
         if loads is not None and batches is not None:
             batches, weights = dealt_anew(batches, weights, loads)
         elif loads is not None:
-            sizes = dealt_out(sum(sizes), loads)
+            sizes = dealt_out(drawn.examples, loads)
             weights, own = weights_by_examples(sizes), tf.constant(sizes)
         if batches is not None:
             sizes = [int(batch[0].shape[0]) for batch in batches]

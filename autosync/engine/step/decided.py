@@ -80,7 +80,7 @@ class DecidedStep:
         self._held = step.placed.replicated() if rhythm else []
         self._meetings = [meeting(rhythm, held, len(step.placed.replicas)) for held in self._held] if rhythm else []
         step.placed.wait()
-        self._own = OwnBatches(discipline.loads, len(step.placed.replicas))
+        self._own = OwnBatches(discipline.loads, len(step.placed.replicas), step.batch_size)
         self._functions: dict[Decision, Any] = {}
         self._meet = step_function(self._met)
 
@@ -126,8 +126,7 @@ class DecidedStep:
         """What a step is given: batches, what replicas' gradients count, how long passes take, and what top-k keeps."""
         import tensorflow as tf
 
-        whole = [self._step.batch_size] * len(self.placed.replicas)
-        deal = Deal.of(batches, weights, decision.loads, whole)
+        deal = Deal.of(batches, weights, decision.loads, self._own)
         weights, sizes = deal.weights, deal.sizes
         counting = weights or [1.0] * len(sizes)
         ends = None

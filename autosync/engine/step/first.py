@@ -60,9 +60,8 @@ class FirstStep:
         self.taken: tuple[TakenPasses, ...] = ()
         self.rule = RuleState(rule, placed.replicas)
         self._pause = pause
-        self._batch_size = model.captured.spec.batch_size
         self._given: tuple[Sequence[Sequence[Any]] | None, Any] = (None, None)
-        self._own = OwnBatches(discipline.loads, len(placed.replicas))
+        self._own = OwnBatches(discipline.loads, len(placed.replicas), model.captured.spec.batch_size)
         self._pending = [PendingPass(replica) for replica in placed.replicas]
         self._computes = [self._compute(number) for number in range(len(placed.replicas))]
         self._apply = step_function(self._applied, reduce_retracing=True)
@@ -89,7 +88,7 @@ class FirstStep:
         """
         import tensorflow as tf
 
-        deal = Deal.of(batches, weights, decision.loads, [self._batch_size] * len(self._threads))
+        deal = Deal.of(batches, weights, decision.loads, self._own)
         weights = deal.weights or [1.0] * len(self._threads)
         self._given = deal.batches, deal.own
         wanted = {replica for replica, weight in enumerate(weights) if weight > 0}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from autosync.race.menu import LEVELS, RATIOS
-from autosync.spec import Discipline, Fidelity, Pace, Probed, Target, Transport
+from autosync.space import AR_TOPK_RATIOS, AR_TOPK_WAYS, GRAVAC_RATIOS
+from autosync.spec import Discipline, Fidelity, Pace, Probed, Target
 from autosync.studies.literature.experiment import MOST_TRAINED, Claim, Experiment, Work, mean_ratio, paired
 from autosync.studies.literature.rows import Row, Rows
 from autosync.studies.literature.trained import (
@@ -29,7 +29,6 @@ TARGET = Target("loss", 0.2, every=10, steps=3000)
 SENT = "dense gradients sent"
 DENSE = "dense"
 FIXED = ("top-k 0.1", "top-k 0.01", "top-k 0.001")
-WAYS = Transport("own"), Transport("star", "ring"), Transport("star", "tree")
 
 
 def _arms(world: World) -> dict[str, Arm]:
@@ -40,10 +39,10 @@ def _arms(world: World) -> dict[str, Arm]:
     return {
         DENSE: Arm(Discipline()),
         **{name: watched(Fidelity((float(name.split()[1]),), 1)) for name in FIXED},
-        "GraVAC 0.9": watched(Fidelity(RATIOS, 25, keeps=0.9)),
-        "GraVAC 0.7": watched(Fidelity(RATIOS, 25, keeps=0.7)),
+        "GraVAC 0.9": watched(Fidelity(GRAVAC_RATIOS, 25, keeps=0.9)),
+        "GraVAC 0.7": watched(Fidelity(GRAVAC_RATIOS, 25, keeps=0.7)),
         "Accordion": watched(Fidelity((0.1, 0.01), 25, changes=0.5)),
-        "AR-Topk knee": watched(Fidelity(LEVELS, 1, transports=WAYS, probed=probed, time_weight=0.6)),
+        "AR-Topk knee": watched(Fidelity(AR_TOPK_RATIOS, 1, transports=AR_TOPK_WAYS, probed=probed, time_weight=0.6)),
     }
 
 
