@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from autosync.engine.zoo import MODELS, build_task, default_space, resolve_name
 from autosync.engine.zoo.characters import MOST_CHARACTERS, library_text
+from autosync.engine.zoo.digits import build as build_digits
 from autosync.engine.zoo.losses import gradients
 from autosync.engine.zoo.teacher import LEAST_LOSS
 from autosync.errors import ModelError
@@ -195,6 +196,13 @@ def test_by_label_each_of_four_replicas_has_digits_of_its_own_kinds():
     assert kinds[4] == kinds[0]
     drawn = np.concatenate([mixed.batch(tf.constant([step, 0]))[1].numpy() for step in range(60)])
     assert set(drawn.tolist()) == set(range(10))
+
+
+def test_of_injected_digits_so_many_are_any_replicas():
+    batch = build_digits("digits-by-label", 64, 0.25).batch
+    kinds = np.concatenate([batch(tf.constant([step, 3]))[1].numpy() for step in range(200)])
+    foreign = float(np.mean(kinds < 7))
+    assert foreign == pytest.approx(0.25 * 0.7, abs=0.02), "seven kinds of ten are others', and all come equally often"
 
 
 def test_a_tenth_of_a_teachers_labels_are_drawn_and_the_least_loss_is_that_of_who_knows_it():

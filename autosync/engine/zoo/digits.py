@@ -21,8 +21,11 @@ PARTS = 4
 _BY_LABEL = "digits-by-label"
 
 
-def build(name: str, batch_size: int = BATCH_SIZE) -> TrainingTask:
-    """Dense layers 64-48-10, trained by gradient descent with momentum, on digits drawn with replacement."""
+def build(name: str, batch_size: int = BATCH_SIZE, injected: float = 0.0) -> TrainingTask:
+    """Dense layers 64-48-10, trained by gradient descent with momentum, on digits drawn with replacement.
+
+    Cut by labels, each digit of a batch is with probability `injected` one of any replica's.
+    """
     with np.load(DATA, allow_pickle=False) as data:
         images, labels = data["images"].astype("float32") / 16, data["labels"].astype("int32")
     pixels = keras.Input((images.shape[1],), name="pixels")
@@ -34,16 +37,25 @@ def build(name: str, batch_size: int = BATCH_SIZE) -> TrainingTask:
         optimizer=keras.optimizers.SGD(0.05, momentum=0.9, name="sgd"),
         batch_size=batch_size,
         batch=partial(
-            _batch, images=images, labels=labels, parts=PARTS if name == _BY_LABEL else 1, batch_size=batch_size
+            _batch,
+            images=images,
+            labels=labels,
+            parts=PARTS if name == _BY_LABEL else 1,
+            batch_size=batch_size,
+            injected=injected,
         ),
         any_batch_size=True,
     )
 
 
-def _batch(seed: Any, images: Any, labels: Any, parts: int, batch_size: int) -> tuple[Any, Any]:
+def _batch(seed: Any, images: Any, labels: Any, parts: int, batch_size: int, injected: float) -> tuple[Any, Any]:
     on = arrays_of(seed)
     size = len(labels) // parts
     places = on.below(seed, (batch_size,), size)
     if parts > 1:
         places = places + on.replica(seed) % parts * size
+    if injected:
+        of_chance, of_any = on.split(seed, 2)
+        any_place = on.below(of_any, (batch_size,), len(labels))
+        places = on.where(on.uniform(of_chance, (batch_size,)) < injected, any_place, places)
     return on.rows(images, places), on.rows(labels, places)

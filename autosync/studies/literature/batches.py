@@ -1,4 +1,4 @@
-"""Who computes how much: dynamic batching where speeds differ, and streams of unlike rates (ScaDLES)."""
+"""Who computes how much: dynamic batching where speeds differ."""
 
 from __future__ import annotations
 
@@ -9,25 +9,20 @@ import numpy as np
 
 from autosync.control import controller_of
 from autosync.control.protocol import Controller
-from autosync.engine.step.timetable import Timetable
 from autosync.spec import Discipline, Loads, StepReport, Strategy
 from autosync.studies.literature.experiment import Claim, Experiment, Work, exactly, mean_ratio, paired
 from autosync.studies.literature.rows import Row, Rows
 
-RATE, IDEAL, AGAIN, CHANGED, BUFFERED = (
+RATE, IDEAL, AGAIN, CHANGED = (
     "examples a second",
     "ideal, mean over least speed",
     "adjustments until 90 % again",
     "steps with other loads",
-    "most examples that wait",
 )
 EXAMPLES, STEPS = 256, 400
 SPEEDS = {"1 and 0.25": (1.0, 0.25), "H2, cores 9 12 18": (9.0, 12.0, 18.0), "H10, cores 2 17 20": (2.0, 17.0, 20.0)}
 EQUAL, STATIC, DYNAMIC = "equal", "by speed, static", "dynamic"
 STEADY, EXCHANGED = "", ", exchanged at half time"
-
-STREAMS = (64.0, 32.0, 16.0, 8.0)
-BATCH = 64
 
 
 def _controller(arm: str, speeds: Sequence[float]) -> Controller:
@@ -101,40 +96,4 @@ def _claims(rows: Rows) -> Iterator[Claim]:
     yield Claim("share of steps after which loads change, 3 % jitter", exactly(changed), most=0.05)
 
 
-def _streams(_seeds: int) -> Iterator[Work]:
-    yield Work("streams", _streamed)
-
-
-def _streamed() -> list[Row]:
-    rows = []
-    even = np.full(len(STREAMS), float(BATCH))
-    arms = {EQUAL: even, "as they come": even.sum() * np.array(STREAMS) / sum(STREAMS)}
-    for arm, examples in arms.items():
-        now = 0.0
-        timetable = Timetable(STREAMS, stops=False, clock=lambda: now)  # noqa: B023 - read while the loop turns
-        most = 0.0
-        for _ in range(STEPS):
-            ends = timetable.begin(np.full(len(STREAMS), 1e-3), examples.tolist(), [True] * len(STREAMS))
-            now += float(np.max(ends.delays + ends.waited))
-            timetable.end()
-            most = max(most, *(each or 0.0 for each in timetable.buffered))
-        rows += [
-            Row("64 32 16 8 a second", arm, 0, RATE, float(examples.sum()) * STEPS / now),
-            Row("64 32 16 8 a second", arm, 0, BUFFERED, most),
-        ]
-    return rows
-
-
-def _streams_claims(rows: Rows) -> Iterator[Claim]:
-    cell = "64 32 16 8 a second"
-    bound = float(np.mean(STREAMS) / min(STREAMS))
-    gained = mean_ratio(rows.paired(cell, "as they come", EQUAL, RATE))
-    yield Claim("examples as they come over equal batches, a second", gained, 3.5, bound=bound)
-    buffered = next(iter(rows.values(cell, "as they come", BUFFERED).values()), float("nan"))
-    yield Claim("examples that wait, as they come", exactly(buffered), most=2 * BATCH)
-
-
-EXPERIMENTS = (
-    Experiment("batches", "Dynamic batching, speeds that differ and change", 1, _works, _claims, RATE),
-    Experiment("streams", "Streams of unlike rates", 1, _streams, _streams_claims, RATE),
-)
+EXPERIMENTS = (Experiment("batches", "Dynamic batching, speeds that differ and change", 1, _works, _claims, RATE),)

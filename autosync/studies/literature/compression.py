@@ -6,12 +6,14 @@ import math
 from collections.abc import Iterator
 
 from autosync.space import AR_TOPK_RATIOS, AR_TOPK_WAYS, GRAVAC_RATIOS
-from autosync.spec import Discipline, Fidelity, Pace, Probed, Target
+from autosync.spec import Discipline, Fidelity, Probed, Target
 from autosync.studies.literature.experiment import MOST_TRAINED, Claim, Experiment, Work, mean_ratio, paired
 from autosync.studies.literature.rows import Row, Rows
 from autosync.studies.literature.trained import (
+    NODES,
     PASS_SECONDS,
     SECONDS,
+    STEADY,
     STEPS,
     Arm,
     World,
@@ -21,9 +23,9 @@ from autosync.studies.literature.trained import (
     volume,
 )
 
-PACE = Pace(scale=0.0, fixed_seconds=PASS_SECONDS, numbers="held")
 WORLDS = {
-    f"an exchange takes {ratio:g} passes": World("digits", 16, PACE, ratio * PASS_SECONDS) for ratio in (7.5, 1.0)
+    f"an exchange takes {ratio:g} passes": World("digits", 16, (STEADY,) * NODES, ratio * PASS_SECONDS)
+    for ratio in (7.5, 1.0)
 }
 TARGET = Target("loss", 0.2, every=10, steps=3000)
 SENT = "dense gradients sent"

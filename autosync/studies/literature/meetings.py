@@ -5,15 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from autosync.spec import BlockMomentum, Discipline, Elastic, Pace, Rhythm, Target
+from autosync.spec import BlockMomentum, Discipline, Elastic, Rhythm, Target
 from autosync.studies.literature.experiment import MOST_TRAINED, Claim, Experiment, Work, exactly, mean_ratio, paired
 from autosync.studies.literature.rows import Row, Rows
-from autosync.studies.literature.trained import NODES, PASS_SECONDS, STEPS, Arm, World, rows_of_run, to_target, trained
+from autosync.studies.literature.trained import (
+    NODES,
+    PASS_SECONDS,
+    STEADY,
+    STEPS,
+    Arm,
+    World,
+    rows_of_run,
+    to_target,
+    trained,
+)
 
 RATIOS = (7.5, 0.1)
 """What an exchange takes, in passes."""
 
-PACE = Pace(scale=0.0, fixed_seconds=PASS_SECONDS, numbers="held")
 TASKS = {"i.i.d.": "digits", "by label": "digits-by-label"}
 TARGET = Target("loss", 0.2, every=10, steps=1500)
 LOCAL = "share of steps without a meeting"
@@ -47,7 +56,7 @@ def _works(seeds: int) -> Iterator[Work]:
 def _rows(cell: str, seed: int) -> list[Row]:
     """One run of each arm: what an exchange takes changes no step, so the other ratio's seconds follow."""
     rows = []
-    world = World(TASKS[cell], 16, PACE, RATIOS[0] * PASS_SECONDS)
+    world = World(TASKS[cell], 16, (STEADY,) * NODES, RATIOS[0] * PASS_SECONDS)
     for name, rhythm in ARMS.items():
         record = trained(world, Arm(Discipline(rhythm)), seed, TARGET)
         met, steps = record.met, record.steps

@@ -20,7 +20,7 @@ from autosync.studies.literature.trained import (
 )
 
 PACE = Pace(scale=0.0, fixed_seconds=PASS_SECONDS, numbers="held", spread=Spread(lognormal=0.3))
-WORLDS = {f"{examples} examples a replica": World("digits", examples, PACE, 0.0) for examples in (64, 4)}
+WORLDS = {f"{examples} examples a replica": World("digits", examples, (PACE,) * NODES, 0.0) for examples in (64, 4)}
 TARGET = Target("loss", 0.1, every=5, steps=2000)
 COUNTED = "mean replicas counted"
 ALL = "all"

@@ -20,24 +20,27 @@ if TYPE_CHECKING:
 
 NODES = 4
 PASS_SECONDS = 1.0
+STEADY = Pace(scale=0.0, fixed_seconds=PASS_SECONDS, numbers="held")
 STEPS, SECONDS = "steps", "virtual s"
 
 
 @dataclass(frozen=True)
 class World:
-    """A task of so many examples a replica, on four nodes with this pace; `exchange_seconds` is what a dense exchange
-    of all takes after a pass.
+    """A task of so many examples a replica, on four nodes with these paces; `exchange_seconds` is what a dense exchange
+    of all takes after a pass. A share of the examples is `injected` from all nodes' data.
     """
 
     task: str
     batch_size: int
-    pace: Pace
+    paces: tuple[Pace, ...]
     exchange_seconds: float
+    injected: float = 0.0
 
     @property
     def cluster(self) -> ClusterSpec:
         star = star_of(NODES, 1.0, cores=1.0)
-        return replace(star, nodes=tuple(replace(node, pace=self.pace) for node in star.nodes))
+        nodes = zip(star.nodes, self.paces, strict=True)
+        return replace(star, nodes=tuple(replace(node, pace=pace) for node, pace in nodes))
 
     def exchange(self, strategy: Strategy, decision: Decision) -> float:
         """Seconds of an exchange: in proportion to what is sent, which is twice a value for what top-k keeps."""
@@ -63,8 +66,8 @@ class Arm:
 
 
 @cache
-def captured(task: str, batch_size: int) -> bytes:
-    """The task with so many examples a replica, as a worker gets it."""
+def captured(task: str, batch_size: int, injected: float) -> bytes:
+    """The task as of `World`, as a worker gets it."""
     from autosync.engine.capture.capturing import capture
     from autosync.engine.capture.profile import profiled
     from autosync.engine.loading import load_tensorflow
@@ -74,14 +77,15 @@ def captured(task: str, batch_size: int) -> bytes:
     use_logical_devices(NODES, NODES)
     from autosync.engine.zoo.digits import build
 
-    return profiled(capture(build(task, batch_size))).to_bytes()
+    return profiled(capture(build(task, batch_size, injected))).to_bytes()
 
 
 def trained(world: World, arm: Arm, seed: int, target: Target) -> TargetRecord:
     """Train under the arm's discipline until the target is reached, or all steps are done."""
     from trials.fleet.here import LocalBackend
 
-    backend: LocalBackend = LocalBackend(captured(world.task, world.batch_size), world.cluster, exchange=world.exchange)
+    model = captured(world.task, world.batch_size, world.injected)
+    backend: LocalBackend = LocalBackend(model, world.cluster, exchange=world.exchange)
     strategy = BASELINES["all_reduce_25mb"](backend.model, backend.cluster)
     if arm.keeps is not None:
         strategy = compressed(strategy, backend.model, TopK(arm.keeps))

@@ -15,11 +15,11 @@ from itertools import product
 
 import numpy as np
 
-from autosync.spec import Discipline, Pace, Target
+from autosync.spec import Discipline, Target
 from autosync.stats.estimate import Floats
 from autosync.studies.literature.experiment import MOST_TRAINED, Claim, Experiment, Work, exactly
 from autosync.studies.literature.rows import Row, Rows
-from autosync.studies.literature.trained import NODES, STEPS, Arm, World, rows_of_run, to_target, trained
+from autosync.studies.literature.trained import NODES, STEADY, STEPS, Arm, World, rows_of_run, to_target, trained
 
 WORKERS, EXAMPLES = (2, 3, 4), (32, 64, 128, 256)
 PASS_SECONDS, EXCHANGE_SECONDS, JITTER = 0.004, 0.15, 0.1
@@ -46,7 +46,7 @@ def _works(seeds: int) -> Iterator[Work]:
 def _rows(seed: int) -> list[Row]:
     steps = {}
     for examples in EXAMPLES:
-        world = World("digits", examples // NODES, Pace(0.0, 1.0, "held"), 0.0)
+        world = World("digits", examples // NODES, (STEADY,) * NODES, 0.0)
         record = trained(world, Arm(Discipline()), seed, TARGET)
         assert to_target(record) < math.inf, f"{examples} examples a step do not reach the target."
         steps[examples] = record.steps

@@ -16,8 +16,8 @@ from trials.to_target import TargetRequest
 
 assert tf, "devices are made before anything else uses TensorFlow"
 
-STEADY = World("digits", 16, Pace(0.0, 1.0, "held"), 0.5)
-JITTER = World("digits", 16, Pace(0.0, 1.0, "held", Spread(lognormal=0.3)), 0.5)
+STEADY = World("digits", 16, (Pace(0.0, 1.0, "held"),) * NODES, 0.5)
+JITTER = World("digits", 16, (Pace(0.0, 1.0, "held", Spread(lognormal=0.3)),) * NODES, 0.5)
 
 
 def steps(count: int) -> Target:
@@ -52,7 +52,7 @@ def test_a_cut_off_waits_for_the_passes_that_a_paced_run_would(late: str) -> Non
     first, all_of_them = (
         trained(world, Arm(Discipline(waits=waits)), 3, target) for waits in (CutOff(2, late=late), CutOff(NODES))
     )
-    pace, devices = world.pace, [f"node{node}/cpu:0" for node in range(NODES)]
+    pace, devices = world.paces[0], [f"node{node}/cpu:0" for node in range(NODES)]
     drawn = np.array([[pace.spread.at(3, step, each) for each in devices] for step in range(12)])
     assert all_of_them.step_seconds == pytest.approx(drawn.max(1) + 0.5)
     assert sum(first.counted) == 24
@@ -63,8 +63,8 @@ def test_a_cut_off_waits_for_the_passes_that_a_paced_run_would(late: str) -> Non
 
 
 def test_the_numbers_are_those_of_time_that_passes() -> None:
-    quick = replace(STEADY, pace=Pace(0.0, 0.01, "held"))
-    real = LocalBackend(captured("digits", 16), quick.cluster)
+    quick = replace(STEADY, paces=(Pace(0.0, 0.01, "held"),) * NODES)
+    real = LocalBackend(captured("digits", 16, 0.0), quick.cluster)
     strategy = BASELINES["all_reduce_25mb"](real.model, real.cluster)
     passing = real.train(TargetRequest(strategy, steps(20), 1))
     virtual = trained(STEADY, Arm(Discipline()), 1, steps(20))
