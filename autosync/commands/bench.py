@@ -183,7 +183,7 @@ def scale(out: Path, models: str, clusters: str, trials: int, seed: int, profile
 def literature(names: Sequence[str], out: Path, seeds: int, page_only: bool) -> None:
     """The systems of the literature, side by side: the experiments NAMES, or all of them, and a page of what came out.
 
-    Time is virtual: nothing is waited for. So this needs no cluster, and a core to itself.
+    Time is virtual: nothing is waited for. But *links* and *paced* make emulated clusters, and need the machine alone.
     """
     from autosync.studies.literature.job import EXPERIMENTS, chosen, rows_of, run
     from autosync.studies.literature.page import claim_lines, write_page

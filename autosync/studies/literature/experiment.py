@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from autosync.stats.estimate import Estimate, Floats, estimate_of, resampled
 from autosync.studies.literature.rows import Row, Rows
@@ -50,6 +51,8 @@ class Experiment:
     claims: Callable[[Rows], Iterator[Claim]]
     shown: str
     """The figure that the picture shows."""
+    drawn: Callable[[Rows], Figure] | None = None
+    """What draws a picture of another kind."""
 
 
 MOST_TRAINED = 5

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -9,13 +10,37 @@ from pathlib import Path
 from autosync.dataset import ResultStore
 from autosync.errors import BenchError
 from autosync.spec import listed
-from autosync.studies.literature import batches, compression, cutoffs, formulas, meetings, progress, workers
+from autosync.studies.literature import (
+    batches,
+    compression,
+    confirmed,
+    cutoffs,
+    formulas,
+    links,
+    meetings,
+    progress,
+    regions,
+    streams,
+    workers,
+)
 from autosync.studies.literature.experiment import Experiment
 from autosync.studies.literature.rows import COLUMNS, Rows, kept
 
 EXPERIMENTS = {
     each.name: each
-    for room in (formulas, cutoffs, batches, progress, meetings, compression, workers)
+    for room in (
+        formulas,
+        cutoffs,
+        batches,
+        streams,
+        progress,
+        meetings,
+        compression,
+        workers,
+        regions,
+        links,
+        confirmed,
+    )
     for each in room.EXPERIMENTS
 }
 
@@ -34,7 +59,7 @@ def run(experiments: Sequence[Experiment], seeds: int, out: Path, say: Callable[
     for experiment in experiments:
         works = list(experiment.works(seeds))
         for number, work in enumerate(works):
-            key = f"{experiment.name}-{experiment.version}-{work.key}".replace(" ", "-").replace(".", "-")
+            key = re.sub("[ ./]", "-", f"{experiment.name}-{experiment.version}-{work.key}")
             if key in store:
                 continue
             begin = time.monotonic()

@@ -40,7 +40,8 @@ def write_page(experiments: Sequence[Experiment], out: Path) -> Path:
         figures = figures_table(experiment, rows)
         for table in (claims, figures):
             write_text(folder / f"{table.name}.csv", table.csv())
-        write_picture(folder, experiment.name, picture(experiment, rows), kinds=("png",), colors=64)
+        figure = experiment.drawn(rows) if experiment.drawn else picture(experiment, rows)
+        write_picture(folder, experiment.name, figure, kinds=("png",), colors=64)
         parts += [claims.markdown(), f"![{experiment.title}]({experiment.name}.png)", "", figures.markdown()]
     write_text(folder / PAGE, "\n".join(parts))
     return folder / PAGE
