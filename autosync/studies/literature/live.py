@@ -5,19 +5,19 @@ A cluster is made for each piece of work; what is measured runs on its head, in 
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 
 from autosync.baselines import BASELINES
+from autosync.dataset import ResultStore
 from autosync.errors import BenchError
 from autosync.spec import Discipline, Strategy, Target, TargetRecord
-from autosync.studies.literature.rows import Row
+from autosync.studies.literature.rows import COLUMNS, Row, Rows, kept
 from trials.cluster.file import cluster_to_emulate
 from trials.emulate import emulated, run_inside
 from trials.emulate.ordinary import begin_as_root
@@ -42,14 +42,14 @@ class Errand:
         name = f"literature{os.getpid()}"
         begin_as_root(name)
         with tempfile.TemporaryDirectory() as folder:
-            file, found = Path(folder) / "cluster.yaml", Path(folder) / "rows.json"
+            file, found = Path(folder) / "cluster.yaml", Path(folder) / "rows"
             file.write_text(self.cluster)
             with emulated(name, cluster_to_emulate(str(file))) as made:
                 command = [sys.executable, "-m", __name__, self.model, self.measure, cell, str(seed), str(found)]
                 status = run_inside(made.hosts[0], command, within_quota=False)
             if status or not found.exists():
                 raise BenchError(f"What was to be measured for {cell!r} ended with status {status}; run it again.")
-            return [Row(**each) for each in json.loads(found.read_text())]
+            return list(Rows.of(ResultStore(found, COLUMNS).read()).all)
 
 
 def steps_taken(backend: Backend, discipline: Discipline, steps: int, seed: int) -> TargetRecord:
@@ -72,11 +72,11 @@ def taken(backend: Backend, strategy: Strategy, steps: int, seed: int) -> Target
 
 def main(arguments: Sequence[str]) -> int:
     """Measure on the cluster whose head this is."""
-    model, measure, cell, seed, file = arguments
+    model, measure, cell, seed, folder = arguments
     module, _, function = measure.partition(":")
     with opened(Choice(model)) as ready:
         rows = getattr(import_module(module), function)(ready.backend, cell, int(seed))
-    Path(file).write_text(json.dumps([asdict(each) for each in rows]))
+    ResultStore.create(Path(folder), COLUMNS).write("rows", [kept(each, measure, 0) for each in rows])
     return 0
 
 
