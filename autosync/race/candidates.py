@@ -138,8 +138,8 @@ def _all_reduced(strategy: Strategy) -> bool:
     return all(isinstance(shard, AllReduce) and shard.compressor is None for _, _, shard in strategy.shards())
 
 
-def compressed(strategy: Strategy, model: ModelSpec, compressor: TopK) -> Strategy:
-    """`strategy`, whose dense variables are all all-reduced, with every one of them compressed.
+def compressed(strategy: Strategy, model: ModelSpec, compressor: TopK, algorithm: str = "ring") -> Strategy:
+    """`strategy`, whose dense variables are all all-reduced, with each of them compressed and sent by `algorithm`.
 
     Collectives have messages of one length, and cannot be told at run time what is kept; a ring can.
     """
@@ -149,7 +149,7 @@ def compressed(strategy: Strategy, model: ModelSpec, compressor: TopK) -> Strate
         shards = each.shards
         if each.variable not in sparse:
             shards = tuple(
-                replace(shard, compressor=compressor, algorithm="ring") if isinstance(shard, AllReduce) else shard
+                replace(shard, compressor=compressor, algorithm=algorithm) if isinstance(shard, AllReduce) else shard
                 for shard in shards
             )
         variables.append(replace(each, shards=shards))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from autosync.errors import AutosyncError
-from autosync.race.candidates import best_baseline
+from autosync.race.candidates import best_baseline, compressed
 from autosync.race.effects import effects, expected
 from autosync.race.job import end_race
 from autosync.race.options import RaceOptions, check_for_race
@@ -70,6 +70,11 @@ class TestCandidates:
         assert "filter + dynamic batching" in names
         assert not {"filter + local sgd", "local sgd + fedavg", "gravac + dgc"} & names
         assert "local sgd + dynamic batching" not in names, "loads that follow times are for those that always meet"
+
+    def test_what_top_k_keeps_goes_by_the_algorithm_that_is_asked_for(self) -> None:
+        sent = [shard for _, _, shard in compressed(SETTING.base, MODEL, TopK(0.01, "star"), "tree").shards()]
+        assert sent
+        assert all(each.compressor == TopK(0.01, "star") and each.algorithm == "tree" for each in sent)
 
     def test_fewer_workers_are_those_without_which_a_step_takes_longest(self) -> None:
         slow = replace(SETTING, cluster=thin_at(CLUSTER, "node1"))

@@ -14,7 +14,7 @@ from autosync.baselines import BASELINES
 from autosync.control.formula import exchange_seconds
 from autosync.errors import BenchError
 from autosync.race.candidates import Setting, compressed
-from autosync.spec import AllReduce, Discipline, Fidelity, Probed, Strategy, TimingProtocol, TopK, Transport
+from autosync.spec import Discipline, Fidelity, Probed, TimingProtocol, TopK
 from autosync.studies.literature.experiment import Claim, Experiment, Work, exactly
 from autosync.studies.literature.formulas import WAYS
 from autosync.studies.literature.live import Errand, taken
@@ -60,7 +60,7 @@ def timed(backend: Backend, cell: str, turn: int) -> list[Row]:
     rows = []
     for ratio in RATIOS:
         for arm, way in list(WAYS.items())[:: -1 if turn % 2 else 1]:
-            strategy = sent_by(compressed(base, backend.model, TopK(ratio)), way)
+            strategy = compressed(base, backend.model, TopK(ratio, way.indices), way.algorithm)
             record = backend.run(TrialRequest(strategy, TIMED, seed=turn))
             if record.median_seconds is None:
                 raise BenchError(f"{arm} at {cell}, ratio {ratio:g}: {record.reason}")
@@ -68,20 +68,6 @@ def timed(backend: Backend, cell: str, turn: int) -> list[Row]:
             rows.append(Row(where, arm, turn, STEP, 1e3 * record.median_seconds, "paced", backend.cluster.numbers))
             rows.append(Row(where, arm, turn, FORMULA, 1e3 * exchange, "none"))
     return rows
-
-
-def sent_by(strategy: Strategy, way: Transport) -> Strategy:
-    """`strategy` with all that top-k keeps sent by one transport."""
-    variables = []
-    for each in strategy.variables:
-        shards = tuple(
-            replace(shard, compressor=TopK(shard.compressor.ratio, way.indices), algorithm=way.algorithm)
-            if isinstance(shard, AllReduce) and isinstance(shard.compressor, TopK)
-            else shard
-            for shard in each.shards
-        )
-        variables.append(replace(each, shards=shards))
-    return replace(strategy, variables=tuple(variables))
 
 
 def fallen(backend: Backend, cell: str, seed: int) -> list[Row]:
