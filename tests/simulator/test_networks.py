@@ -114,7 +114,7 @@ def test_shuffled_variables_come_in_another_order_for_each_strategy(network: str
 
 
 def test_an_unknown_network_is_refused_with_those_there_are() -> None:
-    with pytest.raises(SpecError, match=r"Unknown network 'cnn'\. Known: linear, rnn, gat, deepsets, trees\."):
+    with pytest.raises(SpecError, match=r"Unknown network 'cnn'\. Known: linear, rnn, gat, deepsets, mlp, trees\."):
         LearnedSimulator(Replay(), "cnn")
 
 

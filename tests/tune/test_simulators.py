@@ -25,7 +25,7 @@ from tests.tune.records import found, record
 SHORT = TrainingSettings(members=2, steps=20)
 PACED = replace(CLUSTER, nodes=tuple(replace(node, pace=Pace(0.0, 0.1)) for node in CLUSTER.nodes))
 
-SLOW = ("rnn", "gat", "deepsets", "trees")
+SLOW = ("rnn", "gat", "deepsets", "mlp", "trees")
 """Networks that are made and called like `linear`."""
 
 

@@ -6,6 +6,7 @@ from types import MappingProxyType
 from autosync.errors import SpecError
 from autosync.simulator.networks.deepsets import deepsets
 from autosync.simulator.networks.linear import linear
+from autosync.simulator.networks.mlp import mlp
 from autosync.simulator.networks.network import Member, Network
 from autosync.simulator.networks.rnn import rnn
 from autosync.simulator.networks.trees import trees
@@ -20,7 +21,7 @@ def _gat() -> Network:
 
 
 NETWORKS: Mapping[str, Callable[[], Network]] = MappingProxyType(
-    {"linear": linear, "rnn": rnn, "gat": _gat, "deepsets": deepsets, "trees": trees}
+    {"linear": linear, "rnn": rnn, "gat": _gat, "deepsets": deepsets, "mlp": mlp, "trees": trees}
 )
 
 

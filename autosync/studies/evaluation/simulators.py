@@ -126,7 +126,7 @@ Builders: TypeAlias = Mapping[str, Builder]
 COSTED = 2
 """Version of what all of them take a step to cost. From 2 on gathers may go by relays."""
 
-CONTROLS = ("deepsets", "trees")
+CONTROLS = ("deepsets", "mlp", "trees")
 
 
 def _learned(network: str) -> Builder:

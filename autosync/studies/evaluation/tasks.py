@@ -26,7 +26,7 @@ class EvaluationSettings:
 
     seeds: int = 5
     shots: tuple[int, ...] = (0, 10, 50)
-    curve: tuple[int, ...] = (10, 25, 50, 100, 150)
+    curve: tuple[int, ...] = (10, 25, 50, 100, 125)
     most_records: int | None = None
     most_targets: int | None = None
     speed_records: int = 200
