@@ -130,7 +130,8 @@ STEADY = Spread()
 
 @dataclass(frozen=True)
 class Pace:
-    """A replica's passes take `fixed_seconds` + `scale` x its profile's seconds x examples / batch, times a spread.
+    """A replica's passes take `fixed_seconds`, and in proportion to its examples `batch_seconds` and `scale` x its
+    profile's seconds, as for a whole batch; times a spread.
 
     They are waited for, and use next to no processor where `numbers` are *recorded*; see `NUMBERS`. To each replica in
     training examples come in a `stream` of so many a second, if there is one, and a pass begins once its own are there.
@@ -141,14 +142,16 @@ class Pace:
     numbers: str = "recorded"
     spread: Spread = STEADY
     stream: float | None = None
+    batch_seconds: float = 0.0
 
     def __post_init__(self) -> None:
         if self.stream is not None:
             _number(self.stream, 1e-3, MOST_STREAMED, "A stream's examples a second")
         _number(self.scale, 0.0, MOST_FACTOR, "The scale of a pace")
         _number(self.fixed_seconds, 0.0, MOST_SECONDS, "A pace's fixed time in seconds")
-        if not self.scale + self.fixed_seconds > 0:
-            raise SpecError("A pace has a scale or a fixed time above zero; both are 0.")
+        _number(self.batch_seconds, 0.0, MOST_SECONDS, "A pace's time for a batch in seconds")
+        if not self.scale + self.fixed_seconds + self.batch_seconds > 0:
+            raise SpecError("A pace has a scale, a fixed time or a time for a batch above zero; all are 0.")
         if self.numbers not in NUMBERS:
             raise SpecError(f"The numbers of a pace are {' or '.join(NUMBERS)}, not {quoted(self.numbers)}.")
 
@@ -157,8 +160,8 @@ class Pace:
 
         The same in every process: what varies is drawn by hashing seed, step and who draws.
         """
-        steady = self.fixed_seconds + self.scale * (profile.forward_seconds + profile.backward_seconds) * share
-        return steady * self.spread.at(seed, step, device)
+        batch = self.batch_seconds + self.scale * (profile.forward_seconds + profile.backward_seconds)
+        return (self.fixed_seconds + batch * share) * self.spread.at(seed, step, device)
 
     def to_json(self) -> dict[str, Any]:
         document: dict[str, Any] = {
@@ -166,13 +169,14 @@ class Pace:
             "fixed_seconds": float(self.fixed_seconds),
             "numbers": self.numbers,
         }
+        document |= {"batch_seconds": float(self.batch_seconds)} if self.batch_seconds else {}
         document |= {"spread": self.spread.to_json()} if self.spread != STEADY else {}
         return document | ({} if self.stream is None else {"stream": float(self.stream)})
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Pace:
         what = "A pace"
-        known_fields(document, ("scale", "fixed_seconds", "numbers", "spread", "stream"), what)
+        known_fields(document, ("scale", "fixed_seconds", "batch_seconds", "numbers", "spread", "stream"), what)
         spread = optional(document, "spread", dict, what)
         return cls(
             required(document, "scale", float, what),
@@ -180,6 +184,7 @@ class Pace:
             required(document, "numbers", str, what),
             STEADY if spread is None else Spread.from_json(spread),
             optional(document, "stream", float, what),
+            optional(document, "batch_seconds", float, what) or 0.0,
         )
 
 

@@ -93,6 +93,7 @@ def unlike_nodes(mine: Node, its: Node) -> str:
 def pace_in_words(pace: Pace) -> str:
     """The pace as: paced passes of 20 ms + 5 x the profile, jitter 0.05, 10 % of steps 3 x as long for 50 steps."""
     parts = [f"{pace.fixed_seconds * 1e3:g} ms"] if pace.fixed_seconds else []
+    parts += [f"{pace.batch_seconds * 1e3:g} ms a batch"] if pace.batch_seconds else []
     parts += [f"{pace.scale:g} x the profile"] if pace.scale else []
     said = [f"paced passes of {' + '.join(parts)} ({pace.numbers} numbers)"]
     spread = pace.spread

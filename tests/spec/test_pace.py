@@ -29,6 +29,8 @@ def test_a_pass_takes_what_is_fixed_and_the_scaled_profile_for_its_share_of_a_ba
     assert Pace(5.0, 0.02).seconds(PROFILE, 0, 3, "node0/cpu:0") == pytest.approx(0.22)
     assert Pace(5.0, 0.02).seconds(PROFILE, 0, 3, "node0/cpu:0", share=0.5) == pytest.approx(0.12)
     assert Pace(0.0, 0.15).seconds(PROFILE, 7, 0, "node1/cpu:0") == 0.15
+    assert Pace(0.0, batch_seconds=0.2).seconds(PROFILE, 0, 3, "node0/cpu:0", share=0.5) == pytest.approx(0.1)
+    assert Pace(5.0, 0.02, batch_seconds=0.1).seconds(PROFILE, 0, 3, "node0/cpu:0", share=2.0) == pytest.approx(0.62)
 
 
 def test_a_draw_follows_from_seed_step_and_device_alone_in_another_process_too() -> None:
@@ -80,7 +82,9 @@ def test_a_trace_is_followed_step_by_step_over_and_over() -> None:
     assert [spread.at(9, step, "node3/cpu:0") for step in range(5)] == [1.0, 1.5, 4.0, 1.0, 1.5]
 
 
-@pytest.mark.parametrize("pace", [VARIED, Pace(), Pace(0.0, 0.1, "held"), Pace(spread=Spread(0.2))])
+@pytest.mark.parametrize(
+    "pace", [VARIED, Pace(), Pace(0.0, 0.1, "held"), Pace(spread=Spread(0.2)), Pace(0.0, batch_seconds=0.1)]
+)
 def test_a_pace_comes_back_from_json(pace: Pace) -> None:
     assert Pace.from_json(parse_json(canonical_json(pace.to_json()), "A pace")) == pace
 
@@ -89,7 +93,7 @@ def test_a_pace_comes_back_from_json(pace: Pace) -> None:
     ("make", "told"),
     [
         (lambda: Pace(-1.0), "The scale of a pace is from 0 to 1e+06, not -1.0."),
-        (lambda: Pace(0.0, 0.0), "A pace has a scale or a fixed time above zero; both are 0."),
+        (lambda: Pace(0.0, 0.0), "A pace has a scale, a fixed time or a time for a batch above zero; all are 0."),
         (lambda: Pace(1.0, math.inf), "A pace's fixed time in seconds is from 0 to 3600, not inf."),
         (lambda: Pace(numbers="made up"), "The numbers of a pace are recorded or held, not 'made up'."),
         (lambda: Slow(1.5, 3, 2.0), "The probability of a slow spell is from 0 to 1, not 1.5."),

@@ -94,11 +94,11 @@ def test_of_many_names_without_an_order_the_first_four_are_listed() -> None:
 
 
 def test_a_pace_is_told_of_its_nodes() -> None:
-    pace = Pace(5.0, 0.02, spread=Spread(0.1, Slow(0.25, 50, 3.0, "left"), (1.0, 2.0)))
+    pace = Pace(5.0, 0.02, spread=Spread(0.1, Slow(0.25, 50, 3.0, "left"), (1.0, 2.0)), batch_seconds=0.03)
     plain = cases.star_cluster(2)
     cluster = replace(plain, nodes=tuple(replace(node, pace=pace) for node in plain.nodes))
     assert next(cluster_lines(cluster)).endswith(
-        "1 worker, 2 cores, paced passes of 20 ms + 5 x the profile (recorded numbers), jitter 0.1, "
+        "1 worker, 2 cores, paced passes of 20 ms + 30 ms a batch + 5 x the profile (recorded numbers), jitter 0.1, "
         "25 % of steps 3 x as long for 50 steps, all of left together, a trace of 2 factors each"
     )
 

@@ -51,17 +51,18 @@ class SpreadEntry(BaseModel):
 
 
 class PaceEntry(BaseModel):
-    """How long a node's passes take: fixed, and `scale` times as long as the model's profile says; then spread."""
+    """How long a node's passes take: fixed, so long for a batch, and `scale` times what the model's profile says."""
 
     model_config = CHECKED
 
-    scale: float | None = Field(None, description="Times the profile's seconds. Left out: 1, or 0 beside `fixed`.")
+    scale: float | None = Field(None, description="Times the profile's seconds. Left out: 1, or 0 beside others.")
     fixed: Seconds = Field(0.0, description="Seconds of every pass, beside those by the profile.")
     numbers: Literal["recorded", "held"] = Field(
         "recorded", description="Gradients of real steps, replayed; or real ones, held until their time."
     )
     spread: SpreadEntry | None = Field(None, description="Left out: every pass takes the same.")
     stream: float | None = Field(None, description="Examples a second that come to each replica in training.")
+    batch: Seconds = Field(0.0, description="Seconds of a batch's pass; of more or fewer examples in proportion.")
 
     @model_validator(mode="after")
     def _is_a_pace(self) -> PaceEntry:
@@ -76,6 +77,6 @@ class PaceEntry(BaseModel):
         spread = self.spread or SpreadEntry()
         spells = spread.slow
         slow = None if spells is None else Slow(spells.probability, spells.dwell, spells.factor, together)
-        scale = self.scale if self.scale is not None else 0.0 if self.fixed else 1.0
+        scale = self.scale if self.scale is not None else 0.0 if self.fixed or self.batch else 1.0
         varied = Spread(spread.lognormal, slow, tuple(spread.trace))
-        return Pace(scale, self.fixed, self.numbers, varied, self.stream)
+        return Pace(scale, self.fixed, self.numbers, varied, self.stream, self.batch)

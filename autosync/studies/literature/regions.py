@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 
-from autosync.spec import PLAIN, BlockMomentum, CutOff, Discipline, Fidelity, Loads, Pace, Rhythm, Slow, Spread, Target
+from autosync.spec import PLAIN, BlockMomentum, CutOff, Discipline, Fidelity, Loads, Rhythm, Slow, Spread, Target
 from autosync.stats.estimate import Estimate
 from autosync.studies.literature.experiment import Claim, Experiment, Work, mean_ratio, paired
 from autosync.studies.literature.rows import Row, Rows
@@ -31,8 +32,8 @@ from autosync.studies.pages import RC
 SPELLS = Spread(lognormal=0.2, slow=Slow(probability=0.15, dwell=10, factor=3))
 STRAGGLING = {
     "none": (STEADY,) * NODES,
-    "now and then": (Pace(0.0, PASS_SECONDS, "held", SPELLS),) * NODES,
-    "one 3 x slower": (*(STEADY,) * (NODES - 1), Pace(0.0, 3 * PASS_SECONDS, "held")),
+    "now and then": (replace(STEADY, spread=SPELLS),) * NODES,
+    "one 3 x slower": (*(STEADY,) * (NODES - 1), replace(STEADY, batch_seconds=3 * PASS_SECONDS)),
 }
 EXCHANGES = (0.1, 1.0, 7.5)
 """What a dense exchange takes, in passes."""

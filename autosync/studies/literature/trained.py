@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 NODES = 4
 PASS_SECONDS = 1.0
-STEADY = Pace(scale=0.0, fixed_seconds=PASS_SECONDS, numbers="held")
+"""What a pass of a whole batch takes; of more or fewer examples in proportion."""
+
+STEADY = Pace(scale=0.0, numbers="held", batch_seconds=PASS_SECONDS)
 STEPS, SECONDS = "steps", "virtual s"
 
 

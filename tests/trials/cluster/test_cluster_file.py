@@ -199,7 +199,7 @@ def test_a_pace_is_a_nodes_own_or_its_racks_or_the_files(tmp_path: Path) -> None
     ("pace", "told"),
     [
         ("{scale: -1}", "nodes[0].pace: The scale of a pace is from 0 to 1e+06, not -1.0."),
-        ("{scale: 0}", "nodes[0].pace: A pace has a scale or a fixed time above zero; both are 0."),
+        ("{scale: 0}", "nodes[0].pace: A pace has a scale, a fixed time or a time for a batch above zero; all are 0."),
         ("{fixed: 100}", "nodes[0].pace.fixed: a time is written like 20ms or 1.5s, not 100."),
         ("{numbers: real}", "nodes[0].pace.numbers: must be 'recorded' or 'held', not 'real'."),
         ("{sped: 1}", "nodes[0].pace.sped: there is no such key in nodes[0].pace; known are scale, fixed, numbers"),

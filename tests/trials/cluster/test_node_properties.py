@@ -36,12 +36,12 @@ from trials.cluster.seats import unlike_machines
 
 PLAIN = Node("a", "10.0.0.1", cores=2.0)
 
-PACE = Pace(5.0, 0.02, "held", Spread(0.1, Slow(0.25, 50, 3.0), (1.0, 1.5)))
+PACE = Pace(5.0, 0.02, "held", Spread(0.1, Slow(0.25, 50, 3.0), (1.0, 1.5)), batch_seconds=0.03)
 STATED: dict[str, Any] = {"cores": 0.5, "gpus": 3, "pace": PACE}
 """Properties of machines that a cluster file states, and nodes are alike by; of each, a value that `PLAIN` has not."""
 
 WRITTEN = {
-    "pace": "{scale: 5, fixed: 20ms, numbers: held, spread: "
+    "pace": "{scale: 5, fixed: 20ms, batch: 30ms, numbers: held, spread: "
     "{lognormal: 0.1, slow: {probability: 0.25, dwell: 50, factor: 3}, trace: [1, 1.5]}}"
 }
 """What a cluster file says of them, where that is not the value."""
