@@ -50,6 +50,17 @@ class TestTimetable:
         assert timetable.buffered == (40.0, None, 10.0)
         assert timetable.begin(seconds, [20, 20, 20], wanted).arrivals == (1.0, 1.0, 3.0)
 
+    def test_until_they_meet_each_replica_goes_on_when_it_is_through(self) -> None:
+        timetable, wanted = Timetable([None, None], True, lambda: 0.0), [True] * 2
+        takes = []
+        for seconds, apart in (([1.0, 3.0], True), ([3.0, 0.5], True), ([1.0, 1.0], False), ([1.0, 2.0], True)):
+            ends = timetable.begin(np.array(seconds), [1, 1], wanted, apart=apart)
+            assert ends.arrivals == tuple(seconds)
+            takes.append((ends.delays + ends.waited).tolist())
+            timetable.end()
+        # Until the third step, in which they meet, the first takes 1, 3 and 1 s on end, the other one 3, 0.5 and 1.
+        assert takes == [[1.0, 3.0], [1.0, 0.5], [1.0, 0.5], [1.0, 2.0]]
+
     def test_examples_of_a_pass_that_does_not_count_stay(self) -> None:
         now = [100.0]
         timetable = Timetable([10.0, 10.0, 1.0], True, lambda: now[0])
@@ -92,10 +103,10 @@ def test_waiting_changes_no_bit(discipline: Discipline) -> None:
 
 
 def test_who_has_too_few_examples_can_be_left_behind() -> None:
-    step = stepping_over((64_000.0, 64_000.0, 10.0), Discipline(waits=CutOff(2, "stop")))
+    step = stepping_over((64_000.0, 64_000.0, 0.1), Discipline(waits=CutOff(2, "stop")))
     step()
     assert step.report.examples == (16, 16, None)
-    assert step.report.seconds < 1
+    assert step.report.seconds < 16 / 0.1  # and not as long as its examples take to come
 
 
 def test_recorded_passes_have_their_examples_at_hand() -> None:

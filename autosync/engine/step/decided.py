@@ -132,7 +132,8 @@ class DecidedStep:
         ends = None
         if self._pacing is not None and self._timetable is not None:
             seconds = self._pacing.seconds(self.seed, number, [each / self._step.batch_size for each in sizes])
-            ends = self._timetable.begin(seconds, sizes, [each > 0 for each in counting], decision.first)
+            wanted, apart = [each > 0 for each in counting], decision.meets is False
+            ends = self._timetable.begin(seconds, sizes, wanted, decision.first, apart)
             if decision.first is not None:
                 weights = counting = counted_alone(counting, [each is not None for each in ends.arrivals])
         given = (

@@ -17,8 +17,9 @@ Array = npt.NDArray[np.float64]
 class Ends:
     """The passes of a step, in seconds after its beginning.
 
-    `arrivals` are the ends of those that it waits for, and None for the others. Each one begins after `delays` and is
-    waited for as long as `waited` says, both float64 (replicas,).
+    `arrivals` are the ends of those that it waits for, and None for the others; of a replica that went on before the
+    step did, after its own beginning. Each one begins after `delays` and is waited for as long as `waited` says, both
+    float64 (replicas,).
     """
 
     arrivals: tuple[float | None, ...]
@@ -32,6 +33,9 @@ class Timetable:
 
     To a replica with a rate, examples come while steps run: so many a second. A pass begins once it has all of its own;
     the others wait in a buffer that has no end. There they stay if the pass is not waited for.
+
+    From a step in which replicas do not meet each goes on when it is through itself, so that until they meet again each
+    takes the sum of its passes. What steps take besides passes counts for all, as if they waited for each other there.
     """
 
     def __init__(
@@ -44,6 +48,7 @@ class Timetable:
         self._streams = np.isfinite(self._rates)
         self._buffered = np.zeros(len(rates))
         self._free = np.full(len(rates), -np.inf)
+        self._ahead = np.zeros(len(rates))
         self._begun = 0.0
         self._begins = self._ends = self._taken = np.zeros(len(rates))
         self._late = np.zeros(len(rates), bool)
@@ -56,25 +61,33 @@ class Timetable:
         )
 
     def begin(
-        self, seconds: Array, examples: Sequence[float], wanted: Sequence[bool], first: int | None = None
+        self,
+        seconds: Array,
+        examples: Sequence[float],
+        wanted: Sequence[bool],
+        first: int | None = None,
+        apart: bool = False,
     ) -> Ends:
         """A step begins, whose passes take `seconds` (replicas,) and so many `examples`.
 
         It waits for the `first` of the `wanted` replicas, or for all of these. Of passes that end at once the first
-        replica's comes first.
+        replica's comes first. If replicas stay `apart`, none is waited for by the others.
         """
         now = self._begun = self._clock()
         lacking = np.maximum(np.asarray(examples) - self._buffered, 0.0)
         delays = np.where(self._streams, lacking / self._rates, 0.0)
         delays = np.maximum(delays, self._free - now)
-        ends = delays + seconds
+        begins = np.where(delays > 0, delays, -self._ahead)
+        ends = np.maximum(begins + seconds, 0.0)
         counts = min(len(ends) if first is None else first, sum(wanted))
         order = np.argsort(np.where(wanted, ends, np.inf), kind="stable")[:counts]
         counted = np.isin(np.arange(len(ends)), order)
         self._begins, self._ends = now + delays, now + ends
         self._late = np.asarray(wanted) & ~counted
         self._taken = np.where(counted, examples, 0)
-        arrivals = tuple(float(end) if counts else None for end, counts in zip(ends, counted, strict=True))
+        took = ends - np.minimum(begins, 0.0)
+        arrivals = tuple(float(end) if counts else None for end, counts in zip(took, counted, strict=True))
+        self._ahead = ends.max() - ends if apart else np.zeros(len(ends))
         waited = np.minimum(ends, ends[order[-1]])
         delays = np.minimum(delays, waited)
         return Ends(arrivals, delays, waited - delays)
