@@ -53,13 +53,20 @@ class TestTimetable:
     def test_until_they_meet_each_replica_goes_on_when_it_is_through(self) -> None:
         timetable, wanted = Timetable([None, None], True, lambda: 0.0), [True] * 2
         takes = []
-        for seconds, apart in (([1.0, 3.0], True), ([3.0, 0.5], True), ([1.0, 1.0], False), ([1.0, 2.0], True)):
+        for seconds, apart in (
+            ([1.0, 3.0], True),
+            ([3.0, 0.5], True),
+            ([1.0, 1.0], False),
+            ([1.0, 9.0], True),
+            ([2.0, 1.0], False),
+        ):
             ends = timetable.begin(np.array(seconds), [1, 1], wanted, apart=apart)
             assert ends.arrivals == tuple(seconds)
             takes.append((ends.delays + ends.waited).tolist())
             timetable.end()
-        # Until the third step, in which they meet, the first takes 1, 3 and 1 s on end, the other one 3, 0.5 and 1.
-        assert takes == [[1.0, 3.0], [1.0, 0.5], [1.0, 0.5], [1.0, 2.0]]
+        # Until the third step, in which they meet, the first takes 1, 3 and 1 s on end, the other one 3, 0.5 and 1; and
+        # the first is through with the fifth before the fourth is over.
+        assert takes == [[1.0, 3.0], [1.0, 0.5], [1.0, 0.5], [1.0, 9.0], [0.0, 1.0]]
 
     def test_examples_of_a_pass_that_does_not_count_stay(self) -> None:
         now = [100.0]

@@ -161,7 +161,7 @@ class DecidedStep:
         if taken.ends is None or self._timetable is None:
             return report
         late = np.reshape(rest, (len(self.placed.replicas), -1)) * (self._exchange is None)
-        self.taken.append(TakenPasses(taken.ends.delays + taken.ends.waited, late))
+        self.taken.append(TakenPasses(taken.ends.took, late))
         return replace(
             report,
             arrivals=taken.ends.arrivals,

@@ -18,13 +18,14 @@ class Ends:
     """The passes of a step, in seconds after its beginning.
 
     `arrivals` are the ends of those that it waits for, and None for the others; of a replica that went on before the
-    step did, after its own beginning. Each one begins after `delays` and is waited for as long as `waited` says, both
-    float64 (replicas,).
+    step did, after its own beginning. Each one begins after `delays` and is waited for as long as `waited` says; it
+    `took` so long, also before the step. All are float64 (replicas,).
     """
 
     arrivals: tuple[float | None, ...]
     delays: Array
     waited: Array
+    took: Array
 
 
 @final
@@ -78,19 +79,20 @@ class Timetable:
         delays = np.where(self._streams, lacking / self._rates, 0.0)
         delays = np.maximum(delays, self._free - now)
         begins = np.where(delays > 0, delays, -self._ahead)
-        ends = np.maximum(begins + seconds, 0.0)
+        own = begins + seconds
+        ends = np.maximum(own, 0.0)
         counts = min(len(ends) if first is None else first, sum(wanted))
         order = np.argsort(np.where(wanted, ends, np.inf), kind="stable")[:counts]
         counted = np.isin(np.arange(len(ends)), order)
         self._begins, self._ends = now + delays, now + ends
         self._late = np.asarray(wanted) & ~counted
         self._taken = np.where(counted, examples, 0)
-        took = ends - np.minimum(begins, 0.0)
-        arrivals = tuple(float(end) if counts else None for end, counts in zip(took, counted, strict=True))
-        self._ahead = ends.max() - ends if apart else np.zeros(len(ends))
+        self._ahead = own.max() - own if apart else np.zeros(len(own))
         waited = np.minimum(ends, ends[order[-1]])
+        took = np.where(begins < 0, seconds, waited)
+        arrivals = tuple(float(end) if counts else None for end, counts in zip(took, counted, strict=True))
         delays = np.minimum(delays, waited)
-        return Ends(arrivals, delays, waited - delays)
+        return Ends(arrivals, delays, waited - delays, took)
 
     def end(self) -> None:
         """The step is over. Who was still late with another one's pass all the time has begun none in it."""

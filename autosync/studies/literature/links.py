@@ -33,6 +33,9 @@ APART = 1.1
 """How many times as long the second best is to take by formula, where a winner is told."""
 
 FALLING = "link: 400mbit\npace: {fixed: 60ms}\nnodes:\n  - {count: 4}\nchanges:\n  - {after: 140s, link: 20mbit}\n"
+WORTH = 0.05
+"""The share of a step from which on a controller changes the transport."""
+
 FALLS, KEPT, STEPS = "400 to 20 Mbit/s in mid-run", 0.005, 1300
 FOLLOWED, BEFORE, AFTER, SAVED = (
     "steps until another transport",
@@ -110,9 +113,10 @@ def _claims(rows: Rows) -> Iterator[Claim]:
     worst = max(regrets) if regrets else float("nan")
     yield Claim("the step of the formula's choice over the best one, worst cell", exactly(worst), bound=1.0)
     saved, after = (rows.values(FALLS, "by formula", figure).get(0, float("nan")) for figure in (SAVED, AFTER))
-    yield Claim("what another transport would save once the rate has fallen, of a step", exactly(saved / after))
-    late = rows.values(FALLS, "by formula", FOLLOWED).get(0, float("nan"))
-    yield Claim("steps until the transport follows, if that saves a twentieth of a step", exactly(late), most=6)
+    share, late = saved / after, rows.values(FALLS, "by formula", FOLLOWED).get(0, float("nan"))
+    yield Claim("what another transport would save once the rate has fallen, of a step", exactly(share))
+    if not share < WORTH:
+        yield Claim("steps until the transport follows the rate that has fallen", exactly(late), most=6)
 
 
 def _means(rows: Rows, cell: str, figure: str) -> dict[str, float]:
