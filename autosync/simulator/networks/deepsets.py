@@ -15,21 +15,18 @@ WIDTH = 32
 
 
 @final
-class SetResidual(torch.nn.Module):
+class SetResidual(LinearResidual):
     """The linear network, plus what is made of each variable by itself, its mean and maximum over variables."""
 
     def __init__(self) -> None:
         super().__init__()
-        plain = LinearResidual()
-        self.skip, self.level = plain.skip, plain.level
         self.embed = torch.nn.Sequential(embedding(len(VARIABLE_INPUTS), WIDTH), embedding(WIDTH, WIDTH))
         self.head = ResidualHead(2 * WIDTH, WIDTH)
 
     def forward(self, inputs: Inputs) -> torch.Tensor:
         owners = torch.repeat_interleave(torch.arange(len(inputs)), inputs.lengths)
         encoded = pooled_over(self.embed(torch.cat(inputs.variables)), owners, len(inputs))
-        linear = (inputs.pooled @ self.skip.weight.T)[:, 0] + self.level
-        return linear + self.head(encoded, inputs.pooled)
+        return super().forward(inputs) + self.head(encoded, inputs.pooled)
 
 
 def deepsets() -> Network:

@@ -19,13 +19,11 @@ KINDS = 6
 
 
 @final
-class GraphResidual(torch.nn.Module):
+class GraphResidual(LinearResidual):
     """The linear network, plus what layers of attention leave at the nodes, pooled over nodes of a kind."""
 
     def __init__(self) -> None:
         super().__init__()
-        plain = LinearResidual()
-        self.skip, self.level = plain.skip, plain.level
         sizes = (VARIABLE_INPUTS, SERVER_INPUTS, BUCKET_INPUTS, LINK_INPUTS)
         self.embed = torch.nn.ModuleList(embedding(len(names), WIDTH) for names in sizes)
         self.bare = torch.nn.Parameter(torch.randn(2, WIDTH) / WIDTH**0.5)
@@ -54,8 +52,7 @@ class GraphResidual(torch.nn.Module):
         by_kind = states.split(sizes.sum(dim=0).tolist())
         owners = [torch.repeat_interleave(torch.arange(count), sizes[:, kind]) for kind in range(KINDS)]
         encoded = torch.cat([pooled_over(by_kind[kind], owners[kind], count) for kind in (0, 1, 2, 5)], dim=1)
-        linear = (inputs.pooled @ self.skip.weight.T)[:, 0] + self.level
-        return linear + self.head(encoded, inputs.pooled)
+        return super().forward(inputs) + self.head(encoded, inputs.pooled)
 
 
 def _joined_edges(edges: Sequence[torch.Tensor], sizes: torch.Tensor) -> torch.Tensor:

@@ -1,7 +1,5 @@
 """The linear network: a weighted sum of pooled inputs."""
 
-from typing import final
-
 import torch
 
 from autosync.simulator.encoding import POOLED_INPUTS
@@ -10,9 +8,8 @@ from autosync.simulator.networks.network import Network, torch_network
 from autosync.simulator.settings import TrainingSettings
 
 
-@final
 class LinearResidual(torch.nn.Module):
-    """Starts at zero, so that an untrained one adds nothing."""
+    """Starts at zero, so that an untrained one adds nothing. Other networks add to it."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -14,18 +14,15 @@ WIDTH = 32
 
 
 @final
-class PerceptronResidual(torch.nn.Module):
+class PerceptronResidual(LinearResidual):
     """The linear network, plus a small perceptron over the same inputs."""
 
     def __init__(self) -> None:
         super().__init__()
-        plain = LinearResidual()
-        self.skip, self.level = plain.skip, plain.level
         self.head = ResidualHead(0, WIDTH)
 
     def forward(self, inputs: Inputs) -> torch.Tensor:
-        linear = (inputs.pooled @ self.skip.weight.T)[:, 0] + self.level
-        return linear + self.head(inputs.pooled[:, :0], inputs.pooled)
+        return super().forward(inputs) + self.head(inputs.pooled[:, :0], inputs.pooled)
 
 
 def mlp() -> Network:

@@ -15,13 +15,11 @@ WIDTH = 24
 
 
 @final
-class RecurrentResidual(torch.nn.Module):
+class RecurrentResidual(LinearResidual):
     """The linear network, plus what an LSTM's states say, their mean and maximum over variables."""
 
     def __init__(self) -> None:
         super().__init__()
-        plain = LinearResidual()
-        self.skip, self.level = plain.skip, plain.level
         self.embed = embedding(len(VARIABLE_INPUTS), WIDTH)
         self.lstm = torch.nn.LSTM(WIDTH, WIDTH, batch_first=True, bidirectional=True)
         self.head = ResidualHead(4 * WIDTH, WIDTH)
@@ -35,8 +33,7 @@ class RecurrentResidual(torch.nn.Module):
             rows = torch.stack([inputs.variables[place] for place in chosen.tolist()])
             states = self.lstm(self.embed(rows))[0]
             encoded = encoded.index_add(0, chosen, torch.cat([states.mean(dim=1), states.amax(dim=1)], dim=1))
-        linear = (inputs.pooled @ self.skip.weight.T)[:, 0] + self.level
-        return linear + self.head(encoded, inputs.pooled)
+        return super().forward(inputs) + self.head(encoded, inputs.pooled)
 
 
 def rnn() -> Network:

@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 
 from autosync.baselines import BASELINES
-from autosync.control.formula import exchange_seconds
+from autosync.control.formula import WORTH, exchange_seconds
 from autosync.errors import BenchError
 from autosync.race.candidates import Setting, compressed
 from autosync.spec import Discipline, Fidelity, Probed, TimingProtocol, TopK
@@ -33,9 +33,6 @@ APART = 1.1
 """How many times as long the second best is to take by formula, where a winner is told."""
 
 FALLING = "link: 400mbit\npace: {fixed: 60ms}\nnodes:\n  - {count: 4}\nchanges:\n  - {after: 140s, link: 20mbit}\n"
-WORTH = 0.05
-"""The share of a step from which on a controller changes the transport."""
-
 FALLS, KEPT, STEPS = "400 to 20 Mbit/s in mid-run", 0.005, 1300
 FOLLOWED, BEFORE, AFTER, SAVED = (
     "steps until another transport",
