@@ -10,6 +10,9 @@ from dataclasses import dataclass, field
 from importlib import metadata
 from typing import Protocol
 
+from autosync.engine.version import ENGINE
+from autosync.spec.record import ENGINE_IN_VERSIONS
+
 UNIT_SECONDS = 2.0**-30
 
 
@@ -80,7 +83,7 @@ class Environment:
     @classmethod
     def here(cls) -> Environment:
         """The environment of this process; a package that is not installed (a source checkout, say) is left out."""
-        versions = {"python": platform.python_version()}
+        versions = {"python": platform.python_version(), ENGINE_IN_VERSIONS: str(ENGINE)}
         for package in PACKAGES:
             try:
                 versions[package] = metadata.version(package)

@@ -18,6 +18,15 @@ from autosync.spec.strategy import Strategy
 
 OUTCOMES = ("ok", "stopped", "failed", "timed_out", "lost")
 PURPOSES = ("baseline", "search", "remeasure", "manual")
+ENGINE_IN_VERSIONS = "autosync.engine"
+"""The name of the engine's version in a record's `versions`, where once a digest of its source stood."""
+DIGEST_LENGTH = 12
+
+
+def engine_of(versions: Mapping[str, str]) -> int:
+    """The version of the engine among a record's `versions`; 0 where they do not say."""
+    version = versions.get(ENGINE_IN_VERSIONS, "")
+    return int(version) if version.isdecimal() and len(version) < DIGEST_LENGTH else 0
 
 
 @dataclass(frozen=True)
@@ -124,6 +133,11 @@ class RuntimeRecord(Noun, what="A record", always=("final_loss", "predicted_seco
                 f"A record's pace is kept on a cluster that is paced so, but its numbers are {self.pace.numbers} and "
                 f"those of the cluster {self.cluster.numbers}."
             )
+
+    @property
+    def engine(self) -> int:
+        """The version of the engine that timed it; 0 where it does not say."""
+        return engine_of(self.versions)
 
     @property
     def time(self) -> str:

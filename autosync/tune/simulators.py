@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,8 +11,10 @@ import numpy as np
 
 from autosync.cost import AnalyticSimulator, Drafted, Informed, Replay, Simulator, weight_of
 from autosync.dataset import Rows, read_arrays, records_with_ids
+from autosync.engine.version import ENGINE
 from autosync.space import SearchSpace
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord
+from autosync.spec.record import engine_of
 from autosync.stats.occasions import heaviest
 from autosync.tune.job import Job
 from autosync.tune.options import CLOSED_FORMS, OptionsError, TuneOptions
@@ -152,14 +155,15 @@ MOST = 96
 """The most records that are learned from: each takes its part of every fit."""
 
 KIND = ("time", "numbers")
-COLUMNS = ("record_id", "run", "model_digest", "cluster_digest", "outcome", "median_seconds", "started_at", *KIND)
+COLUMNS = ("record_id", "run", "model_digest", "cluster_digest", "versions", "median_seconds", "started_at", *KIND)
 
 
 def earlier_records(job: Job, go_on: bool) -> list[RuntimeRecord]:
     """Records of other runs of this model or on this cluster in the dataset, the most alike first.
 
-    Those whose seconds are of another kind than this run's, paced ones in a real run, are none of them.
-    Which they are is written down: a search that goes on learns from the same, whatever was added meanwhile.
+    Those whose seconds are of another kind than this run's, paced ones in a real run, are none of them, nor are those
+    of an engine of another version, of which it is said how many there are. Which they are is written down: a search
+    that goes on learns from the same, whatever was added meanwhile.
     """
     if not job.store.current_files():
         return []
@@ -182,19 +186,27 @@ def _likest(job: Job) -> list[str]:
     def counting(rows: Rows) -> dict[str, Any]:
         values = [rows.values(name) for name in COLUMNS]
         found = []
-        for identity, run, of_model, of_cluster, _, median, started_at, *of_kind in zip(*values, strict=True):
+        for identity, run, of_model, of_cluster, versions, median, started_at, *of_kind in zip(*values, strict=True):
             weight = weight_of(of_model == model, of_cluster == cluster)
             if tuple(of_kind) == kind and median and run != own and weight:
-                found.append((started_at, identity, weight))
-        started, identities, weights = zip(*found, strict=True) if found else ((), (), ())
+                found.append((started_at, identity, weight, engine_of(json.loads(versions)) == ENGINE))
+        started, identities, weights, present = zip(*found, strict=True) if found else [()] * 4
         return {
             "started_at": np.array(started, dtype=np.float64),
             "record_id": np.array(identities, dtype=np.str_),
             "weight": np.array(weights, dtype=np.float64),
+            "present": np.array(present, dtype=np.bool_),
         }
 
     found = read_arrays(job.options.data, counting, COLUMNS)
     _, once = np.unique(found["record_id"], return_index=True)
+    if count := int(np.count_nonzero(~found["present"][once])):
+        job.console.print(
+            f"{counted(count, 'record')} of other runs would tell something, but an engine of another version timed "
+            "them: the search does not learn from them.",
+            soft_wrap=True,
+        )
+    once = once[found["present"][once]]
     order = once[np.lexsort((found["record_id"][once], found["started_at"][once]))]
     places = heaviest(found["weight"][order], MOST)
     return [str(found["record_id"][order[place]]) for place in places]

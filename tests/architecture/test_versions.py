@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from autosync.engine.version import ENGINE
 from autosync.studies.bench import versions
 from autosync.studies.evaluation import BUILDERS
 
@@ -32,7 +33,7 @@ MADE_BY = {
 TO_RAISE = {
     "simulators": "`version` of the Builders in autosync/studies/evaluation/simulators.py, TAUGHT and SEARCHERS",
     "searchers": "SEARCHERS or REPLAY in autosync/studies/bench/versions.py",
-    "engine": "ENGINE in autosync/studies/bench/versions.py",
+    "engine": "ENGINE in autosync/engine/version.py",
 }
 
 NO_CODE = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING}
@@ -62,7 +63,7 @@ def present() -> dict[str, dict[str, object]]:
     stated = {
         "simulators": {name: builder.version for name, builder in BUILDERS.items()} | {"taught": versions.TAUGHT},
         "searchers": dict(versions.SEARCHERS) | {"replay": versions.REPLAY, "facts": versions.FACTS},
-        "engine": {"engine": versions.ENGINE},
+        "engine": {"engine": ENGINE},
     }
     return {
         kind: {"versions": stated[kind], "code": hashlib.sha256("\0".join(sorted(texts)).encode()).hexdigest()[:16]}

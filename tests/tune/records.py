@@ -6,7 +6,9 @@ import random
 from collections.abc import Sequence
 
 from autosync.baselines import BASELINES
+from autosync.engine.version import ENGINE
 from autosync.spec import RuntimeRecord, Strategy, TimingProtocol
+from autosync.spec.record import ENGINE_IN_VERSIONS
 from search_spaces import load_space
 from tests.tune.pretend import CLUSTER, MODEL
 
@@ -54,4 +56,5 @@ def record(
         step_seconds=tuple(steps),
         reason="" if outcome == "ok" else f"it {outcome}",
         predicted_seconds=predicted_seconds,
+        versions={ENGINE_IN_VERSIONS: str(ENGINE)},
     )

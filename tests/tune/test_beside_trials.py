@@ -18,7 +18,9 @@ from rich.console import Console
 from autosync.baselines import BASELINES
 from autosync.cost import Informed
 from autosync.dataset import RecordStore
+from autosync.engine.version import ENGINE
 from autosync.spec import ClusterSpec, KeptPace, ModelSpec, Pace, RuntimeRecord, Strategy
+from autosync.spec.record import ENGINE_IN_VERSIONS
 from autosync.tune import simulators as earlier_records_module
 from autosync.tune.directory import RunDirectory
 from autosync.tune.job import Job
@@ -185,3 +187,16 @@ def test_records_of_another_kind_take_no_place_among_those_that_are_chosen(
     for each in (*real, *others, replace(others[0], pace=kept)):
         job.store.append(each)
     assert sorted(earlier_records(job, go_on=False), key=lambda each: each.started_at) == real
+
+
+def test_records_of_another_engine_are_not_learned_from_and_that_is_said(
+    job: Job, capsys: pytest.CaptureFixture[str]
+) -> None:
+    present = [elsewhere(RECORDS[number], number) for number in range(2)]
+    older = elsewhere(RECORDS[2], 2, versions={ENGINE_IN_VERSIONS: str(ENGINE - 1)})
+    oldest = elsewhere(RECORDS[3], 3, versions={ENGINE_IN_VERSIONS: "012345678901"})
+    for each in (*present, older, oldest):
+        job.store.append(each)
+    assert sorted(earlier_records(job, go_on=False), key=lambda each: each.started_at) == present
+    assert [each.engine for each in (*present, older, oldest)] == [ENGINE, ENGINE, ENGINE - 1, 0]
+    assert "2 records of other runs would tell something, but" in capsys.readouterr().out

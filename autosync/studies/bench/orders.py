@@ -14,8 +14,7 @@ from autosync.studies.bench.columns import CELLS, LIVE, SEARCHES, facts_of
 from autosync.studies.bench.contenders import CONTENDERS, TRANSFERRING
 from autosync.studies.bench.live import LiveJob, row_of, run_command, run_live
 from autosync.studies.bench.replaying import SEEDS_A_JOB, Replaying, SearchJob, checkpoint_of, others_than, strange_to
-from autosync.studies.bench.versions import FACTS, of_live
-from autosync.studies.collect.block import engine_digest
+from autosync.studies.bench.versions import FACTS, of_live, source_digest
 from autosync.studies.literature.rows import COLUMNS as LITERATURE
 from autosync.tune.recorded.cells import RecordedCell, read_cells
 from trials.cluster.file import cluster_to_emulate
@@ -24,9 +23,6 @@ Say = Callable[[str], None]
 
 ALL_MEMBERS = 5
 """Members of the ensemble, as a search has it."""
-
-SOURCE = Path(__file__).parents[1]
-"""The folder of autosync's source, a digest of which goes with each result."""
 
 
 @final
@@ -58,7 +54,7 @@ def replay(order: ReplayOrder, say: Say) -> None:
     store = ResultStore.create(order.out / ("drawn" if order.drawn else "searches"), SEARCHES)
     taught_on = _taught_on(order) if TRANSFERRING.intersection(order.searchers) else {}
     jobs = [job for job in _jobs(order, cells, taught_on) if job.key not in store]
-    code = engine_digest(SOURCE)
+    code = source_digest()
     begin, done = time.monotonic(), 0
     for job, rows in Replaying(order.data, order.out / "checkpoints").run(jobs, order.processes):
         store.write(job.key, [row | {"code": code} for row in rows])
@@ -79,7 +75,7 @@ def live(
     """
     store = ResultStore.create(out / "live", LIVE)
     recorded, _ = read_cells(data) if any(job.may_be_taught for job in jobs) else ([], [])
-    code, failed = engine_digest(SOURCE), 0
+    code, failed = source_digest(), 0
     for number, asked in enumerate(jobs, 1):
         strange = _teachers_of(asked, recorded) if asked.may_be_taught else []
         job = replace(asked, taught_on=digest([each.digest for each in strange])) if strange else asked

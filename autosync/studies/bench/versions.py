@@ -4,16 +4,17 @@ Raise one by one whenever what it makes may be another than before. A digest of 
 change with every comment.
 """
 
+import hashlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
+
+import autosync
+from autosync.engine.version import ENGINE
 
 REPLAY = 1
 """Version of recorded trials as a searcher meets them: cells, pools, their clock, drawn noise."""
-
-ENGINE = 3
-"""Version of how steps are carried out and timed: the engine and trials. From 2 on gathers may go by relays, and all
-numbers of replicas are halved; from 3 on a paced step is given nothing by the client."""
 
 FACTS = "1"
 """Version of a cell's own figures."""
@@ -25,6 +26,14 @@ SEARCHERS: Mapping[str, int] = {"guided": 2, "original": 2}
 """Versions other than 1, by searcher. A searcher is what proposes and all it asks: spaces, baselines, simulators."""
 
 Row = Mapping[str, Any]
+
+
+def source_digest(root: Path = Path(autosync.__file__).parent) -> str:
+    """The digest of the names and contents of all source files below `root`, autosync's own."""
+    found = hashlib.sha256()
+    for file in sorted(root.rglob("*.py")):
+        found.update(f"{file.relative_to(root)}\0".encode() + file.read_bytes() + b"\0")
+    return found.hexdigest()[:12]
 
 
 def of_replay(searcher: str) -> str:

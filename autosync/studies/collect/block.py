@@ -1,17 +1,15 @@
 """A block of trials in one cell, each on disk before the next; and how busy the machine is, waited for and noted."""
 
-import hashlib
 import os
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import final
 
 import psutil
 
-import autosync.engine
 from autosync.dataset import RecordStore
+from autosync.engine.version import ENGINE
 from autosync.engine.zoo import default_space
 from autosync.errors import TrialError
 from autosync.spec import ModelSpec, RuntimeRecord
@@ -23,23 +21,10 @@ from search_spaces import load_space
 from trials.fleet.lanes import Backend
 from trials.trial import TrialRequest
 
-ENGINE = "autosync.engine"
-"""The name of the digest of the engine's source in a record's `versions`: the source changes between releases too."""
-
-DIGEST_LENGTH = 12
-
 
 def load_average() -> float:
     """The number of processes that ran or wanted to, on the whole machine, averaged over the last minute."""
     return os.getloadavg()[0]
-
-
-def engine_digest(root: Path = Path(autosync.engine.__file__).parent) -> str:
-    """The digest of the names and contents of all source files below `root`."""
-    found = hashlib.sha256()
-    for file in sorted(root.rglob("*.py")):
-        found.update(f"{file.relative_to(root)}\0".encode() + file.read_bytes() + b"\0")
-    return found.hexdigest()[:DIGEST_LENGTH]
 
 
 def _at_once() -> None:
@@ -53,7 +38,6 @@ class Conditions:
     `model` is what records name, where that is to be another profile of it than the back end's.
     """
 
-    engine: str
     load_average: Callable[[], float] = load_average
     model: ModelSpec | None = None
     settle: Callable[[], None] = _at_once
@@ -102,7 +86,7 @@ class Block:
         self._lost_in_a_row = 0
 
     def take_up(self, records: Iterable[RuntimeRecord]) -> None:
-        """Learn from the cell's records. Raises `TrialError` when one is of another model or cluster than these."""
+        """Learn from the cell's records. Raises `TrialError` when one is of another model, cluster or engine."""
         for record in records:
             self._check_same(record)
             self._learn(record)
@@ -128,9 +112,8 @@ class Block:
         self._conditions.settle()
         load = self._conditions.load_average()
         record = self._backend.run(request)
-        versions = {**record.versions, ENGINE: self._conditions.engine}
         model = self._conditions.model or record.model
-        record = replace(record, model=model, sequence=slot.number, load_average=load, versions=versions)
+        record = replace(record, model=model, sequence=slot.number, load_average=load)
         self._store.append(record)
         self._learn(record)
         self._lost_in_a_row = self._lost_in_a_row + 1 if record.outcome == "lost" else 0
@@ -150,6 +133,7 @@ class Block:
         for what, here, there in (
             ("model", self._backend.model.digest, record.model.digest),
             ("cluster", self._backend.cluster.digest, record.cluster.digest),
+            ("version of the engine", ENGINE, record.engine),
         ):
             if here != there:
                 raise TrialError(

@@ -17,7 +17,7 @@ from autosync.dataset import RecordStore
 from autosync.errors import AutosyncError, ClusterError, DatasetError, NodesLostError
 from autosync.spec import RuntimeRecord, read_device_profile
 from autosync.stats.cells import CellName
-from autosync.studies.collect.block import Block, Conditions, engine_digest, wait_until_quiet
+from autosync.studies.collect.block import Block, Conditions, wait_until_quiet
 from autosync.studies.collect.events import Errand, Passed, Told, Trouble, write_event
 from autosync.studies.collect.folder import Folder
 from autosync.studies.collect.plan import read_plan
@@ -53,7 +53,7 @@ class _Visit:
         self._plan = read_plan(errand.plan)
         self._folder = Folder(errand.out)
         self._store = RecordStore.create(self._folder.records)
-        self._conditions = Conditions(engine_digest(), settle=partial(wait_until_quiet, errand.settle_seconds))
+        self._conditions = Conditions(settle=partial(wait_until_quiet, errand.settle_seconds))
         self._deadline = time.monotonic() + errand.seconds
 
     def work_off(self, model: str) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import final
 
+from autosync.engine.version import ENGINE
 from autosync.spec import RuntimeRecord
 from autosync.spec.address import Place
 from autosync.studies.evaluation.cells import check_kinds, folder_of, stored_records
@@ -33,11 +35,17 @@ class Source:
         return self.survey is None or len(self.survey) == len(self.records)
 
     def in_words(self) -> Iterator[str]:
-        """A sentence where not all there are is in memory."""
+        """Sentences where not all there are is in memory, and where several engines have timed them."""
         if self.survey is not None and not self.is_whole:
             yield (
                 f"Of {len(self.survey)} timed records, {len(self.records)} are a sample to judge by: of a cell at most "
                 f"{MOST_STRATEGIES} strategies, and {MOST_TRIALS} trials of each."
+            )
+        engines = Counter(each.engine for each in self.records)
+        if len(engines) > 1 or ENGINE not in engines:
+            counts = ", ".join(f"{count} of version {engine or 'unknown'}" for engine, count in sorted(engines.items()))
+            yield (
+                f"The present engine is of version {ENGINE}, and may take other times than these records say: {counts}."
             )
 
 

@@ -18,8 +18,9 @@ from autosync.simulator.examples import family_key
 from autosync.simulator.streamed import Block, Shard, Taught, assembled, encoded, short
 from autosync.simulator.view import View
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord
+from autosync.spec.kept import kind_of
 from autosync.studies.evaluation.cells import MeasuredCell
-from autosync.studies.evaluation.survey import Survey, cell_of, family_of, kind_of
+from autosync.studies.evaluation.survey import Survey, cell_of, family_of
 
 TRAIN, VALIDATION = (SPLITS.index(part) for part in ("train", "validation"))
 

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from autosync.dataset import SPLITS, Rows, records_with_ids, split_of, stored_bytes, streamed
 from autosync.spec import RuntimeRecord
 from autosync.spec.address import Place
+from autosync.spec.kept import kind_of
 
 STREAMED_BYTES = 2**24
 """Bytes of records' files over which they are streamed: of about fifty thousand records."""
@@ -50,11 +51,6 @@ def cell_of(model_digest: str, cluster_digest: str) -> str:
 def family_of(model_digest: str, cluster_json: str) -> str:
     """The name of what records of one model and of one cluster as it was measured have in common."""
     return f"{model_digest}/{hashlib.sha256(cluster_json.encode()).hexdigest()}"
-
-
-def kind_of(time: str, numbers: str) -> str:
-    """As `RuntimeRecord.kind`."""
-    return "real" if time == "real" else f"{time}-{numbers}"
 
 
 @final

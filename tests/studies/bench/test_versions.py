@@ -10,7 +10,7 @@ from autosync.dataset import ResultStore
 from autosync.studies.bench import live, replaying, versions
 from autosync.studies.bench.columns import CELLS, LIVE, SEARCHES
 from autosync.studies.bench.report import Material, write_report
-from autosync.studies.bench.versions import latest, of_replay, versions_in_words
+from autosync.studies.bench.versions import latest, of_replay, source_digest, versions_in_words
 from tests.studies.bench.test_replay import data, replayed, rows  # noqa: F401  a fixture
 
 SHIPPED = Path(__file__).parents[3] / "runtimes" / "bench"
@@ -64,3 +64,14 @@ def test_the_results_that_come_with_the_program_have_no_version_and_are_all_show
 def test_what_keys_of_kept_results_call_them_outlives_moved_modules() -> None:
     assert replaying.FORMAT.startswith("autosync.bench.search/")
     assert live.FORMAT.startswith("autosync.bench.live/")
+
+
+def test_the_digest_of_the_source_changes_with_every_source_file(tmp_path: Path) -> None:
+    assert source_digest() != source_digest(tmp_path)
+    (tmp_path / "sync").mkdir()
+    (tmp_path / "sync" / "ring.py").write_text("pass\n")
+    before = source_digest(tmp_path)
+    (tmp_path / "sync" / "ring.py").write_text("pass \n")
+    changed = source_digest(tmp_path)
+    (tmp_path / "sync" / "ring.py").rename(tmp_path / "sync" / "tree.py")
+    assert len({before, changed, source_digest(tmp_path)}) == 3

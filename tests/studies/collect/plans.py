@@ -11,7 +11,7 @@ from autosync.stats.cells import CellName
 from autosync.studies.collect.plan import Plan
 from tests.cases import mlp_model, star_cluster
 from tests.trials.scripted import ScriptedStep
-from trials.clock import FakeClock
+from trials.clock import Environment, FakeClock
 from trials.trial import Stage, TrialRequest, run_trial
 
 __all__ = ["CELL", "PretendBackend", "plan"]
@@ -37,7 +37,7 @@ class PretendBackend:
         self.cluster: ClusterSpec = star_cluster(nodes)
         self.requests: list[TrialRequest] = []
         self._lost = lost
-        self._stage = Stage(self.model, self.cluster, FakeClock())
+        self._stage = Stage(self.model, self.cluster, FakeClock(), Environment.here())
 
     def realize(self, strategy: Strategy) -> ScriptedStep:  # noqa: ARG002
         return ScriptedStep(lambda: 0.5)

@@ -10,9 +10,11 @@ import pytest
 
 from autosync.baselines import BASELINES
 from autosync.dataset import RecordStore
+from autosync.engine.version import ENGINE
 from autosync.errors import TrialError
 from autosync.spec import ModelProfile, ModelSpec, RuntimeRecord
-from autosync.studies.collect.block import Block, Conditions, engine_digest
+from autosync.studies.collect import block
+from autosync.studies.collect.block import Block, Conditions
 from autosync.studies.collect.events import Errand
 from autosync.studies.collect.folder import Folder
 from autosync.studies.collect.plan import Plan
@@ -20,7 +22,7 @@ from autosync.studies.collect.schedule import MOST_LOSSES, Done, Slot, slots_of
 from tests.cases import mlp_model
 from tests.studies.collect.plans import CELL, PretendBackend, plan
 
-QUIET = Conditions("0123456789ab", load_average=lambda: 0.25)
+QUIET = Conditions(load_average=lambda: 0.25)
 
 
 def collected(
@@ -60,7 +62,7 @@ def test_a_cell_has_the_baselines_then_different_new_ones_and_repeats(tmp_path: 
             assert record.label == records[slot.original].label
     assert {record.run for record in records} == {"test/mlp@2x200mbit"}
     assert {record.load_average for record in records} == {0.25}
-    assert {record.versions["autosync.engine"] for record in records} == {"0123456789ab"}
+    assert {record.engine for record in records} == {ENGINE}
 
 
 def test_a_collection_stopped_anywhere_ends_up_with_the_same_strategies(tmp_path: Path) -> None:
@@ -128,15 +130,15 @@ def test_records_of_another_model_under_the_same_name_are_refused(tmp_path: Path
         collected(tmp_path, plan(), [], PretendBackend(nodes=3))
 
 
-def test_the_digest_of_the_engine_changes_with_every_source_file(tmp_path: Path) -> None:
-    assert engine_digest() != engine_digest(tmp_path)
-    (tmp_path / "sync").mkdir()
-    (tmp_path / "sync" / "ring.py").write_text("pass\n")
-    before = engine_digest(tmp_path)
-    (tmp_path / "sync" / "ring.py").write_text("pass \n")
-    changed = engine_digest(tmp_path)
-    (tmp_path / "sync" / "ring.py").rename(tmp_path / "sync" / "tree.py")
-    assert len({before, changed, engine_digest(tmp_path)}) == 3
+def test_records_of_another_engine_under_the_same_name_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collected(tmp_path, plan(), slots_of(plan(), CELL)[:1])
+    monkeypatch.setattr(block, "ENGINE", ENGINE + 1)
+    with pytest.raises(
+        TrialError, match=rf"of one version of the engine, but .* was {ENGINE} and now is {ENGINE + 1};"
+    ):
+        collected(tmp_path, plan(), [])
 
 
 def _profiled(seconds: float) -> ModelSpec:

@@ -12,8 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from autosync.cost import Simulator
+from autosync.engine.version import ENGINE
 from autosync.search.protocol import Proposal
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
+from autosync.spec.record import ENGINE_IN_VERSIONS
 from autosync.studies.evaluation import Builder, MeasuredCell, measured_cells
 from autosync.studies.evaluation.simulators import ClosedForm
 from autosync.studies.evaluation.tasks import ABLATIONS
@@ -28,6 +30,7 @@ Floats = npt.NDArray[np.float64]
 MODELS = {"mlp": cases.mlp_model(), "ncf-like": cases.ncf_like_model()}
 CLUSTERS = {"three": cases.star_cluster(3), "four": cases.star_cluster(4)}
 NOISE = 0.02
+PRESENT = {ENGINE_IN_VERSIONS: str(ENGINE)}
 
 
 def part_of(digest: str) -> str:
@@ -45,7 +48,9 @@ def records_of(model: str, cluster: str, strategies: int = 60, repeats: int = 10
     for number, strategy in enumerate([*chosen, *chosen[:repeats]]):
         record = timed(space, Proposal(strategy, "random"), truth(), number)
         steps = np.array(record.step_seconds) * np.exp(NOISE * noise.standard_normal())
-        found.append(replace(record, step_seconds=tuple(steps.tolist()), run=f"made-up/{model}@{cluster}"))
+        found.append(
+            replace(record, step_seconds=tuple(steps.tolist()), run=f"made-up/{model}@{cluster}", versions=PRESENT)
+        )
     return found
 
 

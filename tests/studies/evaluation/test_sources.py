@@ -13,10 +13,11 @@ import pytest
 from autosync.commands.evaluate import main as evaluate
 from autosync.commands.pretrain import main as pretrain
 from autosync.dataset import RecordStore, split_of
+from autosync.engine.version import ENGINE
 from autosync.studies.evaluation import survey as looking
 from autosync.studies.evaluation.cells import EvaluationError, measured_cells
 from autosync.studies.evaluation.pretraining import card_of, pretrained, pretrained_by_stream
-from autosync.studies.evaluation.sources import opened
+from autosync.studies.evaluation.sources import Source, opened
 from autosync.studies.evaluation.workers import TOLERANCE
 from tests.studies.evaluation.made_up import records
 
@@ -55,6 +56,11 @@ def test_a_survey_tells_what_there_is_and_what_is_in_memory(data: Path, monkeypa
         assert (
             sorted(source.records, key=lambda each: (each.started_at, each.cluster.digest, each.model.digest)) == order
         )
+    older = Source([replace(known[0], versions={}), *known[1:3]])
+    assert [*older.in_words()] == [
+        f"The present engine is of version {ENGINE}, and may take other times than these records say: "
+        f"1 of version unknown, 2 of version {ENGINE}."
+    ]
     monkeypatch.setattr(looking, "MOST_STRATEGIES", 12)
     monkeypatch.setattr(looking, "MOST_TRIALS", 1)
     with opened(data) as source:
