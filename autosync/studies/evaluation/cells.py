@@ -19,6 +19,7 @@ from autosync.spec.address import Place
 from autosync.spec.kept import TIMES
 from autosync.spec.pace import NUMBERS
 from autosync.stats.cells import Cell, CellName, records_by_cell, with_noise
+from autosync.words.strategy import architecture_of
 
 __all__ = [
     "KINDS",
@@ -60,6 +61,10 @@ class Measurement:
     @property
     def digest(self) -> str:
         return self.trials[0].strategy.digest
+
+    @cached_property
+    def architecture(self) -> str:
+        return architecture_of(self.trials[0].strategy, self.trials[0].model)
 
     @cached_property
     def seconds(self) -> float:

@@ -10,8 +10,9 @@ from autosync.cost.composed import VERIFIED
 from autosync.stats.tables import NOTHING, Table, percent
 from autosync.studies.evaluation import ar_topk
 from autosync.studies.evaluation.findings import EvaluationFindings, PredictedPoint, Subject
-from autosync.studies.evaluation.metrics import pairwise_beyond_noise, second_look, told_apart
-from autosync.words.strategy import ARCHITECTURES, architecture_of, summary_of
+from autosync.studies.evaluation.metrics import mean_of, pairwise_beyond_noise, second_look, told_apart
+from autosync.studies.evaluation.near_top import near_top_table
+from autosync.words.strategy import ARCHITECTURES, summary_of
 
 WORST = 20
 
@@ -21,7 +22,7 @@ def by_architecture_table(findings: EvaluationFindings) -> Table:
     for name in findings.simulators:
         points = findings.points(Subject("accuracy", name))
         for architecture in ARCHITECTURES:
-            off = [_off(each) for each in points if _architecture(each) == architecture]
+            off = [_off(each) for each in points if each.measurement.architecture == architecture]
             if off:
                 error = statistics.fmean(abs(math.expm1(each)) for each in off)
                 rows.append(
@@ -43,7 +44,7 @@ def by_cell_table(findings: EvaluationFindings) -> Table:
         for name in known:
             by_seed = findings.predictions(Subject("accuracy", name))[cell.name]
             apart = np.count_nonzero(told_apart(by_seed[0])) // 2  # of times alone: the same for all
-            row.append(f"{np.mean([pairwise_beyond_noise(each) for each in by_seed]):.3f}")
+            row.append(f"{mean_of(pairwise_beyond_noise, by_seed):.3f}")
         rows.append((*row, str(apart)))
     about = (
         "Pairwise accuracy on each cell's test strategies, mean over seeds. *Pairs*: so many differ beyond the noise; "
@@ -155,6 +156,7 @@ def dataset_table(findings: EvaluationFindings) -> Table:
 DETAILS: Sequence[Callable[[EvaluationFindings], Table]] = (
     by_architecture_table,
     by_cell_table,
+    near_top_table,
     worst_table,
     speed_table,
     ar_topk_table,
@@ -165,8 +167,3 @@ DETAILS: Sequence[Callable[[EvaluationFindings], Table]] = (
 
 def _off(point: PredictedPoint) -> float:
     return point.predicted - math.log(point.measurement.seconds)
-
-
-def _architecture(point: PredictedPoint) -> str:
-    record = point.measurement.trials[0]
-    return architecture_of(record.strategy, record.model)

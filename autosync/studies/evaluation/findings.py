@@ -44,6 +44,12 @@ def scores_of(by_seed: BySeed, resamples: int, seed: int = 0) -> Scores:
     return {name: estimate_of(_mean_by_row(columns)) for name, columns in found.items()}
 
 
+def second_looks(cell: MeasuredCell) -> list[Predictions]:
+    """The cell's second trials as predictions of the first; none where fewer than two strategies were repeated."""
+    first, second = cell.repeats
+    return [second_look(first, second, cell.deviation)] if len(first) > 1 else []
+
+
 def _mean_by_row(columns: Sequence[FloatArray]) -> FloatArray:
     """The mean of the cells that a metric says something about."""
     table = np.stack(columns, axis=1)
@@ -145,11 +151,7 @@ class EvaluationFindings:
 
     def second_look(self) -> Scores | None:
         """Scores of second trials as predictions of the first, on cells with two repeats or more; None without any."""
-        looks = {}
-        for cell in self.cells:
-            first, second = cell.repeats
-            if len(first) > 1:
-                looks[cell.name] = [second_look(first, second, cell.deviation)]
+        looks = {cell.name: look for cell in self.cells if (look := second_looks(cell))}
         return scores_of(looks, self.settings.resamples) if looks else None
 
     def points(self, subject: Subject) -> list[PredictedPoint]:

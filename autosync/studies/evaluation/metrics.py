@@ -8,7 +8,7 @@ resamples. Every metric gives (...,), and NaN where it says nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +20,10 @@ FloatArray = npt.NDArray[np.float64]
 
 SURE = 2.0
 """Two times differ beyond the noise when they do by more than so many standard errors of their difference."""
+NEAR_TOP = 0.25
+"""Strategies near the top take at most so much longer than the fastest, as a share of its time."""
+BEST, FIRST = 10, 20
+"""Recall is of so many fastest strategies, among so many predicted fastest."""
 NORMAL_90 = 1.6449
 """Standard deviations to either side that hold 90 % of a normal distribution."""
 
@@ -51,9 +55,35 @@ def told_apart(predictions: Predictions) -> FloatArray:
     return np.asarray(np.sign(apart) * (apart**2 > SURE**2 * (squares[..., :, None] + squares[..., None, :])))
 
 
+def told_apart_near_top(predictions: Predictions) -> FloatArray:
+    """The same, with 0 for a pair of which one takes more than `NEAR_TOP` longer than the fastest."""
+    fastest = predictions.measured.min(axis=-1, keepdims=True)
+    near = predictions.measured <= fastest + math.log1p(NEAR_TOP)
+    return told_apart(predictions) * (near[..., :, None] & near[..., None, :])
+
+
 def pairwise_beyond_noise(predictions: Predictions) -> FloatArray:
     """Pairwise accuracy: share of the pairs told apart that are predicted in their order; a tie in s counts half."""
     return _pairwise_beyond_noise(predictions, _one_each(predictions))
+
+
+def pairs_in_order(predictions: Predictions, wanted: npt.NDArray[np.bool_]) -> FloatArray:
+    """Pairwise accuracy over the pairs told apart that are `wanted` (..., n, n)."""
+    return share_in_order(predictions.predicted, told_apart(predictions) * wanted, _one_each(predictions))
+
+
+def pairwise_near_top(predictions: Predictions) -> FloatArray:
+    """Pairwise accuracy among the strategies near the top."""
+    return _pairwise_near_top(predictions, _one_each(predictions))
+
+
+def recall_of_best(predictions: Predictions) -> FloatArray:
+    """Share of the `BEST` fastest among the `FIRST` predicted fastest; drawing has FIRST / n, NaN where that is 1."""
+    if predictions.measured.shape[-1] <= FIRST:
+        return _nothing(predictions)
+    best = np.argsort(predictions.measured, axis=-1, kind="stable")[..., :BEST]
+    first = np.argsort(predictions.predicted, axis=-1, kind="stable")[..., :FIRST]
+    return np.asarray((best[..., :, None] == first[..., None, :]).any(axis=-1).mean(axis=-1))
 
 
 def kendall_tau(predictions: Predictions) -> FloatArray:
@@ -122,6 +152,10 @@ def _pairwise_beyond_noise(predictions: Predictions, counts: FloatArray) -> Floa
     return share_in_order(predictions.predicted, told_apart(predictions), counts)
 
 
+def _pairwise_near_top(predictions: Predictions, counts: FloatArray) -> FloatArray:
+    return share_in_order(predictions.predicted, told_apart_near_top(predictions), counts)
+
+
 def _kendall_tau(predictions: Predictions, counts: FloatArray) -> FloatArray:
     measured, predicted = np.sign(differences(predictions.measured)), np.sign(differences(predictions.predicted))
     untied = over_pairs(np.abs(measured), counts) * over_pairs(np.abs(predicted), counts)
@@ -136,9 +170,11 @@ METRICS = {
     metric.name: metric
     for metric in (
         Metric("pairwise", "pairwise", pairwise_beyond_noise, _pairwise_beyond_noise),
+        Metric("pairwise_near_top", "pairwise near the top", pairwise_near_top, _pairwise_near_top),
         Metric("kendall_tau", "Kendall tau", kendall_tau, _kendall_tau),
         Metric("peak_at_1", "peak@1", peak_at_1),
         Metric("peak_at_5", "peak@5", peak_at_5),
+        Metric("recall", f"the {BEST} best in the first {FIRST}", recall_of_best),
         Metric("regret", "regret", regret_of_best, in_percent=True),
         Metric("mape", "MAPE", mean_percentage_error, in_percent=True),
         Metric("coverage", "90 % interval holds", interval_coverage, in_percent=True),
@@ -157,6 +193,11 @@ def _peak(predictions: Predictions, count: int) -> FloatArray:
 
 def _nothing(predictions: Predictions) -> FloatArray:
     return np.full(predictions.predicted.shape[:-1], np.nan)
+
+
+def mean_of(metric: Callable[[Predictions], FloatArray], by_seed: Sequence[Predictions]) -> float:
+    """The metric's mean over seeds; NaN without any."""
+    return float(np.mean([metric(each) for each in by_seed])) if by_seed else math.nan
 
 
 def second_look(first: FloatArray, second: FloatArray, deviation: float) -> Predictions:

@@ -7,12 +7,14 @@ from typing import Any
 
 from autosync.stats.tables import NOTHING, Table, percent
 from autosync.studies.evaluation import ar_topk
-from autosync.studies.evaluation.findings import EvaluationFindings, Scores, Subject
-from autosync.studies.evaluation.metrics import best_possible_error
+from autosync.studies.evaluation.findings import EvaluationFindings, Scores, Subject, second_looks
+from autosync.studies.evaluation.metrics import best_possible_error, mean_of, pairwise_beyond_noise
 
-PAIRWISE, FROM_CEILING, PEAK, ERROR_BEYOND_NOISE = 0.90, 0.02, 0.92, 0.05
+PAIRWISE, OF_THE_WORST, FROM_CEILING = 0.90, 0.80, 0.03
+PEAK, FROM_PEAK = 0.92, 0.02
+ERROR_BEYOND_NOISE = 0.03
 REPLAY_PAIRWISE = 0.85
-UNSEEN = (("unseen-cluster", 0, 0.85), ("unseen-cluster", 10, 0.88), ("unseen-model", 0, 0.80))
+UNSEEN = (("unseen-cluster", 0, 0.88), ("unseen-model", 0, 0.85))
 AR_TOPK_ERROR = 0.03
 
 
@@ -36,8 +38,11 @@ def targets(findings: EvaluationFindings) -> Iterator[Target]:
     """
     judged, look = findings.simulators[0], findings.second_look()
     scores = findings.scores(Subject("accuracy", judged))
-    yield _pairwise(judged, scores, look)
-    yield _at_least(f"peak@1 of {judged}, unseen strategies", PEAK, scores, "peak_at_1")
+    yield _near_ceiling(
+        f"pairwise accuracy of {judged}, unseen strategies", "pairwise", (PAIRWISE, FROM_CEILING), scores, look
+    )
+    yield _worst_cell(judged, findings)
+    yield _near_ceiling(f"peak@1 of {judged}, unseen strategies", "peak_at_1", (PEAK, FROM_PEAK), scores, look)
     yield _error(judged, scores, look)
     replay = findings.scores(Subject("accuracy", "replay")) if "replay" in findings.simulators else None
     yield _at_least("pairwise accuracy of the replay alone", REPLAY_PAIRWISE, replay, "pairwise")
@@ -65,16 +70,37 @@ def targets_table(findings: EvaluationFindings) -> Table:
     return Table("targets", "Targets", about, ("what", "wanted", "found", "met"), rows)
 
 
-def _pairwise(judged: str, scores: Scores | None, look: Scores | None) -> Target:
-    what = f"pairwise accuracy of {judged}, unseen strategies"
-    ceiling, wanted = math.inf, f"at least {PAIRWISE:.2f}"
-    if look is not None and math.isfinite(look["pairwise"].value):
-        ceiling = look["pairwise"].value
-        wanted += f", or at most {FROM_CEILING} under a second trial's {ceiling:.3f}"
+def _near_ceiling(
+    what: str, name: str, wanted: tuple[float, float], scores: Scores | None, look: Scores | None
+) -> Target:
+    """So much of a metric, or at most so far under a second trial's."""
+    least, from_ceiling = wanted
+    ceiling, said = math.inf, f"at least {least:.2f}"
+    if look is not None and math.isfinite(look[name].value):
+        ceiling = look[name].value
+        said += f", or at most {from_ceiling} under a second trial's {ceiling:.3f}"
     if scores is None:
+        return Target(what, said, NOTHING, None)
+    value = scores[name].value
+    return Target(what, said, f"{value:.3f}", value >= min(least, ceiling - from_ceiling))
+
+
+def _worst_cell(judged: str, findings: EvaluationFindings) -> Target:
+    """The cell that is furthest under what is wanted of each."""
+    what, wanted = f"pairwise accuracy of {judged}, the worst cell", f"at least {OF_THE_WORST:.2f}"
+    wanted += f", or at most {FROM_CEILING} under its second trials'"
+    by_cell = findings.predictions(Subject("accuracy", judged))
+    told = []
+    for cell in findings.cells:
+        value = mean_of(pairwise_beyond_noise, by_cell.get(cell.name, ()))
+        ceiling = mean_of(pairwise_beyond_noise, second_looks(cell))
+        if math.isfinite(value):
+            least = min(OF_THE_WORST, ceiling - FROM_CEILING) if math.isfinite(ceiling) else OF_THE_WORST
+            told.append((value - least, cell.name, value))
+    if not told:
         return Target(what, wanted, NOTHING, None)
-    value = scores["pairwise"].value
-    return Target(what, wanted, f"{value:.3f}", value >= PAIRWISE or value >= ceiling - FROM_CEILING)
+    beyond, name, value = min(told)
+    return Target(what, wanted, f"{value:.3f} ({name})", beyond >= 0)
 
 
 def _error(judged: str, scores: Scores | None, look: Scores | None) -> Target:

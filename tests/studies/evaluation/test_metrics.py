@@ -14,9 +14,12 @@ from autosync.studies.evaluation.metrics import (
     interval_width,
     kendall_tau,
     mean_percentage_error,
+    pairs_in_order,
     pairwise_beyond_noise,
+    pairwise_near_top,
     peak_at_1,
     peak_at_5,
+    recall_of_best,
     regret_of_best,
     told_apart,
 )
@@ -50,6 +53,26 @@ def test_a_predicted_tie_counts_half_and_a_measured_tie_not_at_all() -> None:
 
 def test_without_a_pair_told_apart_accuracy_says_nothing() -> None:
     assert np.isnan(pairwise_beyond_noise(predictions([1.0, 2.0], [1.0, 1.0])))
+
+
+def test_near_the_top_are_those_within_a_quarter_of_the_fastest() -> None:
+    # Near the top are 1.0, 1.1 and 1.25: of their three pairs (1.0, 1.1) is predicted the other way round.
+    measured, predicted = [1.0, 1.1, 1.25, 1.26, 9.0], [1.1, 1.0, 1.2, 0.1, 0.2]
+    assert pairwise_near_top(predictions(predicted, measured)) == pytest.approx(2 / 3)
+    assert np.isnan(pairwise_near_top(predictions([1.0, 2.0], [1.0, 2.0])))
+
+
+def test_of_pairs_wanted_alone_the_others_do_not_count() -> None:
+    wanted = np.array([[0, 1, 0], [1, 0, 0], [0, 0, 0]], bool)
+    assert pairs_in_order(predictions([1.0, 2.0, 0.1], [1.0, 2.0, 3.0]), wanted) == 1.0
+
+
+def test_recall_is_the_share_of_the_ten_fastest_in_the_first_twenty() -> None:
+    measured = [float(each) for each in range(1, 26)]
+    assert recall_of_best(predictions(measured, measured)) == 1.0
+    # Predicted the other way round, the first twenty are 25 to 6: of the ten fastest 6 to 10 are among them.
+    assert recall_of_best(predictions(measured[::-1], measured)) == 0.5
+    assert np.isnan(recall_of_best(predictions(measured[:20], measured[:20])))
 
 
 def test_kendall_tau_is_pairs_in_order_less_the_others() -> None:
@@ -93,8 +116,8 @@ def test_a_simulator_that_does_not_say_how_sure_it_is_has_no_coverage() -> None:
 @pytest.mark.parametrize("name", METRICS)
 def test_resamples_are_worked_out_at_once_as_one_by_one(name: str) -> None:
     rng = np.random.default_rng(0)
-    found = Predictions(*(rng.uniform(0.1, 1.0, (12,)) for _ in range(4)))
-    positions = rng.integers(12, size=(5, 12))
+    found = Predictions(*(rng.uniform(0.1, 1.0, (24,)) for _ in range(4)))
+    positions = rng.integers(24, size=(5, 24))
     at_once = METRICS[name].of(found.at(positions))
     assert at_once.shape == (5,)
     np.testing.assert_allclose(at_once, [METRICS[name].of(found.at(row)) for row in positions])
