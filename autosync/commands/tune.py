@@ -42,6 +42,9 @@ from autosync.tune.options import ON_NODE_LOSS, SIMULATORS, TRAINING_STEPS, Opti
 @click.option("--workers", type=int, help="Worker processes; one a node of a cluster, 4 on a single CPU machine.")
 @click.option("--space", help="Search space: a file in search_spaces, or package.module:SPACE.  [default: by model]")
 @click.option("--without-rule", "without_rules", multiple=True, help="A rule the space does without; repeatable.")
+@click.option(
+    "--try-first", multiple=True, type=Path, help="A strategy to time first, such as one found elsewhere; repeatable."
+)
 @click.option("--searcher", default="guided", help=f"One of {', '.join(SEARCHERS)}.")
 @click.option("--simulator", default="auto", help=f"Ranks candidates: one of {', '.join(SIMULATORS)}.")
 @click.option("--warm-start", type=Path, help="Checkpoint of a simulator to start from.  [default: with auto, ours]")

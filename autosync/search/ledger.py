@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any, final
 
 from autosync.errors import SpecError
-from autosync.search.protocol import Proposal
+from autosync.search.protocol import GIVEN, Proposal
 from autosync.space import SearchSpace
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy, quoted
 from autosync.spec.codec import required
@@ -46,6 +46,8 @@ class Ledger:
 
     def __init__(self, space: SearchSpace, baselines: Sequence[tuple[str, Strategy]]) -> None:
         self.space = space
+        self.given: Sequence[Strategy] = ()
+        """What is proposed before all else."""
         self.drawn = 0
         self._baselines = tuple(baselines)
         self._pending: dict[str, tuple[int, Proposal]] = {}
@@ -71,6 +73,11 @@ class Ledger:
         standard = self._standard(strategy)
         known = standard in self._standards and standard not in self._seen
         return self._baseline(self._standards[standard]) if known else None
+
+    def claimed_given(self) -> Proposal | None:
+        """The next strategy of those given that is new, under its own name if it is a baseline."""
+        strategy = next((each for each in self.given if self.is_new(each)), None)
+        return None if strategy is None else self.claim(self.baseline_like(strategy) or Proposal(strategy, GIVEN))
 
     def claimed_baseline(self) -> Proposal | None:
         """The next baseline, if one is left."""
@@ -187,7 +194,7 @@ class Ledger:
 
     @classmethod
     def restored(cls, fresh: Ledger, state: Mapping[str, Any], searcher: str, seed: int) -> Ledger:
-        """The book that gave `state`, with space and baselines of `fresh`. Raises `SpecError` if it was another's."""
+        """The book that gave `state`, with what `fresh` was made with. Raises `SpecError` if it was another's."""
         mine = {"format": FORMAT, "searcher": searcher, "seed": seed, "space": fresh._space_name()}
         for name, value in mine.items():
             if state.get(name) != value:
@@ -196,6 +203,7 @@ class Ledger:
                     f"this one's is {value!r}. Give the same arguments, or start anew."
                 )
         book = cls(fresh.space, fresh._baselines)
+        book.given = fresh.given
         clusters = [ClusterSpec.from_json(each) for each in required(state, "clusters", list, STATE)]
         for document in required(state, "records", list, STATE):
             book._keep(_record(document, fresh.space.model, clusters))

@@ -7,6 +7,9 @@ from typing import Any, Protocol, runtime_checkable
 from autosync.spec import RuntimeRecord, Strategy
 from autosync.spec.codec import Noun
 
+GIVEN = "given"
+"""The label of a strategy that a search was given to try first."""
+
 
 @dataclass(frozen=True)
 class Proposal(Noun, what="A proposal", always=("predicted_seconds",)):

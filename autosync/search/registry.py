@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from autosync.errors import AutosyncError
 
 if TYPE_CHECKING:
-    from autosync.search.protocol import Searcher
-    from autosync.search.searcher import Asked
+    from autosync.search.searcher import Asked, LedgerSearch
 
 
 class Entry(NamedTuple):
@@ -50,12 +49,12 @@ def check_installed(name: str) -> None:
         )
 
 
-def make_searcher(name: str, asked: Asked) -> Searcher:
+def make_searcher(name: str, asked: Asked) -> LedgerSearch:
     """The searcher called `name`, a key of `SEARCHERS`.
 
     Raises `AutosyncError` when the library that it needs is not installed.
     """
     check_installed(name)
     module, _, maker = SEARCHERS[name].maker.partition(":")
-    made: Searcher = attrgetter(maker)(import_module(module))(asked)
+    made: LedgerSearch = attrgetter(maker)(import_module(module))(asked)
     return made

@@ -32,7 +32,7 @@ class Asked:
 
 
 class LedgerSearch(ABC):
-    """A searcher that proposes the baselines first, then what `_next` gives. What it knows is in its ledger.
+    """A searcher that proposes what it was given, the baselines, then what `_next` gives. Its ledger has what it knows.
 
     One that knows more adds `_own_state` to its state, and takes it from there in `_restore_own`.
     """
@@ -42,6 +42,10 @@ class LedgerSearch(ABC):
     def __init__(self, space: SearchSpace, baselines: Sequence[tuple[str, Strategy]], seed: int) -> None:
         self._seed = seed
         self._ledger = Ledger(space, baselines)
+
+    def try_first(self, strategies: Sequence[Strategy]) -> None:
+        """Propose these strategies of the space before all else."""
+        self._ledger.given = tuple(strategies)
 
     def ask(self, count: int) -> list[Proposal]:
         return self._asked(count, lambda: self._ledger.claimed_baseline() or self._next())
@@ -72,7 +76,7 @@ class LedgerSearch(ABC):
     def _asked(self, count: int, following: Callable[[], Proposal | None]) -> list[Proposal]:
         """Up to `count` proposals, as many as `following` gives."""
         proposals: list[Proposal] = []
-        while len(proposals) < count and (proposal := following()):
+        while len(proposals) < count and (proposal := self._ledger.claimed_given() or following()):
             proposals.append(proposal)
         return proposals
 

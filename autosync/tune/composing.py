@@ -1,9 +1,11 @@
 """Composing a search: space, baselines, simulator, searcher and campaign are made, run and ended here."""
 
 import math
+import random
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from pathlib import Path
 
 import ray
 
@@ -14,9 +16,9 @@ from autosync.errors import NodesLostError
 from autosync.search import registry
 from autosync.search.guided.searcher import GuidedOptions
 from autosync.search.protocol import Searcher
-from autosync.search.searcher import Asked
+from autosync.search.searcher import Asked, LedgerSearch
 from autosync.space import SearchSpace
-from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy, TimingProtocol
+from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy, TimingProtocol, strategy_faults
 from autosync.tune.campaign import Campaign, Limits, restore
 from autosync.tune.curves import SearchMetrics, SearchScalars
 from autosync.tune.directory import asked
@@ -24,12 +26,14 @@ from autosync.tune.finals import seconds_for
 from autosync.tune.finishing import command_to_go_on, finish, print_interrupted
 from autosync.tune.grid import is_of_grid, time_grid
 from autosync.tune.job import Job
-from autosync.tune.options import TuneOptions
+from autosync.tune.options import OptionsError, TuneOptions
 from autosync.tune.patience import Patience
 from autosync.tune.progress import Progress
 from autosync.tune.ray_tune import run_with_tune
 from autosync.tune.simulators import chosen, earlier_records, guide, leaves_room, make_simulator, simulator_in_words
+from autosync.words.quantities import counted
 from search_spaces import load_space
+from trials.opening import read_strategy_file
 
 
 def make_searcher(
@@ -37,7 +41,7 @@ def make_searcher(
     space: SearchSpace,
     baselines: list[tuple[str, Strategy]],
     simulator: Simulator | None = None,
-) -> Searcher:
+) -> LedgerSearch:
     """The searcher called `options.searcher`, which proposes `baselines` too, and is guided by `simulator` if given."""
     asked = Asked(
         space, baselines, options.seed, lambda: simulator or make_simulator(options, space.cluster), options.round_size
@@ -86,6 +90,30 @@ def untimed_in_words(baselines: list[tuple[str, Strategy]], records: list[Runtim
         yield f"There was no room for {', '.join(names)}, so the best baseline may be missed."
 
 
+def fitted(job: Job, space: SearchSpace, file: Path) -> Strategy:
+    """The strategy in `file`, or the nearest in `space` where it does not fit. Raises `OptionsError` for one of another
+    model.
+    """
+    strategy = read_strategy_file(file)
+    names = space.domains.index_of
+    if not set(names).intersection(strategy.by_name):
+        raise OptionsError(
+            f"--try-first is for strategies of {space.model.name}, but {file} decides on none of its variables; leave "
+            "it out."
+        )
+    if set(strategy.replicas) == set(space.replicas) and not any(strategy_faults(strategy, space.model, space.cluster)):
+        job.console.print(f"{file} is tried first.", soft_wrap=True)
+        return strategy
+    found = space.adopt(strategy, random.Random(job.options.seed))
+    changed = sum(strategy.by_name.get(each.variable) != each for each in found.variables)
+    job.console.print(
+        f"{file} is tried first, for {counted(len(space.replicas), 'replica')} and with other decisions on {changed} "
+        f"of {counted(len(names), 'variable')}, to fit here.",
+        soft_wrap=True,
+    )
+    return found
+
+
 def search(job: Job, go_on: bool) -> int:
     """Search from the first trial, or from where the run stood, to the verdict; return the exit status."""
     options, model, cluster = job.options, job.backend.model, job.backend.cluster
@@ -94,6 +122,7 @@ def search(job: Job, go_on: bool) -> int:
     baselines = list(different_strategies(BASELINES, model, cluster).items())
     job.console.print(f"Space {space.name}: 10^{space.log10_size:.1f} strategies.")
     searcher = make_searcher(options, space, baselines, _guide(job, space, go_on))
+    searcher.try_first([fitted(job, space, file) for file in options.try_first])
     earlier, elsewhere = _restore(job, searcher, go_on)
     trials = max(options.trials - elsewhere, len(baselines)) if elsewhere else options.trials
     for line in (

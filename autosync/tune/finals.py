@@ -10,6 +10,7 @@ from autosync.baselines import FRAMEWORK_DEFAULTS
 from autosync.baselines.nearest import nearest_baseline
 from autosync.errors import NodesLostError, TrialError
 from autosync.runs import REVERTED
+from autosync.search.protocol import GIVEN
 from autosync.search.verdict.counterfactuals import Worth, counterfactuals, worth_of
 from autosync.search.verdict.judging import Verdict, interleaved, judge, with_default
 from autosync.spec import RuntimeRecord, Strategy, TimingProtocol
@@ -29,7 +30,8 @@ ATTEMPTS = 4
 
 
 def finalists(records: Sequence[RuntimeRecord]) -> list[RuntimeRecord]:
-    """The best candidates, and the best baseline with those close to it, of complete trials; fastest first.
+    """The best candidates and those given, and the best baseline with those close to it, of complete trials; fastest
+    first.
 
     Each is its first record; how fast it is, the median over all of its records. Last comes the fastest of what
     frameworks do by default, unless it is there already, and even if its trial was stopped early.
@@ -44,7 +46,8 @@ def finalists(records: Sequence[RuntimeRecord]) -> list[RuntimeRecord]:
         if record.outcome == "ok" and record.purpose != "remeasure":
             first.setdefault(record.strategy.digest, record)
     ordered = sorted(first.values(), key=seconds)
-    candidates = [each for each in ordered if each.purpose == "search"][:CANDIDATES]
+    searched = [each for each in ordered if each.purpose == "search"]
+    candidates = searched[:CANDIDATES] + [each for each in searched[CANDIDATES:] if each.label == GIVEN]
     baselines = [each for each in ordered if each.purpose == "baseline"][:BASELINES]
     close = [each for each in baselines if seconds(each) <= CLOSE * seconds(baselines[0])]
     chosen = sorted(candidates + close, key=seconds)

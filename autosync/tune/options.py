@@ -80,6 +80,7 @@ class TuneOptions(BaseModel):
     workers: int | None = Field(None, ge=1)
     space: str | None = None
     without_rules: tuple[str, ...] = ()
+    try_first: tuple[Path, ...] = ()
     searcher: str = Field("guided", pattern="|".join(f"^{name}$" for name in SEARCHERS))
     simulator: str = Field("auto", pattern="|".join(f"^{name}$" for name in SIMULATORS))
     warm_start: Path | None = None
@@ -131,9 +132,10 @@ class TuneOptions(BaseModel):
         for one, other in EXCLUSIVE:
             if getattr(self, one) is not None and getattr(self, other) is not None:
                 raise OptionsError(f"{flag(one)} and {flag(other)} exclude each other; leave one of them out.")
-        if self.replay is not None and (self.resume or self.without_rules):
+        if self.replay is not None and (self.resume or self.without_rules or self.try_first):
             raise OptionsError(
-                "--replay searches recorded trials and keeps nothing; leave --resume and --without-rule out."
+                "--replay searches recorded trials and keeps nothing; leave --resume, --without-rule and --try-first "
+                "out."
             )
         if self.round_size is not None and self.searcher != "guided":
             raise OptionsError(
@@ -167,6 +169,7 @@ class TuneOptions(BaseModel):
             "emulate",
             "space",
             "without_rules",
+            "try_first",
             "searcher",
             "simulator",
             "warm_start",

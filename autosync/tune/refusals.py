@@ -2,12 +2,12 @@
 
 from autosync.engine.zoo import check_model_name, default_space, resolve_name
 from autosync.search.registry import check_installed
-from autosync.spec import read_device_profile
+from autosync.spec import check_step_time_ranks, read_device_profile
 from autosync.tune.options import OptionsError, TuneOptions
 from autosync.tune.simulators import check_warm_start
 from search_spaces import load_space
 from trials.cluster.file import cluster_to_emulate, read_cluster_file
-from trials.opening import check_profile
+from trials.opening import check_profile, read_strategy_file
 from trials.workers.local_ray import check_workers
 
 
@@ -17,6 +17,8 @@ def check_cheap_things(options: TuneOptions) -> None:
     check_installed(options.searcher)
     check_workers(options.workers, options.address)
     load_space(options.space or default_space(resolve_name(options.model, 0))).without(*options.without_rules)
+    for file in options.try_first:
+        check_step_time_ranks(read_strategy_file(file))
     if options.cluster is not None:
         read_cluster_file(options.cluster)
     emulated = None if options.emulate is None else cluster_to_emulate(options.emulate)

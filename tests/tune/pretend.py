@@ -14,7 +14,7 @@ from rich.console import Console
 from autosync.baselines import BASELINES
 from autosync.dataset import RecordStore
 from autosync.errors import DatasetError, TrialError
-from autosync.search.protocol import Searcher
+from autosync.search.searcher import LedgerSearch
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy, TimingProtocol
 from autosync.tune.campaign import Campaign, Keeper, Limits
 from autosync.tune.composing import make_searcher
@@ -24,7 +24,7 @@ from autosync.tune.options import TuneOptions
 from search_spaces import load_space
 from tests.cases import mlp_model, star_cluster
 from tests.trials.scripted import ScriptedStep
-from trials.clock import FakeClock
+from trials.clock import Environment, FakeClock
 from trials.fleet.lanes import Backend, RunOnLane
 from trials.trial import Stage, TrialRequest, run_trial
 
@@ -74,7 +74,7 @@ class PretendBackend:
 
     def __init__(self, broken: Collection[str] = ()) -> None:
         self._broken = frozenset(broken)
-        self._stage = Stage(MODEL, CLUSTER, FakeClock())
+        self._stage = Stage(MODEL, CLUSTER, FakeClock(), Environment.here())
 
     def realize(self, strategy: Strategy) -> ScriptedStep:
         if strategy.digest in self._broken:
@@ -142,7 +142,7 @@ def printed(job: Job) -> str:
     return job.console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
 
 
-def searcher(name: str, seed: int = 1) -> Searcher:
+def searcher(name: str, seed: int = 1) -> LedgerSearch:
     space = load_space("default").bind(MODEL, CLUSTER)
     baselines = [(label, BASELINES[label](MODEL, CLUSTER)) for label in GIVEN]
     return make_searcher(options(searcher=name, simulator="analytic", seed=seed), space, baselines)

@@ -132,7 +132,9 @@ class GuidedSearch(RoundSearch):
 
     def _next(self) -> Proposal | None:
         """The next of the first baselines, then of the rounds."""
-        if self._ledger.proposals < self._options.first_baselines and (baseline := self._baseline_proposal()):
+        if self._ledger.proposals < self._options.first_baselines + len(self._ledger.given) and (
+            baseline := self._baseline_proposal()
+        ):
             return baseline
         return super()._next()
 

@@ -100,6 +100,11 @@ LIVE = (
     ResultColumn("over_default_low", "number", "none", "low end of its 95 % interval", later=True),
     ResultColumn("over_default_high", "number", "none", "high end of its 95 % interval", later=True),
     ResultColumn(
+        "given_speedup", "number", "none", "best baseline's step time over that of what was given to try", later=True
+    ),
+    ResultColumn("given_speedup_low", "number", "none", "low end of its 95 % interval", later=True),
+    ResultColumn("given_speedup_high", "number", "none", "high end of its 95 % interval", later=True),
+    ResultColumn(
         "time", "text", "none", "whether passes were real or paced; null in rows of before any were paced", later=True
     ),
     ResultColumn("code", "text", "none", "digest of autosync's source"),

@@ -19,6 +19,7 @@ from autosync.studies.bench.columns import CELLS, LIVE, SEARCHES
 from autosync.studies.bench.contenders import IDEAL, OURS
 from autosync.studies.bench.cost import cost_table, live_costs, replay_costs
 from autosync.studies.bench.live_tables import controls_table, live_table, live_targets_table, rules_table
+from autosync.studies.bench.moved import moved_table
 from autosync.studies.bench.pictures import cell_picture, live_picture, summary_picture
 from autosync.studies.bench.replay_tables import (
     ablations_table,
@@ -143,6 +144,7 @@ def _parts(material: Material) -> Iterator[Table | tuple[str, Figure]]:
             yield live_table(material.live)
             yield controls_table(material.live)
             yield rules_table(material.live)
+            yield moved_table(material.live)
             if figure := live_picture(material.live):
                 yield "live_searches", figure
         yield material.costs()

@@ -15,6 +15,7 @@ import pytest
 from autosync.cost import step_bound
 from autosync.dataset import RecordStore, ResultStore
 from autosync.errors import BenchError, SpecError
+from autosync.search.protocol import GIVEN
 from autosync.search.verdict.judging import judge, with_default
 from autosync.simulator import LearnedSimulator
 from autosync.spec import DeviceProfile
@@ -23,6 +24,7 @@ from autosync.studies.bench.columns import LIVE
 from autosync.studies.bench.cost import EPOCHS, cost_table, live_costs
 from autosync.studies.bench.live import LiveJob, command_of, jobs_of, parse_cell, row_of
 from autosync.studies.bench.live_tables import controls_table, kinds_of, live_table, live_targets_table, rules_table
+from autosync.studies.bench.moved import moved_table
 from autosync.studies.bench.orders import ALL_MEMBERS, live
 from autosync.studies.bench.report import write_report
 from autosync.tune.recorded.cells import read_cells
@@ -33,7 +35,7 @@ from tests.tune.records import baseline, found, record
 
 JOB = LiveJob(parse_cell("bert-mini@topologies/two_racks.yaml"), "guided", 1, 40, more=("--simulator", "replay"))
 NOWHERE = Path("no-records")
-FOUND = found(1)[0]
+FOUND, MOVED = found(2)
 
 
 class PlayedTune:
@@ -54,9 +56,16 @@ class PlayedTune:
         if self.status:
             return self.status
         trials = [record("all_reduce_25mb", [0.2]), record(FOUND, [self.found_seconds])]
+        if "--try-first" in command:
+            trials.insert(0, replace(record(MOVED, [0.16]), label=GIVEN))
         for number, each in enumerate(trials):
-            store.append(replace(each, run=directory.name, started_at=float(number)))
-        rounds = [[replace(each, purpose="remeasure") for each in trials] for _ in range(4)]
+            store.append(replace(each, run=directory.name, sequence=number, started_at=float(number)))
+        rounds = [
+            [replace(each, purpose="remeasure", run=directory.name, started_at=float(start)) for each in trials]
+            for start in range(10, 14)
+        ]
+        for each in itertools.chain.from_iterable(rounds):
+            store.append(each)
         judged = judge(rounds, {baseline("all_reduce_25mb").digest}, np.random.default_rng(0))
         verdict = with_default(judged, rounds, {baseline("all_reduce_25mb").digest}, np.random.default_rng(0))
         result = result_json(Result(MODEL, trials, rounds, verdict), 600.0)
@@ -239,6 +248,23 @@ def test_a_rule_is_held_against_the_same_searches_with_it(tmp_path: Path) -> Non
     assert (middle, less) == ("0.50 [0.50, 0.50]", "0.80 [0.80, 0.80]")
     assert (speedup[:4], slower[:4], hits[:5]) == ("2.00", "1.25", "100.0")
     assert live_targets_table(rows(tmp_path)).rows[0][2] == "1 of 1"
+
+
+def test_a_strategy_moved_is_held_against_the_best_baseline_there_and_the_search_without_it(tmp_path: Path) -> None:
+    moved = replace(JOB, more=("--try-first", "there/strategy.json", *JOB.more))
+    taught = replace(JOB, more=("--warm-start", "there/checkpoint", "--simulator", "linear"))
+    live([moved, JOB, taught], NOWHERE, tmp_path, print, PlayedTune(0.1))
+    by_what = {row["more"]: row for row in rows(tmp_path)}
+    assert by_what[" ".join(JOB.more)]["given_speedup"] is None
+    own = by_what[" ".join(moved.more)]
+    assert own["given_speedup"] == pytest.approx(1.25)
+    assert own["given_speedup_low"] <= own["given_speedup"] <= own["given_speedup_high"]
+    asked, alone = moved_table(rows(tmp_path)).rows
+    assert asked[:4] == ("bert-mini@two_racks", "there/strategy.json", "40 --simulator replay", "1")
+    assert [each[:4] for each in asked[4:7]] == ["1.25", "2.00", "2.00"]
+    assert asked[7:] == ("3", "2"), "the baseline, the one moved, and then the one that is near the best"
+    assert alone[:5] == ("bert-mini@two_racks", "there/checkpoint", "40 --simulator linear", "1", "-")
+    assert alone[6:] == ("-", "2", "-"), "nobody has searched so without it"
 
 
 def test_a_search_is_paid_for_after_the_epochs_in_which_it_saves_its_own_time(tmp_path: Path) -> None:

@@ -79,13 +79,13 @@ def test_going_on_with_it_is_refused_as_such_and_not_for_want_of_a_directory(
     data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["--replay", str(data), "--model", "mlp@two", "--resume"]) == 2
-    assert "keeps nothing; leave --resume and --without-rule out." in capsys.readouterr().err
+    assert "keeps nothing; leave --resume, --without-rule and --try-first out." in capsys.readouterr().err
 
 
 def test_what_makes_no_sense_with_it_is_refused(data: Path) -> None:
     with pytest.raises(OptionsError, match="--replay and --emulate exclude each other; leave one of them out"):
         options(data, emulate="4x200mbit")
-    with pytest.raises(OptionsError, match="keeps nothing; leave --resume and --without-rule out"):
+    with pytest.raises(OptionsError, match="keeps nothing; leave --resume, --without-rule and --try-first out"):
         options(data, resume=True)
     with pytest.raises(OptionsError, match=r"--replay times nothing; leave --steps and --counterfactuals out\."):
         options(data, timed_steps=20, counterfactuals=3)
