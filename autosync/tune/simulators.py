@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from autosync.cost import AnalyticSimulator, Drafted, Informed, Replay, Simulato
 from autosync.dataset import Rows, read_arrays, records_with_ids
 from autosync.engine.version import ENGINE
 from autosync.space import SearchSpace
-from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord
+from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, parse_json
 from autosync.spec.record import engine_of
 from autosync.stats.occasions import heaviest
 from autosync.tune.job import Job
@@ -174,6 +174,12 @@ def earlier_records(job: Job, go_on: bool) -> list[RuntimeRecord]:
     return records_with_ids(job.options.data, chosen) if chosen else []
 
 
+@cache
+def _engine(versions: str) -> int:
+    """The engine's version in a record's `versions`, of which very many have the same."""
+    return engine_of(parse_json(versions, "A record's versions"))
+
+
 def _likest(job: Job) -> list[str]:
     """Ids of the rows that count most; among rows that count the same, some from every part of the time.
 
@@ -189,7 +195,7 @@ def _likest(job: Job) -> list[str]:
         for identity, run, of_model, of_cluster, versions, median, started_at, *of_kind in zip(*values, strict=True):
             weight = weight_of(of_model == model, of_cluster == cluster)
             if tuple(of_kind) == kind and median and run != own and weight:
-                found.append((started_at, identity, weight, engine_of(json.loads(versions)) == ENGINE))
+                found.append((started_at, identity, weight, _engine(versions) == ENGINE))
         started, identities, weights, present = zip(*found, strict=True) if found else [()] * 4
         return {
             "started_at": np.array(started, dtype=np.float64),
