@@ -8,13 +8,11 @@ from typing import Any, NamedTuple
 from autosync.cost import StepBound
 from autosync.stats.estimate import Estimate, geometric_mean, median_of, share_of
 from autosync.stats.tables import NOTHING, Table, in_percent
-from autosync.studies.bench.contenders import OURS
+from autosync.studies.bench.columns import WITHIN
 from autosync.studies.bench.words import in_bound, in_times
 from trials.emulate.network import FRAME_BYTES
 
 Rows = Sequence[Mapping[str, Any]]
-
-USUAL_GAIN, BIG_GAIN = 1.2, 1.6
 
 
 class Kind(NamedTuple):
@@ -50,6 +48,19 @@ def kinds_of(rows: Iterable[Mapping[str, Any]]) -> dict[Kind, list[Mapping[str, 
 def over_seeds(rows: Rows) -> Estimate:
     """The geometric mean of speed-ups with Student's interval; for a single one with the interval of its rounds."""
     return geometric_mean([row["speedup"] for row in rows]) if len(rows) > 1 else _own(rows[0])
+
+
+def curve_of(row: Mapping[str, Any]) -> list[float]:
+    """Each trial's step time over the best baseline's, as that was timed in the search and in the finals."""
+    seconds = [math.inf if each is None else each for each in row["measured_seconds"]]
+    fastest = min(each for each, purpose in zip(seconds, row["purposes"], strict=True) if purpose == "baseline")
+    baseline = math.sqrt(fastest * row["baseline_seconds"])
+    return [each / baseline for each in seconds]
+
+
+def trials_to(curve: Sequence[float], best: float) -> float:
+    """After how many trials one was within `WITHIN` of the `best`; infinite when none was."""
+    return next((number for number, each in enumerate(curve, 1) if each <= WITHIN * best), math.inf)
 
 
 def live_table(rows: Rows) -> Table:
@@ -89,10 +100,10 @@ def live_table(rows: Rows) -> Table:
                 kind.name,
                 kind.asked,
                 in_times(over_seeds(own)),
-                in_times(_over_default(own)),
+                in_times(over_default(own)),
                 _mean([row["median_baseline_seconds"] / row["winner_seconds"] for row in own]),
                 in_bound(min(row["baseline_seconds"] for row in own), max(row["bound_seconds"] for row in own)),
-                _way(own),
+                NOTHING if (way := way_of(own)) is None else f"{way:.0%}",
                 "; ".join(in_times(_own(row)) for row in own),
                 f"{sum(row['beyond_noise'] for row in own)} of {len(own)}",
                 in_percent(_hits(own)),
@@ -171,52 +182,8 @@ def controls_table(rows: Rows) -> Table:
     )
 
 
-def live_targets_table(rows: Rows, ours: str = OURS) -> Table:
-    """The table of what guided search was built to reach on live clusters."""
-    own = [row for row in rows if not row["control"] and not row["without_rule"] and row["searcher"] == ours]
-    lossless = [row for row in own if not row["changes_statistics"]]
-    cells = _by_cell(lossless)
-    table: list[tuple[str, str, str]] = []
-    if cells:
-        gains = {cell: _sure_gain(each) for cell, each in cells.items()}
-        usual = sum(gain >= USUAL_GAIN for gain in gains.values())
-        most = max(cells, key=lambda cell: (gains[cell], over_seeds(cells[cell]).value))
-        doubt = "" if gains[most] > 1 else ", not beyond the noise"
-        slower = [row for row in lossless if row["speedup_high"] < 1]
-        table = [
-            (
-                f"{USUAL_GAIN} x over the best baseline in at least half of the cells",
-                "yes" if 2 * usual >= len(cells) else "no",
-                f"{usual} of {len(cells)}",
-            ),
-            (
-                f"{BIG_GAIN} x in one",
-                "yes" if gains[most] >= BIG_GAIN else "no",
-                f"{over_seeds(cells[most]).value:.2f} x in {most}{doubt}",
-            ),
-            (
-                "never slower than it beyond the noise",
-                "no" if slower else "yes",
-                f"{len(slower)} of {len(lossless)} runs",
-            ),
-        ]
-    about = (
-        "Geometric means over seeds of lossless strategies, re-measured; where the interval reaches to 1, no gain is "
-        "counted. Controls are not among the cells; of a cell that was asked for in several ways, the one "
-        "with the most seeds counts, of those on the emulated network as it is now, if there are any."
-    )
-    return Table("live_targets", "Targets, live", about, ("target", "reached", "measured"), table)
-
-
 def _kind(row: Mapping[str, Any]) -> Kind:
     return Kind(*(row[name] for name in Kind._fields))
-
-
-def _by_cell(rows: Rows) -> dict[str, list[Mapping[str, Any]]]:
-    """Searches of each cell, of the kind that has most of them; of kinds on today's network, where there are any."""
-    kinds = kinds_of(rows)
-    rising = sorted(kinds, key=lambda kind: (kind.packet_bytes == FRAME_BYTES, len(kinds[kind])))
-    return {kind.cell: kinds[kind] for kind in rising}
 
 
 def _hits(rows: Rows) -> Estimate:
@@ -231,21 +198,11 @@ def _middle(rows: Rows) -> Estimate:
 
 
 def _over_baseline(row: Mapping[str, Any]) -> list[float]:
-    """The step time of each strategy searched, by its trial, over the best baseline's, by its trial and the finals."""
-    seconds = [math.inf if each is None else each for each in row["measured_seconds"]]
-    timed = list(zip(seconds, row["purposes"], strict=True))
-    fastest = min(each for each, purpose in timed if purpose == "baseline")
-    baseline = math.sqrt(fastest * row["baseline_seconds"])
-    return [each / baseline for each, purpose in timed if purpose == "search"]
+    """The step time of each strategy searched over the best baseline's."""
+    return [each for each, purpose in zip(curve_of(row), row["purposes"], strict=True) if purpose == "search"]
 
 
-def _sure_gain(rows: Rows) -> float:
-    """The speed-up over seeds; 1 where its interval reaches down to 1."""
-    speedup = over_seeds(rows)
-    return speedup.value if speedup.low > 1 else 1.0
-
-
-def _over_default(rows: Rows) -> Estimate:
+def over_default(rows: Rows) -> Estimate:
     """Over seeds as `over_seeds`; of NaN where not every search timed a default beside its winner."""
     if any(row["over_default"] is None for row in rows):
         return Estimate(math.nan, math.nan, math.nan)
@@ -254,11 +211,11 @@ def _over_default(rows: Rows) -> Estimate:
     return Estimate(rows[0]["over_default"], rows[0]["over_default_low"], rows[0]["over_default_high"])
 
 
-def _way(rows: Rows) -> str:
-    """The median share of the way to the bound, such as `37 %`; `-` where there is no way."""
+def way_of(rows: Rows) -> float | None:
+    """The median share of the way to the bound; None where there is no way."""
     shares = [StepBound(row["bound_seconds"], "").share_gone(row["baseline_seconds"], row["speedup"]) for row in rows]
     known = [each for each in shares if each is not None]
-    return f"{statistics.median(known):.0%}" if known else NOTHING
+    return statistics.median(known) if known else None
 
 
 def _mean(ratios: Sequence[float]) -> str:

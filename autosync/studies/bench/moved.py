@@ -1,13 +1,14 @@
 """The table of strategies moved: found on one cluster, tried first on another, and what that saves a search there."""
 
+import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from autosync.stats.estimate import Estimate
 from autosync.stats.tables import NOTHING, Table
 from autosync.studies.bench.columns import WITHIN
-from autosync.studies.bench.live_tables import Rows, over_seeds
+from autosync.studies.bench.live_tables import Rows, curve_of, over_seeds, trials_to
 from autosync.studies.bench.words import in_times
 
 MOVES = ("--try-first", "--warm-start")
@@ -49,13 +50,13 @@ def _pairs(rows: Rows) -> Iterator[tuple[Row, list[str], str, Row | None]]:
     """Searches that something was moved to, what was moved, what else was asked, and the search without it, if any."""
     rows = list(rows)
     for row in sorted(rows, key=lambda row: (row["cell"], row["seed"], row["more"])):
-        moved, rest = _moved(row["more"])
+        moved, rest = moved_of(row["more"])
         if moved:
             like = (each for each in rows if each["more"] == rest and all(each[name] == row[name] for name in SAME))
             yield row, moved, rest, next(like, None)
 
 
-def _moved(more: str) -> tuple[list[str], str]:
+def moved_of(more: str) -> tuple[list[str], str]:
     """The files of `MOVES` in what a search was given, and the rest of it."""
     words, moved, rest = iter(more.split()), [], []
     for word in words:
@@ -72,17 +73,8 @@ def _it(row: Row) -> str:
     return in_times(Estimate(row["given_speedup"], row["given_speedup_low"], row["given_speedup_high"]))
 
 
-def _trials(row: Row, other: Row | None) -> tuple[str, str]:
+def _trials(row: Row, other: Row | None) -> tuple[str, ...]:
     """After how many trials each was near the best of both."""
-    own, others = _curve(row), _curve(other) if other else []
-    near = WITHIN * min(own + others)
-    return tuple(  # type: ignore[return-value]  # of two
-        next((str(number) for number, each in enumerate(curve, 1) if each <= near), NOTHING) for curve in (own, others)
-    )
-
-
-def _curve(row: Row) -> list[float]:
-    """Each trial's step time over that of the search's fastest baseline, as it was timed there."""
-    seconds: Sequence[float] = [math.inf if each is None else each for each in row["measured_seconds"]]
-    baseline = min(each for each, purpose in zip(seconds, row["purposes"], strict=True) if purpose == "baseline")
-    return [each / baseline for each in seconds]
+    curves = [curve_of(each) if each else [] for each in (row, other)]
+    best = min(itertools.chain(*curves))
+    return tuple(f"{number:g}" if math.isfinite(number := trials_to(curve, best)) else NOTHING for curve in curves)

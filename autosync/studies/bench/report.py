@@ -18,7 +18,8 @@ from autosync.stats.tables import Table
 from autosync.studies.bench.columns import CELLS, LIVE, SEARCHES
 from autosync.studies.bench.contenders import IDEAL, OURS
 from autosync.studies.bench.cost import cost_table, live_costs, replay_costs
-from autosync.studies.bench.live_tables import controls_table, live_table, live_targets_table, rules_table
+from autosync.studies.bench.live_tables import controls_table, live_table, rules_table
+from autosync.studies.bench.live_targets import live_targets_table
 from autosync.studies.bench.moved import moved_table
 from autosync.studies.bench.pictures import cell_picture, live_picture, summary_picture
 from autosync.studies.bench.replay_tables import (

@@ -23,7 +23,8 @@ from autosync.stats.estimate import Estimate
 from autosync.studies.bench.columns import LIVE
 from autosync.studies.bench.cost import EPOCHS, cost_table, live_costs
 from autosync.studies.bench.live import LiveJob, command_of, jobs_of, parse_cell, row_of
-from autosync.studies.bench.live_tables import controls_table, kinds_of, live_table, live_targets_table, rules_table
+from autosync.studies.bench.live_tables import controls_table, kinds_of, live_table, rules_table
+from autosync.studies.bench.live_targets import live_targets_table
 from autosync.studies.bench.moved import moved_table
 from autosync.studies.bench.orders import ALL_MEMBERS, live
 from autosync.studies.bench.report import write_report
@@ -209,12 +210,33 @@ def test_tables_tell_gains_from_controls(tmp_path: Path) -> None:
     assert untold == "-"
     ((cell, *_, expected),) = controls_table(found_rows).rows
     assert (cell, expected) == ("resnet-mini@2x10gbit", "1 of 1")
-    assert [line[1] for line in live_targets_table(found_rows).rows] == ["yes", "yes", "yes"]
+    assert [line[1] for line in live_targets_table(found_rows).rows[:4]] == ["yes"] * 4
     doubtful = [{**row, "speedup": 1.9 if row["seed"] == 2 else 1.0} for row in found_rows]
-    assert [line[1] for line in live_targets_table(doubtful).rows] == ["no", "no", "yes"]
+    assert [line[1] for line in live_targets_table(doubtful).rows[:4]] == ["no", "no", "yes", "yes"]
     assert live_targets_table(doubtful).rows[1][2] == "1.38 x in bert-mini@two_racks, not beyond the noise"
     page = write_report(tmp_path).read_text(encoding="utf-8")
     assert "(live_searches.svg)" in page
+
+
+def test_targets_are_held_against_the_room_that_the_bound_leaves_and_against_rivals(tmp_path: Path) -> None:
+    live([JOB, replace(JOB, searcher="gp")], NOWHERE, tmp_path, print, PlayedTune(0.1))
+    by_searcher = {row["searcher"]: row for row in rows(tmp_path)}
+    purposes = ["baseline", *["search"] * 3]
+    curves = {"guided": [0.2, 0.105, 0.1, 0.1], "gp": [0.2, 0.15, 0.14, 0.105]}
+    both = [
+        {**row, "bound_seconds": 0.08, "purposes": purposes, "measured_seconds": curves[name], "hits": [False] * 4}
+        for name, row in by_searcher.items()
+    ]
+    met = {line[0]: line[1:] for line in live_targets_table(both).rows}
+    usual, _, _, default, way, trials, rivals = met.values()
+    assert usual == ("yes", "1 of 1")
+    assert default == ("yes", "2.00 x (n = 1)")
+    assert way == ("yes", "83% (n = 1)"), "0.1 of the 0.12 s that the bound leaves"
+    assert trials == ("yes", "2")
+    assert rivals == ("yes", "2 beside 4 of gp (n = 1)")
+    little = [{**row, "bound_seconds": 0.19} for row in both if row["searcher"] == "guided"]
+    usual, *_, way, _, rivals = (line[1:] for line in live_targets_table(little).rows)
+    assert (usual, way, rivals) == (("-", "0 of 0"), ("-", "-"), ("-", "-"))
 
 
 def test_searches_that_were_asked_for_otherwise_are_not_thrown_together(tmp_path: Path) -> None:
