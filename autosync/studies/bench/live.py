@@ -14,10 +14,10 @@ import numpy as np
 from autosync.cost import step_bound
 from autosync.errors import AutosyncError, BenchError
 from autosync.report.findings import Findings
-from autosync.runs import Run, read_run
+from autosync.runs import read_run
 from autosync.search.protocol import GIVEN
 from autosync.search.verdict.judging import speedup, speedup_interval
-from autosync.spec import RuntimeRecord, cut, digest
+from autosync.spec import cut, digest
 from autosync.studies.bench.contenders import OURS
 from autosync.studies.bench.versions import of_live
 from trials.cluster.file import cluster_to_emulate, is_cluster_file
@@ -214,7 +214,7 @@ def _row(job: LiveJob, found: Findings) -> Row:
         "changes_statistics": winner["changes_statistics"],
         "bound_seconds": step_bound(trials[0].model, trials[0].cluster).seconds,
         **_over_default(verdict),
-        **_given(found.run, str(verdict["baseline"]), job.seed),
+        **_given(found, str(verdict["baseline"]), job.seed),
         "time": trials[0].time,
         "replicas": len(trials[0].strategy.replicas),
         "batch_size": trials[0].model.batch_size,
@@ -235,21 +235,18 @@ def _over_default(verdict: Row) -> Row:
     }
 
 
-def _given(run: Run, baseline: str, seed: int) -> Row:
-    """How many times as fast as the best baseline the best of what the search was given is, paired by round of the
+def _given(found: Findings, baseline: str, seed: int) -> Row:
+    """How many times as fast as the best baseline the best of what the search was given is, paired by turns of the
     finals; None where nothing was given, or nothing of it came to its end.
     """
-    given = {each.strategy.digest for each in run.trials if each.label == GIVEN}
-    turns: dict[str, list[RuntimeRecord]] = {}
-    for record in sorted(run.finals, key=lambda each: each.started_at):
-        turns.setdefault(record.strategy.digest, []).append(record)
-    measured = sorted(given & set(turns))
-    if not measured or baseline not in turns:
+    measured = [each for each in found.contenders if each.remeasured]  # fastest first
+    given = [each for each in measured if each.label == GIVEN]
+    if not given:
         return dict.fromkeys(("given_speedup", "given_speedup_low", "given_speedup_high"))
-    best = min(measured, key=lambda name: statistics.median(step for each in turns[name] for step in each.step_seconds))
-    rounds = list(zip(turns[baseline], turns[best], strict=False))  # a second look has more of the baseline
-    slow, fast = ([turn[place].step_seconds for turn in rounds] for place in (0, 1))
-    low, high = speedup_interval(slow, fast, np.random.default_rng(seed), compared=len(measured))
+    usual = next(each for each in measured if each.digest == baseline)
+    turns = zip(usual.turns, given[0].turns, strict=False)  # a second look has more of the baseline
+    slow, fast = zip(*(((one,), (other,)) for one, other in turns), strict=True)
+    low, high = speedup_interval(slow, fast, np.random.default_rng(seed), compared=len(given))
     return {"given_speedup": speedup(slow, fast), "given_speedup_low": low, "given_speedup_high": high}
 
 
