@@ -188,6 +188,10 @@ class PassCosts:
         """Whether gradients are computed, be it to be held, and not replayed."""
         return self.paced is None or self.paced.core_seconds > self.paced.release_seconds
 
+    def overlap(self, coefficients: ReplayCoefficients) -> float:
+        """How early gradients set out, as of `ReplayCoefficients.overlap`: paced ones just when they are released."""
+        return coefficients.overlap if self.paced is None else 1.0
+
     def delay_seconds(self, coefficients: ReplayCoefficients) -> tuple[float, float]:
         """Seconds of both passes where they keep no core busy: on a GPU, or paced."""
         if self.paced is not None:

@@ -59,8 +59,9 @@ class ReplayCoefficients(Noun, what="Replay coefficients"):
     profile's times are multiplied with `profile_scale`.
 
     `overlap` says how early a gradient that is ready at a fraction p of the backward pass sets out: at
-    1 - overlap (1 - p), so 0 is after the pass. A link takes `link_overhead` longer, as a share, than its bytes at its
-    measured rate: for headers, and for pauses between the messages of an exchange that a probe's streams do not have.
+    1 - overlap (1 - p), so 0 is after the pass. One of a paced pass is released, and sets out, at p. A link takes
+    `link_overhead` longer, as a share, than its bytes at its measured rate: for headers, and for pauses between the
+    messages of an exchange that a probe's streams do not have.
     """
 
     step_overhead_seconds: float = 5e-3

@@ -10,6 +10,7 @@ import pytest
 from autosync.baselines import BASELINES
 from autosync.cost import AnalyticSimulator, Replay, step_bound
 from autosync.cost.capacity import RELEASE_CORE_SECONDS, paced_passes
+from autosync.cost.coefficients import ReplayCoefficients
 from autosync.spec import ClusterSpec, DeviceProfile, Figure, ModelProfile, ModelSpec, Pace, Spread
 from tests.cases import bert_like_model, star_cluster
 
@@ -50,6 +51,13 @@ def test_a_recorded_pass_leaves_the_cores_to_messages_and_a_held_one_does_not(
     recorded, held = (predicted(simulator, on_nodes(Pace(0.0, 0.5, each)), heavy) for each in ("recorded", "held"))
     assert recorded < 2.0
     assert held > 4.0
+
+
+def test_gradients_of_a_paced_pass_set_out_when_they_are_released_however_little_overlaps_otherwise() -> None:
+    little, all_of_it = (Replay(ReplayCoefficients(overlap=each)) for each in (0.0, 1.0))
+    paced, real, heavy = on_nodes(Pace(0.0, 0.5), 0.1), on_nodes(None, 0.1), profiled(MODEL, 0.5)
+    assert predicted(little, paced) == predicted(all_of_it, paced)
+    assert predicted(little, real, heavy) > 1.05 * predicted(all_of_it, real, heavy)
 
 
 def test_what_paced_passes_take_is_the_slowest_replicas_in_the_median_step() -> None:

@@ -89,8 +89,8 @@ def _of_variables(step: Step, coefficients: ReplayCoefficients, timeline: Timeli
     overhead, last = coefficients.step_overhead_seconds, float(timeline.end.max())
     number = {variable.name: place for place, variable in enumerate(model.variables)}
     fractions = step.passes.ready
-    progress = np.concatenate([[0.0], 1 - coefficients.overlap * (1 - graph.boundaries)])
-    ready = np.interp([fractions[each.name] for each in model.variables], progress, timeline.end[: graph.passes])
+    moments = [fractions[each.name] for each in model.variables]
+    ready = np.interp(moments, step.progress(coefficients), timeline.end[: graph.passes])
     first_sent, arrived = np.full(len(number), np.inf), np.zeros(len(number))
     for shipment, tasks in zip(graph.shipments, graph.of_shipment, strict=True):
         if not tasks:

@@ -79,6 +79,13 @@ class Step:
         patterns, places = self.catalogue.folded(self._used)
         return replace(tasks, patterns=patterns, places=places)
 
+    def progress(self, coefficients: ReplayCoefficients) -> FloatArray:
+        """The share of the backward pass that is over where each segment of it ends, behind the forward pass's 0,
+        (passes,).
+        """
+        over = 1 - self.passes.overlap(coefficients) * (1 - self.graph.boundaries)
+        return np.concatenate([[0.0], over])
+
     def timeline(self, coefficients: ReplayCoefficients, observe: Observer | None = None) -> Timeline:
         """The replay of the tasks, from when the step's overhead is over; `observe` is told of places."""
         tasks = self.tasks(coefficients)
@@ -155,8 +162,7 @@ class Step:
 
     def _shares(self, coefficients: ReplayCoefficients) -> FloatArray:
         """The shares of the backward pass that its segments are, behind the forward pass's 0, (passes,)."""
-        shares = np.diff(1 - coefficients.overlap * (1 - self.graph.boundaries), prepend=0.0)
-        return np.concatenate([[0.0], shares])
+        return np.diff(self.progress(coefficients), prepend=0.0)
 
 
 @dataclass(frozen=True, eq=False)
