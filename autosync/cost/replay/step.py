@@ -136,6 +136,9 @@ class Step:
     def _computing(self, coefficients: ReplayCoefficients) -> list[list[float]]:
         """What the passes keep each group of places busy, (passes, groups)."""
         forward, backward = self.passes.core_seconds(coefficients)
+        if not self.passes.computed:
+            # Each release waits for its own time, so one that is late for want of a core makes no other late.
+            forward, backward = forward + backward, 0.0
         core_seconds = backward * self._shares(coefficients)
         core_seconds[0] = forward
         core_seconds = np.tile(core_seconds / self.graph.apart, self.graph.apart)
