@@ -61,15 +61,11 @@ def test_gradients_of_a_paced_pass_set_out_when_they_are_released_however_little
 
 
 def test_a_release_that_is_late_for_want_of_a_core_makes_no_other_late() -> None:
-    """As each waits for a time of its own, however busy cores are with what was released before."""
-    busy = Replay(ReplayCoefficients(core_seconds_per_message=5e-3))
-    strategy = BASELINES["all_reduce_per_variable"](MODEL, on_nodes(None))
-    recorded, held = (
-        busy.figures(profiled(MODEL, 0.1), on_nodes(Pace(0.0, 0.5, each)), strategy).compute_seconds
-        for each in ("recorded", "held")
-    )
-    assert recorded == pytest.approx(0.5)
-    assert held > 0.55
+    cluster = on_nodes(Pace(0.0, 0.5))
+    strategy = BASELINES["all_reduce_per_variable"](MODEL, cluster)
+    found = Replay(ReplayCoefficients(core_seconds_per_message=5e-3)).figures(MODEL, cluster, strategy)
+    assert found.compute_seconds == pytest.approx(0.5)
+    assert found.step_seconds > 0.7, "cores are busy with messages long after the passes"
 
 
 def test_what_paced_passes_take_is_the_slowest_replicas_in_the_median_step() -> None:

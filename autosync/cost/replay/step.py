@@ -137,7 +137,8 @@ class Step:
         """What the passes keep each group of places busy, (passes, groups)."""
         forward, backward = self.passes.core_seconds(coefficients)
         if not self.passes.computed:
-            # Each release waits for its own time, so one that is late for want of a core makes no other late.
+            # Each release waits for its own time, so one that is late for want of a core makes no other late. Gradients
+            # that are computed to be held are taken to follow one another.
             forward, backward = forward + backward, 0.0
         core_seconds = backward * self._shares(coefficients)
         core_seconds[0] = forward
