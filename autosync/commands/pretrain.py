@@ -15,7 +15,7 @@ from autosync.simulator.saved import shipped_folder
 from autosync.simulator.streamed import STREAMING
 from autosync.spec.address import Place
 from autosync.studies.evaluation import METRICS, MeasuredCell, measured_cells
-from autosync.studies.evaluation.cells import KINDS, split_of
+from autosync.studies.evaluation.cells import KINDS, cells_to_teach, split_of
 from autosync.studies.evaluation.pretraining import card_of, pretrained, pretrained_by_stream
 from autosync.studies.evaluation.sources import Source, opened
 
@@ -27,7 +27,7 @@ SHOWN = ("pairwise", "peak_at_1", "mape", "coverage")
 @click.command("pretrain", context_settings=SETTINGS)
 @click.option("--data", type=PLACE, default=Path("runtimes"), help="Folder of the records, or with them in `records`.")
 @click.option("--kind", type=click.Choice(KINDS), help="Of which records, where times of several kinds are there.")
-@click.option("--out", type=Path, help="Folder of the checkpoint.  [default: the one that comes with the program]")
+@click.option("--out", type=Path, help="Folder of the checkpoint.  [default: that of the kind, in the program]")
 @click.option("--network", type=click.Choice(list(NETWORKS)), default="linear", help="What corrects the replay.")
 @click.option("--seed", type=click.IntRange(0), default=0, help="Same seed and same records, same checkpoint.")
 @click.option("--workers", type=click.IntRange(1), help="Processes that fit together (Ray Train).  [default: this one]")
@@ -40,9 +40,9 @@ def command(data: Place, kind: str | None, out: Path | None, network: str, seed:
     with opened(data, kind, workers) as source:
         print_lines(source.in_words())
         cells, small = measured_cells(source.records, split_of)
-        print_lines(f"Passed over: {sentence}" for sentence in small)
-        learned = _learned(source, cells, network, seed, workers)
-    out = out or shipped_folder()
+        print_lines(f"Not on the card: {sentence}" for sentence in small)
+        learned = _learned(source, cells_to_teach(source.records, split_of), network, seed, workers)
+    out = out or shipped_folder(learned.kinds[0])
     learned.save(out)
     card = card_of(learned, cells)
     (out / CARD).write_text(json.dumps(card, indent=1) + "\n")

@@ -1,5 +1,6 @@
 """What arithmetic alone can say about a strategy: what loads which link, bounds, and step times by two simulators."""
 
+from autosync.cost.blended import Blended
 from autosync.cost.bound import StepBound, all_reduce_bound_seconds, step_bound
 from autosync.cost.closed_form.analytic import AnalyticSimulator, drifts_in_cell
 from autosync.cost.closed_form.breakdown import Bottleneck, Breakdown, Traffic, bottleneck, breakdown, traffic
@@ -10,6 +11,7 @@ from autosync.cost.replay import Replay, StepFigures, VariableFigures, VirtualCl
 
 __all__ = [
     "AnalyticSimulator",
+    "Blended",
     "Bottleneck",
     "Breakdown",
     "Coefficients",

@@ -39,6 +39,10 @@ class Calibrated(ABC, Generic[C]):
     def fit(self, records: Sequence[RuntimeRecord], weights: Sequence[float] | None = None) -> None:
         self.coefficients = self._fitted(Timed.of(records, weights))
 
+    def go_on(self) -> None:
+        """Take what was fitted for the prior of the next fit."""
+        self.prior = self.coefficients
+
     def state(self) -> dict[str, Any]:
         return {"prior": self.prior.to_json(), "coefficients": self.coefficients.to_json()}
 

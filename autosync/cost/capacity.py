@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from autosync.cost.coefficients import ReplayCoefficients
+from autosync.cost.coefficients import MESSAGE_ALONE, ReplayCoefficients
 from autosync.spec import ClusterSpec, Device, DeviceProfile, ModelSpec, Pace, SharedCores
 from autosync.spec.pace import releases
 
@@ -191,6 +191,12 @@ class PassCosts:
     def overlap(self, coefficients: ReplayCoefficients) -> float:
         """How early gradients set out, as of `ReplayCoefficients.overlap`: paced ones just when they are released."""
         return coefficients.overlap if self.paced is None else 1.0
+
+    def sending(self, coefficients: ReplayCoefficients) -> ReplayCoefficients:
+        """Coefficients of what is sent and added: beside passes that processors compute, or while they only wait."""
+        if self.computed:
+            return coefficients
+        return replace(coefficients, core_seconds_per_message=MESSAGE_ALONE * coefficients.core_seconds_per_message)
 
     def delay_seconds(self, coefficients: ReplayCoefficients) -> tuple[float, float]:
         """Seconds of both passes where they keep no core busy: on a GPU, or paced."""

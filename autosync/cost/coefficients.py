@@ -38,12 +38,16 @@ class Coefficients(Noun, what="Coefficients"):
     core_seconds_per_message: float = 1e-4
     core_seconds_per_byte: float = 1e-9
     core_seconds_per_reduced_byte: float = 3e-10
-    overlap: float = 0.5
+    overlap: float = 0.75
 
     def __post_init__(self) -> None:
         check_coefficients(self, shares=("overlap",))
 
 
+MESSAGE_ALONE = 0.4
+"""What a message costs processors that compute no pass, as a share of what it does beside one. Four replicas on two
+processors took 0.19 to 0.21 core-milliseconds a message, both ends, with paced passes, and 0.37 with real ones
+(`tests.by_hand.bench_processors`)."""
 SHARES = ("overlap",)
 NOT_OF_CORES = ("gpu_seconds_per_flop", "link_overhead")
 """Coefficients that a faster processor leaves as they are."""

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from autosync.cost import Replay, Simulator
+from autosync.cost import Blended, Simulator
 from autosync.errors import SpecError
 from autosync.simulator.ensemble import Teaching, calibrated_spread, family_error, taught
 from autosync.simulator.examples import data_digest, examples_of, family_counts, family_key
@@ -30,7 +30,7 @@ FloatArray = npt.NDArray[np.float64]
 class LearnedSimulator:
     """Predicts `base` plus what a network adds; without records, exactly `base`.
 
-    `network` is one of `NETWORKS`. With a `Replay` as the base, networks also read what the replay says of the step and
+    `network` is one of `NETWORKS`. With a replay in the base, networks also read what it says of the step and
     its variables. `fit` also fits `base`. The same seed and records give the same numbers: each `fit` starts anew,
     or from the checkpoint if the simulator was loaded, so that what was learned there is kept and adjusted.
     Times of stopped trials are lower bounds, but are learned as they are: that they are slow is what matters.
@@ -44,11 +44,11 @@ class LearnedSimulator:
         settings: TrainingSettings | None = None,
         ablation: Ablation = NOTHING_WITHHELD,
     ) -> None:
-        """`base` is a `Replay` unless given, and `settings` the network's own.
+        """`base` is `Blended` unless given, and `settings` the network's own.
 
         Raises `SpecError` for an unknown network.
         """
-        self.base = base if base is not None else Replay()
+        self.base = base if base is not None else Blended()
         self.network = network
         self.seed = seed
         self._network = network_called(network)
@@ -157,8 +157,8 @@ class LearnedSimulator:
     def load(cls, directory: str | Path, base: Simulator | None = None) -> LearnedSimulator:
         """A simulator that predicts as the saved one did, and starts from there when it is fitted.
 
-        `base` is one of the saved one's kind, restored here; it may be left out for a `Replay` or an
-        `AnalyticSimulator`. Raises `CheckpointError`.
+        `base` is one of the saved one's kind, restored here; it may be left out for one of
+        `autosync.cost`. Raises `CheckpointError`.
         """
         saved = read_saved(Path(directory), base)
         learned = cls(saved.base, saved.network, saved.seed, saved.settings, saved.ablation)

@@ -13,7 +13,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load as tensors_from_bytes
 from safetensors.torch import save as bytes_of_tensors
 
-from autosync.cost import AnalyticSimulator, Replay, Restorable, Simulator
+from autosync.cost import AnalyticSimulator, Blended, Replay, Restorable, Simulator
 from autosync.errors import AutosyncError, SpecError
 from autosync.simulator.encoding import (
     BUCKET_INPUTS,
@@ -77,7 +77,11 @@ def _replace(path: Path, content: bytes) -> None:
     os.replace(temporary, path)
 
 
-BASES: dict[str, type[AnalyticSimulator] | type[Replay]] = {"analytic": AnalyticSimulator, "replay": Replay}
+BASES: dict[str, type[AnalyticSimulator] | type[Replay] | type[Blended]] = {
+    "analytic": AnalyticSimulator,
+    "replay": Replay,
+    "blended": Blended,
+}
 """Bases that a checkpoint can be read without being given one."""
 
 VERSION = f"{FEATURES_VERSION}.{ENCODING_VERSION}"
@@ -202,21 +206,21 @@ def _restored_base(base: Simulator | None, document: dict[str, Any]) -> Simulato
         base = BASES[kind]()
     if state is not None and isinstance(base, Restorable):
         base.restore(state)
-    if isinstance(base, AnalyticSimulator | Replay):
-        base.prior = base.coefficients
+    if isinstance(base, AnalyticSimulator | Replay | Blended):
+        base.go_on()
     return base
 
 
 PRETRAINED = "pretrained"
-"""The folder in this package; `autosync pretrain` writes it."""
+"""The folder in this package; `autosync pretrain` writes one in it for each kind of times."""
 
 
-def shipped_folder() -> Path:
-    """The folder of the checkpoint that comes with the program."""
-    return Path(str(files("autosync.simulator"))) / PRETRAINED
+def shipped_folder(kind: str) -> Path:
+    """The folder of the checkpoint that comes with the program for times of this kind, such as *real*."""
+    return Path(str(files("autosync.simulator"))) / PRETRAINED / kind
 
 
-def shipped_checkpoint() -> Path | None:
+def shipped_checkpoint(kind: str) -> Path | None:
     """The folder of the checkpoint, for `LearnedSimulator.load`; None when none comes with this program."""
-    folder = shipped_folder()
+    folder = shipped_folder(kind)
     return folder if (folder / DOCUMENT).exists() else None

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from autosync.cost import AnalyticSimulator, Coefficients, Replay, Simulator, StepFigures
+from autosync.cost import AnalyticSimulator, Blended, Coefficients, Replay, Simulator, StepFigures
 from autosync.simulator.encoding import (
     POOLED_INPUTS,
     SERVER_INPUTS,
@@ -34,7 +34,7 @@ SERVERS_OF_TOPOLOGY = [place for place, name in enumerate(SERVER_INPUTS) if name
 
 @dataclass(frozen=True)
 class View:
-    """Inputs in `detail`. The replay's figures are among them when `base` is a `Replay`; they are 0 otherwise."""
+    """Inputs in `detail`. The replay's figures are among them when there is one in `base`; they are 0 otherwise."""
 
     base: Simulator
     detail: Detail
@@ -72,14 +72,18 @@ class View:
         if isinstance(self.base, AnalyticSimulator):
             features, seconds = features_and_seconds(model, cluster, strategies, self.base.coefficients)
             return features, np.log(seconds), nothing
-        if not isinstance(self.base, Replay):
+        if not isinstance(self.base, Replay | Blended):
             features = feature_table(model, cluster, strategies, Coefficients())
             return features, self.base.predict(model, cluster, strategies), nothing
-        features = feature_table(model, cluster, strategies, closed_form_coefficients(self.base.coefficients))
+        replay = self.base if isinstance(self.base, Replay) else self.base.replay
+        features = feature_table(model, cluster, strategies, closed_form_coefficients(replay.coefficients))
         if self.ablation.without_replay:
             return features, self.base.predict(model, cluster, strategies), nothing
-        figures = list(self.base.all_figures(model, cluster, strategies))
-        return features, np.log([max(each.step_seconds, 1e-9) for each in figures]), [*figures]
+        figures = list(replay.all_figures(model, cluster, strategies))
+        seconds = np.log([max(each.step_seconds, 1e-9) for each in figures])
+        if isinstance(self.base, Blended):
+            seconds = self.base.with_replayed(seconds, model, cluster, strategies)
+        return features, seconds, [*figures]
 
     def _detailed(
         self, encoder: Encoder, strategy: Strategy, figures: StepFigures | None

@@ -30,7 +30,7 @@ from autosync.tune.options import OptionsError, TuneOptions
 from autosync.tune.patience import Patience
 from autosync.tune.progress import Progress
 from autosync.tune.ray_tune import run_with_tune
-from autosync.tune.simulators import chosen, earlier_records, guide, leaves_room, make_simulator, simulator_in_words
+from autosync.tune.simulators import earlier_records, guide, leaves_room, make_simulator, simulator_in_words
 from autosync.words.quantities import counted
 from search_spaces import load_space
 from trials.opening import read_strategy_file
@@ -132,8 +132,7 @@ def search(job: Job, go_on: bool) -> int:
         job.console.print(line, soft_wrap=True)
     if elsewhere:
         job.console.print(f"{elsewhere} trials of this run were on other nodes; they count, but do not compare.")
-    used = chosen(options, cluster) if options.searcher == "guided" else options
-    job.directory.write_run(options, model.digest, cluster, asked(used, space, sys.argv[1:]))
+    job.directory.write_run(options, model.digest, cluster, asked(options, space, sys.argv[1:]))
     progress = Progress(job.console, trials, options.time_budget_seconds, lambda: job.seconds_gone)
 
     limits = _limits(job, trials, lambda: campaign.records)

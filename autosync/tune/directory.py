@@ -158,10 +158,7 @@ def _check_same(before: dict[str, Any], options: TuneOptions) -> None:
 
 
 def asked(options: TuneOptions, space: SearchSpace, arguments: Sequence[str]) -> dict[str, Any]:
-    """The command that began this process of the run, its budget and protocol, what ranks, and how large the space is.
-
-    `options` have the simulator that is used, which for *auto* depends on the cluster.
-    """
+    """The command that began this process of the run, its budget and protocol, what ranks, and the space's size."""
     return {
         "command": shlex.join(["autosync", "tune", *arguments]),
         "trials": options.trials,

@@ -31,37 +31,22 @@ NETWORK_OF_AUTO = "linear"
 def make_simulator(options: TuneOptions, cluster: ClusterSpec) -> Simulator:
     """The simulator called `options.simulator` for `cluster`, from `options.warm_start` if that is given.
 
-    *auto* starts from the checkpoint that comes with the program, and the closed form drafts what it verifies; where
-    that was fitted to no times of the cluster's kind, it is the replay. Raises `OptionsError` when the checkpoint
-    cannot be used.
+    *auto* starts from the checkpoint that comes with the program for times of the cluster's kind, if one comes, and the
+    closed form drafts what it verifies. Raises `OptionsError` when a checkpoint cannot be used.
     """
-    options = chosen(options, cluster)
+    check_warm_start(options, cluster)
     if options.simulator == "analytic":
         return AnalyticSimulator()
     if options.simulator == "replay":
         return Replay()
-    learned = _learned(options)
+    learned = _learned(options, _start_of(options, cluster))
     return Drafted(AnalyticSimulator(), learned) if options.simulator == "auto" else learned
-
-
-def chosen(options: TuneOptions, cluster: ClusterSpec) -> TuneOptions:
-    """`options`, with the replay for *auto* where no checkpoint was fitted to times of the kind of `cluster`'s.
-
-    Raises `OptionsError` for a checkpoint that is named and was fitted to none of them.
-    """
-    if options.warm_start is not None:
-        check_warm_start(options, cluster)
-        return options
-    if options.simulator != "auto" or cluster.kind in _kinds_of_start(options):
-        return options
-    return options.model_copy(update={"simulator": "replay"})
 
 
 def guide(options: TuneOptions, space: SearchSpace, earlier: Sequence[RuntimeRecord], beside: bool) -> Simulator:
     """The simulator for a search of `space`, which also learns from `earlier` records; one that takes seconds to fit
     does so in an actor, with `beside` while trials run. Raises `OptionsError`.
     """
-    options = chosen(options, space.cluster)
     informed = Informed(make_simulator(options, space.cluster), earlier, space.model, space.cluster)
     guiding: Simulator = informed
     if options.simulator not in CLOSED_FORMS:
@@ -89,7 +74,7 @@ def check_warm_start(options: TuneOptions, cluster: ClusterSpec | None) -> None:
     """
     if options.warm_start is None:
         return
-    kinds = _learned(options).kinds
+    kinds = _learned(options, options.warm_start).kinds
     if cluster is not None and kinds and cluster.kind not in kinds:
         raise OptionsError(
             f"--warm-start {options.warm_start} was fitted to {' and '.join(kinds)} times, but those of this cluster "
@@ -102,11 +87,11 @@ def simulator_in_words(
     options: TuneOptions, model: ModelSpec, cluster: ClusterSpec, earlier: Sequence[RuntimeRecord]
 ) -> Iterator[str]:
     """Sentences on what guides the search, and what that learns from beside the search's own records."""
-    if chosen(options, cluster) == options:
-        start = options.warm_start or (_start_of(options) and "that comes with the program")
-        yield f"Simulator {options.simulator}" + (f", from the checkpoint {start}." if start else ".")
-    else:
-        yield f"Simulator auto, which is the replay here: no checkpoint was fitted to {cluster.kind} times."
+    start = options.warm_start or (_start_of(options, cluster) and "that comes with the program")
+    taught = f", from the checkpoint {start}" if start else ""
+    if options.simulator == "auto" and not start:
+        taught = f", untaught: no checkpoint was fitted to {cluster.kind} times"
+    yield f"Simulator {options.simulator}{taught}."
     if said := predicted_for(cluster):
         yield said
     if earlier:
@@ -119,26 +104,22 @@ def simulator_in_words(
         )
 
 
-def _start_of(options: TuneOptions) -> Path | None:
+def _start_of(options: TuneOptions, cluster: ClusterSpec) -> Path | None:
     """The checkpoint that the simulator starts from; None without one."""
     if options.warm_start is not None or options.simulator != "auto":
         return options.warm_start
     from autosync.simulator import shipped_checkpoint  # torch is imported only when it is asked for
 
-    return shipped_checkpoint()
+    return shipped_checkpoint(cluster.kind)
 
 
-def _kinds_of_start(options: TuneOptions) -> tuple[str, ...]:
-    return () if _start_of(options) is None else _learned(options).kinds
-
-
-def _learned(options: TuneOptions) -> LearnedSimulator:
+def _learned(options: TuneOptions, path: Path | None) -> LearnedSimulator:
+    """The simulator that starts from the checkpoint at `path`, if there is one."""
     from autosync.simulator import CheckpointError, LearnedSimulator  # torch is imported only when it is asked for
 
     network = NETWORK_OF_AUTO if options.simulator == "auto" else options.simulator
-    path = _start_of(options)
     if path is None:
-        return LearnedSimulator(Replay(), network, seed=options.seed)
+        return LearnedSimulator(network=network, seed=options.seed)
     try:
         learned = LearnedSimulator.load(path)
     except CheckpointError as error:

@@ -71,7 +71,7 @@ def test_what_is_built_runs_where_nothing_of_the_source_is(tmp_path: Path) -> No
     for code in (
         "from autosync.commands import main; assert main(['--version']) == 0",
         "from autosync.commands import main; assert main(['cluster', 'schema']) == 0",
-        "from autosync.simulator.saved import shipped_checkpoint; assert shipped_checkpoint()",
+        "from autosync.simulator.saved import shipped_checkpoint; assert shipped_checkpoint('real')",
         "from search_spaces import load_space; load_space('bert')",
         "import autosync, pathlib; assert pathlib.Path(autosync.__file__).is_relative_to(pathlib.Path.cwd())",
     ):

@@ -6,7 +6,8 @@ Needs root, and a machine with nothing else to do: all that its processors do co
 strategy files) take turns on one emulated cluster. Of each: the median of the turns' median steps with its 95 %
 interval, and of a step the time that each processor is *busy*, as if what they do could be spread evenly. In it the two
 *passes*, as one replica alone takes them, the kernel's soft interrupts, most of which are *packets*, and the *rest*:
-sending, adding up, updating, and what all of it takes longer for going on at once. `at most` is step over busy: by how
+sending, adding up, updating, and what all of it takes longer for going on at once; paced passes, which are waited for,
+are none of it. `at most` is step over busy: by how
 much another order of the same work could be faster if it kept all processors busy to the end, for as long as now.
 """
 
@@ -49,8 +50,9 @@ def main(strategies: tuple[str, ...], cluster: str, model: str, turns: int, step
     """Count what processors do under STRATEGIES."""
     spec = cluster_of(cluster)
     found = {name: Measured() for name in strategies}
-    with emulated("processors", spec, start_ray=False) as made, engine_on(made) as engine:
-        loaded, pass_seconds = engine.load(model), engine.pass_seconds()
+    with emulated("processors", spec, start_ray=False) as made, engine_on(made, paced_replicas=1) as engine:
+        loaded = engine.load(model, paced=spec if spec.paced else None)
+        pass_seconds = 0.0 if spec.paced else engine.pass_seconds()
         chosen = {
             name: BASELINES[name](loaded, spec) if name in BASELINES else read_strategy(name) for name in strategies
         }

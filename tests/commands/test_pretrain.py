@@ -76,14 +76,16 @@ def test_what_is_asked_wrongly_is_one_sentence(
 
 def test_without_a_checkpoint_in_the_program_there_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("autosync.simulator.saved.PRETRAINED", str(tmp_path))
-    assert shipped_checkpoint() is None
+    assert shipped_checkpoint("real") is None
 
 
-def test_the_checkpoint_that_comes_with_the_program_is_small_and_can_be_started_from() -> None:
-    folder = shipped_checkpoint()
+@pytest.mark.parametrize("kind", ["real", "paced-recorded"])
+def test_the_checkpoint_that_comes_with_the_program_is_small_and_can_be_started_from(kind: str) -> None:
+    folder = shipped_checkpoint(kind)
     assert folder is not None
     assert sum(each.stat().st_size for each in folder.iterdir()) < MOST_BYTES
     learned, card = LearnedSimulator.load(folder), json.loads((folder / "card.json").read_text())
     assert (card["network"], card["data_digest"]) == (learned.network, learned._start.data_digest)
+    assert learned.kinds == (kind,)
     model, cluster = MODELS["mlp"], CLUSTERS["three"]
     assert np.isfinite(learned.predict(model, cluster, sampled(model, cluster, 5))).all()

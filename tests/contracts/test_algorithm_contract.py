@@ -12,7 +12,7 @@ from tests.architecture.source_tree import ROOT
 from tests.architecture.test_source_files import bound, parsed
 
 TABLE = "autosync/spec/algorithms.py"
-SHIPPED = "autosync/simulator/pretrained/simulator.json"
+SHIPPED = "autosync/simulator/pretrained/real/simulator.json"
 LAYOUT, ENGINE = "autosync/layout/all_reduce", "autosync/engine/sync/all_reduce"
 
 

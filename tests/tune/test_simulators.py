@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from autosync.baselines import BASELINES, different_strategies
-from autosync.cost import AnalyticSimulator, Drafted, Replay
+from autosync.cost import AnalyticSimulator, Blended, Drafted, Replay
 from autosync.simulator import LearnedSimulator, TrainingSettings
 from autosync.spec import Pace
 from autosync.tune.composing import make_searcher
@@ -53,12 +53,12 @@ def test_a_search_guided_by_it_learns_and_says_what_it_expects(name: str) -> Non
     assert max(filter(None, expected)) < 1.0, "before anything was measured it expected something else"
 
 
-def test_auto_drafts_with_the_closed_form_and_verifies_with_a_corrected_replay() -> None:
+def test_auto_drafts_with_the_closed_form_and_verifies_with_what_is_learned() -> None:
     made = make_simulator(options(simulator="auto"), CLUSTER)
     assert isinstance(made, Drafted)
     assert isinstance(made.draft, AnalyticSimulator)
     assert isinstance(made.best, LearnedSimulator)
-    assert isinstance(made.best.base, Replay)
+    assert isinstance(made.best.base, Blended)
 
 
 @pytest.mark.parametrize("name", ["auto", "deepsets"])
@@ -72,10 +72,11 @@ def test_a_checkpoint_is_where_it_starts_from(name: str, checkpoint: Path) -> No
     np.testing.assert_array_equal(made.predict(MODEL, CLUSTER, strategies), expected)
 
 
-def test_auto_starts_from_the_checkpoint_that_comes_with_the_program(
-    checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+def test_auto_starts_from_the_checkpoint_that_comes_with_the_program_for_times_of_the_kind(
+    checkpoint: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("autosync.simulator.saved.PRETRAINED", str(checkpoint))
+    (tmp_path / "real").symlink_to(checkpoint)
+    monkeypatch.setattr("autosync.simulator.saved.PRETRAINED", str(tmp_path))
     made = make_simulator(options(simulator="auto"), CLUSTER)
     assert isinstance(made, Drafted)
     assert isinstance(made.best, LearnedSimulator)
@@ -84,19 +85,21 @@ def test_auto_starts_from_the_checkpoint_that_comes_with_the_program(
     assert other.predict(MODEL, CLUSTER, found(1)) < 0, "one that is named starts anew"
 
 
-def test_auto_is_the_replay_where_the_checkpoint_was_fitted_to_times_of_another_kind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_auto_is_untaught_where_no_checkpoint_comes_for_times_of_the_kind(
+    checkpoint: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    assert isinstance(make_simulator(options(), PACED), Replay)
-    assert list(simulator_in_words(options(), MODEL, PACED, [])) == [
-        "Simulator auto, which is the replay here: no checkpoint was fitted to paced-recorded times."
-    ]
-    learned = LearnedSimulator(Replay(), settings=SHORT)
-    learned.fit([replace(record(strategy, [0.1] * 9), cluster=PACED) for strategy in found(12)])
-    learned.save(tmp_path)
+    (tmp_path / "paced-recorded").symlink_to(checkpoint)
     monkeypatch.setattr("autosync.simulator.saved.PRETRAINED", str(tmp_path))
-    assert isinstance(make_simulator(options(), PACED), Drafted)
-    assert isinstance(make_simulator(options(), CLUSTER), Replay)
+    counts = []
+    for cluster in (PACED, CLUSTER):
+        made = make_simulator(options(), cluster)
+        assert isinstance(made, Drafted)
+        assert isinstance(made.best, LearnedSimulator)
+        counts.append(made.best.record_count)
+    assert counts == [12, 0]
+    assert list(simulator_in_words(options(), MODEL, CLUSTER, [])) == [
+        "Simulator auto, untaught: no checkpoint was fitted to real times."
+    ]
 
 
 def test_a_checkpoint_that_is_named_and_was_fitted_to_times_of_another_kind_is_refused(checkpoint: Path) -> None:
@@ -129,7 +132,7 @@ def test_a_person_is_told_what_guides_the_search_and_what_that_learns_from(
     earlier[0] = replace(earlier[0], cluster=cases.rack_cluster())
     earlier[1] = replace(earlier[1], model=cases.ncf_like_model())
     assert list(simulator_in_words(options(), MODEL, CLUSTER, earlier)) == [
-        "Simulator auto, which is the replay here: no checkpoint was fitted to real times.",
+        "Simulator auto, untaught: no checkpoint was fitted to real times.",
         "It also learns from 4 records of other runs: 2 of this model on this cluster, 1 of this model elsewhere, "
         "1 of other models here.",
     ]

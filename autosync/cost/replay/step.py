@@ -54,7 +54,7 @@ class Step:
         seconds = [*self._computing(coefficients), *([[]] * len(graph.part_of))]
         chain = np.zeros(len(seconds))
         chain[:first] = self._delays(coefficients)
-        costed = catalogue.costed(coefficients)
+        costed = catalogue.costed(self.passes.sending(coefficients))
         for part, rows, (quantities, chained, shards) in self._alike:
             busy, of_chain, of_shard = costed[part]
             found = (quantities @ busy + shards * of_shard).tolist()

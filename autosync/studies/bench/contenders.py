@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, final
 import numpy as np
 import numpy.typing as npt
 
-from autosync.cost import AnalyticSimulator, Replay, Simulator
+from autosync.cost import AnalyticSimulator, Blended, Replay, Simulator
 from autosync.errors import BenchError
 from autosync.search.guided.searcher import GuidedOptions, GuidedSearch
 from autosync.search.protocol import Searcher
@@ -118,7 +118,7 @@ def _transferred(start: Beginning) -> Simulator:
     return LearnedSimulator.load(start.known.checkpoint)
 
 
-def _learned(start: Beginning, network: str, base: str = "replay") -> Simulator:
+def _learned(start: Beginning, network: str, base: str = "blended") -> Simulator:
     return untaught(_closed_form(start, base), network)
 
 
@@ -131,7 +131,12 @@ def untaught(base: Simulator, network: str = NETWORK, members: int = MEMBERS) ->
 
 def _closed_form(start: Beginning, name: str) -> Simulator:
     del start
-    return AnalyticSimulator() if name == "analytic" else Replay()
+    known: Mapping[str, Callable[[], Simulator]] = {
+        "analytic": AnalyticSimulator,
+        "replay": Replay,
+        "blended": Blended,
+    }
+    return known[name]()
 
 
 def _nothing(start: Beginning) -> Simulator:

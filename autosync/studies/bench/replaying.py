@@ -15,7 +15,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, cast, final
 
-from autosync.cost import Replay
+from autosync.cost import Blended
 from autosync.errors import BenchError
 from autosync.search.protocol import run_search
 from autosync.space import SearchSpace
@@ -49,7 +49,7 @@ def checkpoint_of(
     """
     path = folder / digest([NETWORK, members, most_records, sorted(cell.digest for cell in cells), f"version {TAUGHT}"])
     if not path.exists():
-        simulator = untaught(Replay(), members=members)
+        simulator = untaught(Blended(), members=members)
         simulator.fit(_records(cells, most_records))
         partial = folder / f".{path.name}.{uuid.uuid4().hex}"
         simulator.save(partial)

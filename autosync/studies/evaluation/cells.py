@@ -116,16 +116,21 @@ def measured_cells(
 
     `part_of` says a strategy's part by its digest. Raises `EvaluationError` when no cell is left.
     """
-    by_cell = records_by_cell(record for record in records if record.timed)
-    if not by_cell:
-        raise EvaluationError("An evaluation needs records with a step time, but there are none; collect some first.")
-    cells = [_cell(name, own, part_of) for name, own in by_cell.items()]
+    cells = cells_to_teach(records, part_of)
     faults = [_too_small(cell) for cell in cells]
     small = tuple(fault for fault in faults if fault)
     kept = [cell for cell, fault in zip(cells, faults, strict=True) if not fault]
     if not kept:
         raise EvaluationError(f"No cell has enough strategies to be evaluated: {' '.join(small)}")
     return tuple(with_noise(kept)), small
+
+
+def cells_to_teach(records: Iterable[RuntimeRecord], part_of: Callable[[str], str]) -> tuple[MeasuredCell, ...]:
+    """All cells, however small, by name. Raises `EvaluationError` when there is none."""
+    by_cell = records_by_cell(record for record in records if record.timed)
+    if not by_cell:
+        raise EvaluationError("An evaluation needs records with a step time, but there are none; collect some first.")
+    return tuple(with_noise([_cell(name, own, part_of) for name, own in by_cell.items()]))
 
 
 def identity_of(record: RuntimeRecord) -> str:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from autosync.cost import Replay
 from autosync.simulator.learned import LearnedSimulator
 from autosync.studies.evaluation import METRICS, MeasuredCell, Predictions
 from autosync.studies.evaluation.streams import RecordStream
@@ -16,7 +15,7 @@ from autosync.studies.evaluation.survey import Survey
 
 def pretrained(cells: Sequence[MeasuredCell], network: str, seed: int) -> LearnedSimulator:
     """A simulator that has learned from the cells' training and validation parts."""
-    learned = LearnedSimulator(Replay(), network, seed)
+    learned = LearnedSimulator(network=network, seed=seed)
     train, validation = ([trial for cell in cells for trial in cell.trials(part)] for part in ("train", "validation"))
     learned.fit(train, validation=validation)
     return learned
@@ -33,7 +32,7 @@ def pretrained_by_stream(
     with TemporaryDirectory() as folder:
         stream = RecordStream(survey, cells, Path(folder))
         if workers is None:
-            learned = LearnedSimulator(Replay(), network, seed)
+            learned = LearnedSimulator(network=network, seed=seed)
             learned.fit_stream(stream)
             return learned
         from autosync.studies.evaluation.workers import fitted_by_workers  # Ray Train

@@ -9,7 +9,7 @@ from typing import Protocol, TypeAlias, final
 import numpy as np
 import numpy.typing as npt
 
-from autosync.cost import AnalyticSimulator, Drafted, Replay, Simulator
+from autosync.cost import AnalyticSimulator, Blended, Drafted, Replay, Simulator
 from autosync.simulator.learned import LearnedSimulator
 from autosync.simulator.networks import NETWORKS
 from autosync.simulator.settings import Ablation
@@ -72,7 +72,7 @@ class ClosedForm:
 
 @final
 class Learned:
-    """A learned simulator over a replay."""
+    """A learned simulator."""
 
     def __init__(self, simulator: LearnedSimulator) -> None:
         self.simulator = simulator
@@ -123,15 +123,15 @@ class Builder:
 
 Builders: TypeAlias = Mapping[str, Builder]
 
-COSTED = 2
-"""Version of what all of them take a step to cost. From 2 on gathers may go by relays."""
+COSTED = 3
+"""Version of what all of them take a step to cost. From 3 on messages beside paced passes cost less."""
 
 CONTROLS = ("deepsets", "mlp", "trees")
 
 
 def _learned(network: str) -> Builder:
     def build(seed: int, ablation: str) -> Evaluated:
-        return Learned(LearnedSimulator(Replay(), network, seed, ablation=WITHHELD[ablation]))
+        return Learned(LearnedSimulator(network=network, seed=seed, ablation=WITHHELD[ablation]))
 
     only = ("accuracy", "speed") if network in CONTROLS else EXPERIMENTS
     return Builder(build, random=True, ablations=ABLATIONS, only=only, version=COSTED)
@@ -139,11 +139,12 @@ def _learned(network: str) -> Builder:
 
 def _drafted(seed: int, _ablation: str) -> Evaluated:
     """The simulator that a search has unless told otherwise."""
-    return ClosedForm(lambda: Drafted(AnalyticSimulator(), LearnedSimulator(Replay(), "linear", seed)))
+    return ClosedForm(lambda: Drafted(AnalyticSimulator(), LearnedSimulator(network="linear", seed=seed)))
 
 
 BUILDERS: Builders = {
     **{network: _learned(network) for network in NETWORKS},
+    "blended": Builder(lambda _seed, _ablation: ClosedForm(Blended), version=COSTED),
     "replay": Builder(lambda _seed, _ablation: ClosedForm(Replay), version=COSTED),
     "analytic": Builder(lambda _seed, _ablation: ClosedForm(AnalyticSimulator), version=COSTED),
     "drafted linear": Builder(_drafted, random=True, only=("speed",), version=COSTED),

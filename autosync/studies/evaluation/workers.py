@@ -17,7 +17,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, final
 
-from autosync.cost import Replay
 from autosync.dataset import Share, arrays_in, blocks_of, quietly
 from autosync.simulator.crew import TorchCrew
 from autosync.simulator.learned import LearnedSimulator
@@ -50,7 +49,7 @@ def fitted_by_workers(stream: RecordStream, network: str, seed: int, workers: in
         raise EvaluationError(
             f"--workers {workers} need a processor each, and one beside, but Ray has {slots} in all; ask for fewer."
         )
-    whole = LearnedSimulator(Replay(), network, seed)
+    whole = LearnedSimulator(network=network, seed=seed)
     whole.check_streams()
     whole.base.fit(stream.for_base)
     encoder, folder = stream.encoder(whole.view), stream.survey.folder
@@ -127,7 +126,7 @@ def _fit(given: _Given) -> None:
     """What each worker does."""
     import ray
 
-    learned = LearnedSimulator(Replay(), given.network, given.seed)
+    learned = LearnedSimulator(network=given.network, seed=given.seed)
     with TemporaryDirectory() as folder:
         learned.fit_stream(_OwnShare(given, Path(folder)))
         if TorchCrew().rank == 0:
