@@ -186,7 +186,7 @@ def test_a_node_that_never_answers_is_named() -> None:
     truth = cases.star_cluster(3)
     network = FluidNetwork(truth, silent="node2")
     message = (
-        "Probing node1 -> node2 got no answer within 0.2 s; see that these nodes live and reach each other, "
+        "Probing node2 -> node0 got no answer within 0.2 s; see that these nodes live and reach each other, "
         "then probe again."
     )
     with pytest.raises(ClusterError, match=re.escape(message)):

@@ -52,6 +52,16 @@ def test_every_link_between_nodes_is_crossed_by_a_pair_and_has_a_probe_to_fill_i
     assert {probe.fills for probe in fills_of(cluster)} == between
 
 
+def test_the_first_pairs_cross_every_node_s_link_within_its_rack_however_thin_what_joins_the_racks() -> None:
+    cluster = racks(4, 2)
+    first = pair_probes(cluster)[:8]
+    assert all(len(cluster.route(flow.source, flow.target)) == 2 for probe in first for flow in probe.flows)
+    crossed = {ends for probe in first for ends in links_crossed(cluster, probe.flows)}
+    nodes = {node.name for node in cluster.nodes}
+    of_nodes = [ends for ends in map(ends_of, cluster.links) if nodes.intersection(ends) and ends[0] != ends[1]]
+    assert crossed == set(of_nodes)
+
+
 @TOPOLOGIES
 def test_all_flows_of_a_filling_probe_cross_its_link_and_together_can_fill_it(cluster: ClusterSpec) -> None:
     rates = {ends_of(link): link.gbit_per_s.value for link in cluster.links}

@@ -31,21 +31,24 @@ def loopback_probes(cluster: ClusterSpec) -> tuple[Probe, ...]:
 
 
 def pair_probes(cluster: ClusterSpec) -> tuple[Probe, ...]:
-    """Pairs of nodes: all for few nodes, else each node and those 1 (and 2, 4, ...) further on, nearest first."""
+    """Pairs of nodes: for each node's link the pair with the shortest route over it, within its rack if it has one;
+    then all for few nodes, else each node and those 1 (and 2, 4, ...) further on, nearest first.
+    """
     names = [node.name for node in cluster.nodes]
     count = len(names)
     switches = set(cluster.switches)
+    links = fillable_links(cluster).items()
+    nearest = [pairs[0] for ends, pairs in links if not switches.issuperset(ends)]
+    further = [(each, names[(at + offset) % count]) for offset in _offsets(count) for at, each in enumerate(names)]
     used: Counter[Ends] = Counter()
     probes = []
-    for offset in _offsets(count):
-        for index, source in enumerate(names):
-            flow = Flow(source, names[(index + offset) % count])
-            crossed = [ends_of(link) for link in cluster.route(flow.source, flow.target)]
-            between = [ends for ends in crossed if switches.issuperset(ends)]
-            busy = any(used[ends] >= BETWEEN_SWITCHES for ends in between)
-            if not busy or any(not used[ends] for ends in crossed):
-                used.update(crossed)
-                probes.append(Probe((flow,)))
+    for source, target in dict.fromkeys([*nearest, *further]):
+        crossed = [ends_of(link) for link in cluster.route(source, target)]
+        between = [ends for ends in crossed if switches.issuperset(ends)]
+        busy = any(used[ends] >= BETWEEN_SWITCHES for ends in between)
+        if not busy or any(not used[ends] for ends in crossed):
+            used.update(crossed)
+            probes.append(Probe((Flow(source, target),)))
     return tuple(probes)
 
 
