@@ -46,7 +46,7 @@ def _all(*options: Any) -> Any:
 def _replaying(searchers: Sequence[str], seeds: int) -> Any:
     """The options of the commands that replay."""
     return _all(
-        click.option("--data", type=PLACE, default=Path("runtimes"), help="Folder of the records."),
+        click.option("--data", type=PLACE, default=Path("runtimes/older"), help="Folder of the records."),
         OUT,
         click.option("--searchers", default=",".join(searchers), help="With commas between."),
         click.option("--cells", default="", help="MODEL@CLUSTER, with commas between.  [default: all]"),

@@ -5,6 +5,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from autosync.baselines import FRAMEWORK_DEFAULTS
 from autosync.cost import StepBound
 from autosync.stats.estimate import Estimate, geometric_mean, median_of, share_of
 from autosync.stats.tables import NOTHING, Table, in_percent
@@ -203,12 +204,16 @@ def _over_baseline(row: Mapping[str, Any]) -> list[float]:
 
 
 def over_default(rows: Rows) -> Estimate:
-    """Over seeds as `over_seeds`; of NaN where not every search timed a default beside its winner."""
-    if any(row["over_default"] is None for row in rows):
-        return Estimate(math.nan, math.nan, math.nan)
-    if len(rows) > 1:
-        return geometric_mean([row["over_default"] for row in rows])
-    return Estimate(rows[0]["over_default"], rows[0]["over_default_low"], rows[0]["over_default_high"])
+    """Over seeds as `over_seeds`; 1 of a search that returned a default; of NaN where one timed none of them."""
+    found = [_own_over_default(row) for row in rows]
+    return geometric_mean([each.value for each in found]) if len(found) > 1 else found[0]
+
+
+def _own_over_default(row: Mapping[str, Any]) -> Estimate:
+    if row["over_default"] is not None:
+        return Estimate(row["over_default"], row["over_default_low"], row["over_default_high"])
+    same = 1.0 if row["winner_label"] in FRAMEWORK_DEFAULTS else math.nan
+    return Estimate(same, same, same)
 
 
 def way_of(rows: Rows) -> float | None:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from autosync.stats.estimate import Estimate, estimate_of
 from autosync.studies.evaluation.cells import MeasuredCell, Measurement
-from autosync.studies.evaluation.jobs import UNVERSIONED, Job, Result, jobs_of
+from autosync.studies.evaluation.jobs import Job, Result, jobs_of
 from autosync.studies.evaluation.metrics import METRICS, Predictions, second_look
 from autosync.studies.evaluation.simulators import Builder
 from autosync.studies.evaluation.tasks import AS_IT_IS, EXPERIMENTS, EvaluationSettings, targets_of
@@ -182,7 +182,7 @@ class EvaluationFindings:
     def _shown(self, simulator: str, version: int) -> int:
         """The latest version up to `version` that any result is of; `version` when there is none at all."""
         jobs = [job for jobs in self._jobs.values() for job in jobs if job.simulator == simulator]
-        known = (each for each in range(version, UNVERSIONED - 1, -1) if any(self._has(job, each) for job in jobs))
+        known = (each for each in range(version, 0, -1) if any(self._has(job, each) for job in jobs))
         return next(known, version)
 
     def _has(self, job: Job, version: int) -> bool:

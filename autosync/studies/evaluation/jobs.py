@@ -20,8 +20,6 @@ from autosync.studies.evaluation.tasks import ABLATIONS, AS_IT_IS, EvaluationSet
 FloatArray = npt.NDArray[np.float64]
 Clock = Callable[[], float]
 SPEED = "speed/3"
-UNVERSIONED = 0
-"""The version of results whose keys have none."""
 DIGITS = 6
 """Digits of log seconds that are kept: a millionth of a step's time."""
 WARM_UP = 100
@@ -48,11 +46,10 @@ class Job:
         return self.key_of(self.version)
 
     def key_of(self, version: int) -> str:
-        """The key of its result by another version of the simulator; `UNVERSIONED` is what keys were before."""
+        """The key of its result by another version of the simulator."""
         kind = SPEED if self.task.experiment == "speed" else "predictions"
         seed = self.task.seed if self.random or kind == SPEED else None
-        numbered = [] if version == UNVERSIONED else [f"version {version}"]
-        return digest([kind, self.task.data_digest, self.simulator, self.ablation, seed, *numbered])
+        return digest([kind, self.task.data_digest, self.simulator, self.ablation, seed, f"version {version}"])
 
     @cached_property
     def fit_key(self) -> str:

@@ -11,7 +11,6 @@ from autosync.stats.tables import Table
 from autosync.studies.evaluation.answers import TABLES
 from autosync.studies.evaluation.cells import EvaluationError
 from autosync.studies.evaluation.findings import EvaluationFindings, Subject
-from autosync.studies.evaluation.jobs import UNVERSIONED
 from autosync.studies.evaluation.pictures import PICTURES
 from autosync.studies.evaluation.targets import targets, targets_table
 from autosync.studies.evaluation.tasks import AS_IT_IS
@@ -70,9 +69,8 @@ def _versions(findings: EvaluationFindings) -> str:
         of_version.setdefault((findings.versions[name], builder.version), []).append(name)
     said = []
     for (shown, now), names in of_version.items():
-        which = f"version {shown}" if shown != UNVERSIONED else "the time before simulators had versions"
         outdated = f", of which there is version {now} now" if shown != now else ""
-        said.append(f"of {which}: {', '.join(names)}{outdated}")
+        said.append(f"of version {shown}: {', '.join(names)}{outdated}")
     return f"Results are {'; '.join(said)}."
 
 
