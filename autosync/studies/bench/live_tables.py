@@ -206,7 +206,9 @@ def _over_baseline(row: Mapping[str, Any]) -> list[float]:
 def over_default(rows: Rows) -> Estimate:
     """Over seeds as `over_seeds`; 1 of a search that returned a default; of NaN where one timed none of them."""
     found = [_own_over_default(row) for row in rows]
-    return geometric_mean([each.value for each in found]) if len(found) > 1 else found[0]
+    if len(found) == 1 or any(math.isnan(each.value) for each in found):
+        return next((each for each in found if math.isnan(each.value)), found[0])
+    return geometric_mean([each.value for each in found])
 
 
 def _own_over_default(row: Mapping[str, Any]) -> Estimate:
