@@ -32,7 +32,7 @@ from autosync.simulator.settings import Ablation, TrainingSettings
 from autosync.spec import STATE, canonical_json, cut, quoted, read_json
 from autosync.spec.codec import every, required
 
-FORMAT = "autosync.simulator/2"
+FORMAT = "autosync.simulator/3"
 TENSORS, DOCUMENT = "simulator.safetensors", "simulator.json"
 
 
@@ -127,17 +127,16 @@ class Saved:
 
 def write_saved(directory: Path, saved: Saved) -> None:
     """Write the checkpoint, in place of an older one."""
-    tensors, texts, known = dict[str, torch.Tensor](), list[str](), saved.known
+    tensors, known = dict[str, torch.Tensor](), saved.known
     if known.ensemble is not None:
         tensors = {f"normalization.{name}": each for name, each in known.ensemble.normalization.tensors().items()}
         for number, member in enumerate(known.ensemble.members):
             tensors |= {f"member.{number}.{name}": tensor for name, tensor in member.tensors().items()}
-            texts.append(member.text())
     document = {
         "network": saved.network,
         "inputs": INPUTS,
         "inputs_version": VERSION,
-        "members": texts,
+        "members": len(known.ensemble.members) if known.ensemble else 0,
         "spread": known.spread.to_json(),
         "record_count": known.record_count,
         "data_digest": known.data_digest,
@@ -181,14 +180,12 @@ def read_saved(directory: Path, base: Simulator | None) -> Saved:
 
 
 def _restored_ensemble(tensors: dict[str, torch.Tensor], document: dict[str, Any]) -> Ensemble | None:
-    texts = every(document, "members", str, "It")
+    count = required(document, "members", int, "It")
     network = network_called(document["network"])
-    if not texts:
+    if not count:
         return None
-    members = []
-    for number, text in enumerate(texts):
-        members.append(network.restore(_below(tensors, f"member.{number}."), text))
-    return Ensemble(tuple(members), Normalization.from_tensors(_below(tensors, "normalization.")))
+    members = tuple(network.restore(_below(tensors, f"member.{number}.")) for number in range(count))
+    return Ensemble(members, Normalization.from_tensors(_below(tensors, "normalization.")))
 
 
 def _below(tensors: dict[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]:

@@ -12,7 +12,7 @@ class TrainingSettings(Noun, partial=True):
     A step takes `batch` records. `ranking_weight` is the ranking loss' over the regression loss'; `pairs` bounds the
     ranked pairs of a step, drawn at random when there are more. Parameters are held where they start: the weight of a
     pooled input may well move by `prior_deviation`, any other by `weight_deviation`, and records outweigh that as they
-    get many. For trees, a step is a tree.
+    get many.
     """
 
     members: int = 5

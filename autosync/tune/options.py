@@ -15,7 +15,7 @@ from autosync.search.registry import SEARCHERS
 from autosync.spec.address import Address, Place, absolute, place_of
 
 CLOSED_FORMS = ("analytic", "replay")
-SIMULATORS = ("auto", *CLOSED_FORMS, "linear", "rnn", "gat", "deepsets", "mlp", "trees")
+SIMULATORS = ("auto", *CLOSED_FORMS, "linear", "rnn", "gat")
 ON_NODE_LOSS = ("wait", "shrink")
 
 EXCLUSIVE = (

@@ -123,7 +123,7 @@ def records(count: int = 24, seed: int = 1, known: Simulator = CLOSED_FORM) -> l
 
 def kinds() -> list[Any]:
     """Names of `SIMULATORS`; networks that no search begins with are for `make test-all`."""
-    others = ("rnn on replay", "gat on replay", "deepsets on replay", "mlp on replay", "trees on replay")
+    others = ("rnn on replay", "gat on replay")
     return [thorough(name) if name in others else name for name in SIMULATORS]
 
 

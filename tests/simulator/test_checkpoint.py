@@ -108,7 +108,7 @@ def test_tensors_of_another_checkpoint_are_refused(saved: Path) -> None:
         ),
         (lambda document: document["inputs"].update(pooled=["other"]), "fit the simulator anew"),
         (
-            lambda document: document["members"].append(""),
+            lambda document: document.update(members=document["members"] + 1),
             r"The checkpoint is damaged \('level'\); fit the simulator anew\.",
         ),
         (lambda document: document.update(network="cnn"), r"damaged \(Unknown network 'cnn'. Known: linear, rnn"),

@@ -19,7 +19,7 @@ REFUSED = {
     ),
     "simulator": (
         "nosuch",
-        "--simulator must be one of auto, analytic, replay, linear, rnn, gat, deepsets, mlp, trees, not 'nosuch'.",
+        "--simulator must be one of auto, analytic, replay, linear, rnn, gat, not 'nosuch'.",
     ),
     "round_size": (0, "--round-size must be greater than or equal to 1, not 0."),
     "seed": (-1, "--seed must be greater than or equal to 0, not -1."),

@@ -25,14 +25,14 @@ from tests.tune.records import found, record
 SHORT = TrainingSettings(members=2, steps=20)
 PACED = replace(CLUSTER, nodes=tuple(replace(node, pace=Pace(0.0, 0.1)) for node in CLUSTER.nodes))
 
-SLOW = ("rnn", "gat", "deepsets", "mlp", "trees")
+SLOW = ("rnn", "gat")
 """Networks that are made and called like `linear`."""
 
 
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A checkpoint of a simulator with the network `deepsets`, which knows that steps take about three seconds."""
-    learned = LearnedSimulator(Replay(), "deepsets", settings=SHORT)
+    """A checkpoint of a simulator with the network `rnn`, which knows that steps take about three seconds."""
+    learned = LearnedSimulator(Replay(), "rnn", settings=SHORT)
     learned.fit([record(strategy, [3.0 + number / 100] * 9) for number, strategy in enumerate(found(12))])
     learned.save(folder := tmp_path_factory.mktemp("checkpoint"))
     return folder
@@ -61,12 +61,12 @@ def test_auto_drafts_with_the_closed_form_and_verifies_with_what_is_learned() ->
     assert isinstance(made.best.base, Blended)
 
 
-@pytest.mark.parametrize("name", ["auto", "deepsets"])
+@pytest.mark.parametrize("name", ["auto", "rnn"])
 def test_a_checkpoint_is_where_it_starts_from(name: str, checkpoint: Path) -> None:
     made = make_simulator(options(simulator=name, warm_start=checkpoint), CLUSTER)
     learned = made.best if isinstance(made, Drafted) else made
     assert isinstance(learned, LearnedSimulator)
-    assert learned.network == "deepsets"
+    assert learned.network == "rnn"
     strategies = found(15)
     expected = LearnedSimulator.load(checkpoint).predict(MODEL, CLUSTER, strategies)
     np.testing.assert_array_equal(made.predict(MODEL, CLUSTER, strategies), expected)
@@ -80,8 +80,8 @@ def test_auto_starts_from_the_checkpoint_that_comes_with_the_program_for_times_o
     made = make_simulator(options(simulator="auto"), CLUSTER)
     assert isinstance(made, Drafted)
     assert isinstance(made.best, LearnedSimulator)
-    assert made.best.network == "deepsets"
-    assert isinstance(other := make_simulator(options(simulator="deepsets"), CLUSTER), LearnedSimulator)
+    assert made.best.network == "rnn"
+    assert isinstance(other := make_simulator(options(simulator="rnn"), CLUSTER), LearnedSimulator)
     assert other.predict(MODEL, CLUSTER, found(1)) < 0, "one that is named starts anew"
 
 
@@ -111,7 +111,7 @@ def test_a_checkpoint_that_is_named_and_was_fitted_to_times_of_another_kind_is_r
             f"--warm-start {checkpoint} was fitted to real times, but those of this cluster are paced-recorded, and "
             "the two are never compared; leave it out, or name one of `autosync pretrain --kind paced-recorded`."
         )
-    nothing = LearnedSimulator(Replay(), "deepsets", settings=SHORT)
+    nothing = LearnedSimulator(Replay(), "rnn", settings=SHORT)
     nothing.save(checkpoint.with_name("nothing"))
     check_warm_start(options(warm_start=checkpoint.with_name("nothing")), PACED)
 
@@ -120,7 +120,7 @@ def test_a_checkpoint_of_another_network_is_refused_and_told_which_it_is(checkpo
     with pytest.raises(OptionsError) as refusal:
         check_warm_start(options(simulator="gat", warm_start=checkpoint), None)
     assert str(refusal.value) == (
-        f"--warm-start {checkpoint} holds a simulator 'deepsets', not 'gat'; use --simulator deepsets, or auto."
+        f"--warm-start {checkpoint} holds a simulator 'rnn', not 'gat'; use --simulator rnn, or auto."
     )
 
 
@@ -136,10 +136,8 @@ def test_a_person_is_told_what_guides_the_search_and_what_that_learns_from(
         "It also learns from 4 records of other runs: 2 of this model on this cluster, 1 of this model elsewhere, "
         "1 of other models here.",
     ]
-    warm = options(simulator="deepsets", warm_start=checkpoint)
-    assert list(simulator_in_words(warm, MODEL, CLUSTER, [])) == [
-        f"Simulator deepsets, from the checkpoint {checkpoint}."
-    ]
+    warm = options(simulator="rnn", warm_start=checkpoint)
+    assert list(simulator_in_words(warm, MODEL, CLUSTER, [])) == [f"Simulator rnn, from the checkpoint {checkpoint}."]
     monkeypatch.undo()
     assert list(simulator_in_words(options(), MODEL, CLUSTER, [])) == [
         "Simulator auto, from the checkpoint that comes with the program."

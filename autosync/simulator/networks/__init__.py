@@ -4,12 +4,9 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from autosync.errors import SpecError
-from autosync.simulator.networks.deepsets import deepsets
 from autosync.simulator.networks.linear import linear
-from autosync.simulator.networks.mlp import mlp
 from autosync.simulator.networks.network import Member, Network
 from autosync.simulator.networks.rnn import rnn
-from autosync.simulator.networks.trees import trees
 
 __all__ = ["NETWORKS", "Member", "Network", "network_called"]
 
@@ -20,9 +17,7 @@ def _gat() -> Network:
     return gat()
 
 
-NETWORKS: Mapping[str, Callable[[], Network]] = MappingProxyType(
-    {"linear": linear, "rnn": rnn, "gat": _gat, "deepsets": deepsets, "mlp": mlp, "trees": trees}
-)
+NETWORKS: Mapping[str, Callable[[], Network]] = MappingProxyType({"linear": linear, "rnn": rnn, "gat": _gat})
 
 
 def network_called(name: str) -> Network:

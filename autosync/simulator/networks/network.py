@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol, final
+from typing import final
 
 import numpy as np
 import numpy.typing as npt
@@ -17,39 +17,15 @@ CHUNK = 256
 """Strategies predicted at once: what they take stays within tens of megabytes."""
 
 
-class Member(Protocol):
-    """One trained model of an ensemble."""
-
-    def residuals(self, inputs: Inputs) -> FloatArray:
-        """What to add to the base's log seconds, float64 (n,), for normalized inputs."""
-        ...
-
-    def tensors(self) -> dict[str, torch.Tensor]: ...
-
-    def text(self) -> str:
-        """What the member holds beside its tensors, as text."""
-        ...
-
-
 @final
-@dataclass(frozen=True)
-class Network:
-    """A kind of model that can be learned. `train` starts from a member of its own kind, if one is given."""
-
-    detail: Detail
-    settings: TrainingSettings
-    train: Callable[[Lesson, Member | None], Member]
-    restore: Callable[[Mapping[str, torch.Tensor], str], Member]
-
-
-@final
-class TorchMember:
-    """A trained torch module, used in float64."""
+class Member:
+    """One trained module of an ensemble, used in float64."""
 
     def __init__(self, module: torch.nn.Module) -> None:
         self.module = module.double()
 
     def residuals(self, inputs: Inputs) -> FloatArray:
+        """What to add to the base's log seconds, float64 (n,), for normalized inputs."""
         found = [np.zeros(0)]
         with torch.no_grad():
             for begin in range(0, len(inputs), CHUNK):
@@ -60,8 +36,16 @@ class TorchMember:
     def tensors(self) -> dict[str, torch.Tensor]:
         return dict(self.module.state_dict())
 
-    def text(self) -> str:
-        return ""
+
+@final
+@dataclass(frozen=True)
+class Network:
+    """A kind of model that can be learned. `train` starts from a member of its own kind, if one is given."""
+
+    detail: Detail
+    settings: TrainingSettings
+    train: Callable[[Lesson, Member | None], Member]
+    restore: Callable[[Mapping[str, torch.Tensor]], Member]
 
 
 def torch_network(detail: Detail, settings: TrainingSettings, build: Callable[[], torch.nn.Module]) -> Network:
@@ -74,16 +58,15 @@ def torch_network(detail: Detail, settings: TrainingSettings, build: Callable[[]
             module.load_state_dict(start.tensors())
         module.float()
         train(module, lesson)
-        return TorchMember(module)
+        return Member(module)
 
-    def restored(tensors: Mapping[str, torch.Tensor], text: str) -> Member:
-        del text
+    def restored(tensors: Mapping[str, torch.Tensor]) -> Member:
         with seeded(0):
             module = build().double()
         for name in module.state_dict():
             if name not in tensors:
                 raise KeyError(name)
         module.load_state_dict(tensors)
-        return TorchMember(module)
+        return Member(module)
 
     return Network(detail, settings, trained, restored)

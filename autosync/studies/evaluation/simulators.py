@@ -100,8 +100,8 @@ class Builder:
     `version` goes into the keys of its results: raise it by one whenever what it predicts may be another than before,
     so that results of older code are kept, and not taken for its own.
 
-    It is asked for all experiments, or for those of `only`: a control need not be taken through all, and what
-    predicts as another does where it counts is asked for its speed.
+    It is asked for all experiments, or for those of `only`: what predicts as another does where it counts is asked for
+    its speed.
     """
 
     def __init__(
@@ -126,15 +126,12 @@ Builders: TypeAlias = Mapping[str, Builder]
 COSTED = 3
 """Version of what all of them take a step to cost. From 3 on messages beside paced passes cost less."""
 
-CONTROLS = ("deepsets", "mlp", "trees")
-
 
 def _learned(network: str) -> Builder:
     def build(seed: int, ablation: str) -> Evaluated:
         return Learned(LearnedSimulator(network=network, seed=seed, ablation=WITHHELD[ablation]))
 
-    only = ("accuracy", "speed") if network in CONTROLS else EXPERIMENTS
-    return Builder(build, random=True, ablations=ABLATIONS, only=only, version=COSTED)
+    return Builder(build, random=True, ablations=ABLATIONS, version=COSTED)
 
 
 def _drafted(seed: int, _ablation: str) -> Evaluated:

@@ -226,12 +226,6 @@ def test_what_a_search_has_is_asked_for_its_speed_alone(tmp_path: Path) -> None:
     assert row == ("drafted linear", "20", "0.50", "100 [100, 100]", "2")
 
 
-def test_controls_are_asked_for_their_accuracy_and_speed() -> None:
-    for name in ("trees", "deepsets"):
-        asked = {each for each in EXPERIMENTS if [*jobs_of(each, CELLS, SETTINGS, {name: KNOWN[name]})]}
-        assert asked == {"accuracy", "speed"}
-
-
 def test_targets_are_held_against_what_was_found(findings: EvaluationFindings) -> None:
     found = {each.what: each for each in targets(findings)}
     assert found["pairwise accuracy of knowing, unseen strategies"].met is True
