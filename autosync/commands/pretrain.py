@@ -28,7 +28,7 @@ SHOWN = ("pairwise", "peak_at_1", "mape", "coverage")
 @click.option("--data", type=PLACE, default=Path("runtimes"), help="Folder of the records, or with them in `records`.")
 @click.option("--kind", type=click.Choice(KINDS), help="Of which records, where times of several kinds are there.")
 @click.option("--out", type=Path, help="Folder of the checkpoint.  [default: that of the kind, in the program]")
-@click.option("--network", type=click.Choice(list(NETWORKS)), default="linear", help="What corrects the replay.")
+@click.option("--network", type=click.Choice(list(NETWORKS)), default="linear", help="What corrects the base.")
 @click.option("--seed", type=click.IntRange(0), default=0, help="Same seed and same records, same checkpoint.")
 @click.option("--workers", type=click.IntRange(1), help="Processes that fit together (Ray Train).  [default: this one]")
 def command(data: Place, kind: str | None, out: Path | None, network: str, seed: int, workers: int | None) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from types import MappingProxyType
 from typing import Any, final
 
 import numpy as np
@@ -62,3 +63,9 @@ class Blended:
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over what `state` gave. Raises `SpecError` when it is something else."""
         self.replay.restore(state)
+
+
+BASES: Mapping[str, type[AnalyticSimulator] | type[Replay] | type[Blended]] = MappingProxyType(
+    {"analytic": AnalyticSimulator, "replay": Replay, "blended": Blended}
+)
+"""What a learned simulator can correct, by the name that checkpoints know it by."""

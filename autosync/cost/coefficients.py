@@ -45,9 +45,9 @@ class Coefficients(Noun, what="Coefficients"):
 
 
 MESSAGE_ALONE = 0.4
-"""What a message costs processors that compute no pass, as a share of what it does beside one. Four replicas on two
-processors took 0.19 to 0.21 core-milliseconds a message, both ends, with paced passes, and 0.37 with real ones
-(`tests.by_hand.bench_processors`)."""
+"""What a message costs processors that compute no pass, as a share of `core_seconds_per_message`, whose default makes
+0.5 core-milliseconds of it, both ends. Four replicas on two processors took 0.19 to 0.21 with paced passes, and 0.37
+with real ones (`tests.by_hand.bench_processors`)."""
 SHARES = ("overlap",)
 NOT_OF_CORES = ("gpu_seconds_per_flop", "link_overhead")
 """Coefficients that a faster processor leaves as they are."""

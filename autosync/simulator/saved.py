@@ -13,7 +13,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load as tensors_from_bytes
 from safetensors.torch import save as bytes_of_tensors
 
-from autosync.cost import AnalyticSimulator, Blended, Replay, Restorable, Simulator
+from autosync.cost import BASES, AnalyticSimulator, Blended, Replay, Restorable, Simulator
 from autosync.errors import AutosyncError, SpecError
 from autosync.simulator.encoding import (
     BUCKET_INPUTS,
@@ -76,13 +76,6 @@ def _replace(path: Path, content: bytes) -> None:
     temporary.write_bytes(content)
     os.replace(temporary, path)
 
-
-BASES: dict[str, type[AnalyticSimulator] | type[Replay] | type[Blended]] = {
-    "analytic": AnalyticSimulator,
-    "replay": Replay,
-    "blended": Blended,
-}
-"""Bases that a checkpoint can be read without being given one."""
 
 VERSION = f"{FEATURES_VERSION}.{ENCODING_VERSION}"
 INPUTS = {

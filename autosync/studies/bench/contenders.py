@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, final
 import numpy as np
 import numpy.typing as npt
 
-from autosync.cost import AnalyticSimulator, Blended, Replay, Simulator
+from autosync.cost import BASES, Simulator
 from autosync.errors import BenchError
 from autosync.search.guided.searcher import GuidedOptions, GuidedSearch
 from autosync.search.protocol import Searcher
@@ -131,12 +131,7 @@ def untaught(base: Simulator, network: str = NETWORK, members: int = MEMBERS) ->
 
 def _closed_form(start: Beginning, name: str) -> Simulator:
     del start
-    known: Mapping[str, Callable[[], Simulator]] = {
-        "analytic": AnalyticSimulator,
-        "replay": Replay,
-        "blended": Blended,
-    }
-    return known[name]()
+    return BASES[name]()
 
 
 def _nothing(start: Beginning) -> Simulator:
