@@ -121,7 +121,7 @@ def test_the_card_s_query_with_ray_data_runs(tmp_path: Path) -> None:
     _, query = examples()
     ray.init(num_cpus=2, include_dashboard=False, configure_logging=False, log_to_driver=False)
     try:
-        told = printed(query.replace("bert-mini@two_racks", "mlp@two_racks"), a_collection(tmp_path))
+        told = printed(query.replace("bert-mini@paced_two_racks", "mlp@two_racks"), a_collection(tmp_path))
     finally:
         ray.shutdown()
     assert "median_seconds" in told
