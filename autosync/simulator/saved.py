@@ -78,6 +78,9 @@ def _replace(path: Path, content: bytes) -> None:
 
 
 VERSION = f"{FEATURES_VERSION}.{ENCODING_VERSION}"
+CHECKPOINTS = f"{FORMAT}, inputs {VERSION}"
+"""What checkpoints must be to be read here: a part of the keys under which they are kept."""
+
 INPUTS = {
     "pooled": list(POOLED_INPUTS),
     "variables": list(VARIABLE_INPUTS),

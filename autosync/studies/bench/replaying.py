@@ -47,7 +47,10 @@ def checkpoint_of(
     """A checkpoint of `NETWORK`, an ensemble of `members`, taught on `most_records` of `cells`, or all when None; made
     once and kept in `folder`.
     """
-    path = folder / digest([NETWORK, members, most_records, sorted(cell.digest for cell in cells), f"version {TAUGHT}"])
+    from autosync.simulator import CHECKPOINTS  # torch is imported only where it is asked for
+
+    taught_on = sorted(cell.digest for cell in cells)
+    path = folder / digest([NETWORK, members, most_records, taught_on, f"version {TAUGHT}", CHECKPOINTS])
     if not path.exists():
         simulator = untaught(Blended(), members=members)
         simulator.fit(_records(cells, most_records))

@@ -144,7 +144,9 @@ def test_variants_are_compared_by_the_seeds_that_all_were_run_with(data: Path) -
     assert not Material.read(data.parent / "out").variants(baselines=False).curves
 
 
-def test_knowledge_is_transferred_from_other_cells_by_a_checkpoint_that_is_made_once(tmp_path: Path) -> None:
+def test_knowledge_is_transferred_from_other_cells_by_a_checkpoint_that_is_made_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     found = cell("two")
     checkpoint = checkpoint_of([cell("three")], tmp_path)
     made = {file.name: file.stat().st_mtime_ns for file in checkpoint.iterdir()}
@@ -155,6 +157,8 @@ def test_knowledge_is_transferred_from_other_cells_by_a_checkpoint_that_is_made_
     assert "guided" in row["labels"]
     with pytest.raises(BenchError, match="needs the checkpoint of what other cells taught"):
         searched(found, job, 0, PriorKnowledge())
+    monkeypatch.setattr("autosync.simulator.CHECKPOINTS", "a format that this one cannot be read in")
+    assert checkpoint_of([cell("three")], tmp_path) != checkpoint
 
 
 @pytest.mark.parametrize(
