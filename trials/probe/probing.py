@@ -1,7 +1,7 @@
 """Probing a cluster: every probe in its round, within a budget of seconds, and the figures that come of it."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, final
 
@@ -15,6 +15,7 @@ from trials.probe.flows import (
     ends_of,
     link_latencies_us,
     link_rates_gbit_per_s,
+    links_crossed,
     seconds_a_byte,
 )
 from trials.probe.schedule import fill_probe, fillable_links, loopback_probes, pair_probes, rounds, run_round
@@ -37,8 +38,9 @@ SHORTEST_MESSAGE_SECONDS = 0.02
 class ProbeSettings:
     """How long probing may take in all, and how probes are timed when time suffices.
 
-    With less time messages are shorter, and rounds that the budget leaves no time for are left out; one that has begun
-    is finished. A probe that has no answer within `answer_seconds` ends probing with an error.
+    With less time messages are shorter, and rounds that the budget leaves no time for are left out, but none of those
+    that are the first over some link; one that has begun is finished. A probe that has no answer within
+    `answer_seconds` ends probing with an error.
     """
 
     budget_seconds: float = 20.0
@@ -138,7 +140,21 @@ class _Session:
             call = self._transport.flows([self._devices(flow) for flow in probe.flows])
             return time_flows(call, [flow.weight for flow in probe.flows], timing, self._pause)
 
-        self._samples |= self._run(part, planned, measure, lambda probe: probe)
+        self._samples |= self._run(part, planned, measure, lambda probe: probe, self._first_over_a_link(planned))
+
+    def _first_over_a_link(self, planned: Sequence[tuple[Probe, ...]]) -> frozenset[int]:
+        """The places of the rounds that cross a link which neither an earlier one does nor what was sent before.
+
+        Each is run, whatever the time: a link that only a fan has crossed may be taken for a fraction of what it is.
+        """
+        reached = {link for probe in self._samples for link in links_crossed(self._cluster, probe.flows)}
+        first = set()
+        for place, members in enumerate(planned):
+            crossed = {link for probe in members for link in links_crossed(self._cluster, probe.flows)}
+            if not crossed <= reached:
+                first.add(place)
+                reached |= crossed
+        return frozenset(first)
 
     def _hosts(self) -> dict[str, Node]:
         """The nodes by name, with their copy rate and their cost of a message."""
@@ -164,13 +180,15 @@ class _Session:
         planned: Sequence[tuple[Item, ...]],
         measure: Callable[[Item], Found],
         name: Callable[[Item], object],
+        needed: Collection[int] = (),
     ) -> dict[Item, Found]:
-        """What is found in the rounds that there is time for; the first round of each part is always run."""
+        """What is found in the rounds that there is time for, in the first, and in the `needed` ones, by place."""
         found: dict[Item, Found] = {}
-        for done, members in enumerate(planned):
-            if done and self._seconds() > ENDS_AT[part] * self._settings.budget_seconds:
-                self._left_out += sum(map(len, planned[done:]))
-                break
+        for place, members in enumerate(planned):
+            late = self._seconds() > ENDS_AT[part] * self._settings.budget_seconds
+            if late and place and place not in needed:
+                self._left_out += len(members)
+                continue
             work = {str(name(item)): (lambda item=item: (item, measure(item))) for item in members}
             found.update(run_round(work, self._settings.answer_seconds).values())
         return found
