@@ -147,13 +147,15 @@ class _Session:
 
         Each is run, whatever the time: a link that only a fan has crossed may be taken for a fraction of what it is.
         """
-        reached = {link for probe in self._samples for link in links_crossed(self._cluster, probe.flows)}
-        first = set()
+
+        def crossed(probes: Iterable[Probe]) -> set[Ends]:
+            return {link for probe in probes for link in links_crossed(self._cluster, probe.flows)}
+
+        reached, first = crossed(self._samples), set()
         for place, members in enumerate(planned):
-            crossed = {link for probe in members for link in links_crossed(self._cluster, probe.flows)}
-            if not crossed <= reached:
+            if not crossed(members) <= reached:
                 first.add(place)
-                reached |= crossed
+                reached |= crossed(members)
         return frozenset(first)
 
     def _hosts(self) -> dict[str, Node]:
