@@ -1,5 +1,6 @@
 """Pictures of replayed and of live searches."""
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -24,6 +25,9 @@ REGRETS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 """Ticks of the logarithmic axis of regrets; what is under the first is drawn there."""
 
 COLUMNS = 4
+
+LONGEST_ASKED = 40
+"""Characters beside a mark of what was asked of a live search; the table has all of it."""
 
 
 def cell_picture(standings: Standings, cell: str) -> Figure:
@@ -108,10 +112,11 @@ def live_picture(rows: Sequence[Mapping[str, Any]]) -> Figure | None:
         for control in (False, True)
         for kind, own in kinds_of(row for row in rows if row["control"] == control).items()
     ]
-    alike = len({kind.asked for kind, _, _ in kinds}) == 1
+    asked = [kind.asked.split() for kind, _, _ in kinds]
+    shared = sum(1 for _ in itertools.takewhile(lambda words: len(set(words)) == 1, zip(*asked, strict=False)))
     titles = [
-        f"{kind.cell}{' (control)' if control else ''}\n{kind.name}{'' if alike else f', {kind.asked}'}"
-        for kind, control, _ in kinds
+        f"{kind.cell}{' (control)' if control else ''}\n{kind.name} {_short(words[shared:])}"
+        for (kind, control, _), words in zip(kinds, asked, strict=True)
     ]
     figure = Figure(figsize=(9, 1.2 + 0.48 * len(kinds)))
     axis = figure.subplots()
@@ -124,6 +129,12 @@ def live_picture(rows: Sequence[Mapping[str, Any]]) -> Figure | None:
     axis.set_ylim(len(kinds) - 0.5, -0.5)
     axis.set_xlabel("speed-up over the best baseline\n(95 % intervals; a mark a search)")
     return figure
+
+
+def _short(words: Sequence[str]) -> str:
+    """What was asked, so short that a picture has room for it."""
+    asked = " ".join(words)
+    return asked if len(asked) <= LONGEST_ASKED else f"{asked[: LONGEST_ASKED - 3]}..."
 
 
 def _trials(curves: Curves) -> npt.NDArray[np.int64]:

@@ -27,6 +27,7 @@ from autosync.studies.bench.live_tables import controls_table, kinds_of, live_ta
 from autosync.studies.bench.live_targets import live_targets_table
 from autosync.studies.bench.moved import moved_table
 from autosync.studies.bench.orders import ALL_MEMBERS, live
+from autosync.studies.bench.pictures import live_picture
 from autosync.studies.bench.report import write_report
 from autosync.tune.recorded.cells import read_cells
 from autosync.tune.result import Result, result_json
@@ -246,6 +247,18 @@ def test_searches_that_were_asked_for_otherwise_are_not_thrown_together(tmp_path
     assert [(kind.budget, len(own)) for kind, own in kinds_of(found_rows).items()] == [(40, 1), (40, 2), (41, 1)]
     assert len(live_table(found_rows).rows) == 3
     assert live_targets_table(found_rows).rows[0][2] == "1 of 1"
+
+
+def test_a_picture_says_in_few_words_what_was_asked_otherwise(tmp_path: Path) -> None:
+    common = (*JOB.more, "--rounds", "6")
+    long = replace(JOB, more=(*common, "--try-first", "there/" * 20))
+    live([replace(JOB, more=common), long], NOWHERE, tmp_path, print, PlayedTune())
+    figure = live_picture(rows(tmp_path))
+    assert figure is not None
+    labels = [each.get_text() for each in figure.axes[0].get_yticklabels()]
+    assert labels[0] == "bert-mini@two_racks\nguided "
+    assert labels[1].startswith("bert-mini@two_racks\nguided --try-first there/")
+    assert max(map(len, "\n".join(labels).splitlines())) < 60
 
 
 def test_searches_on_another_emulated_network_stand_apart_and_those_on_todays_count(tmp_path: Path) -> None:
