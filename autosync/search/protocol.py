@@ -15,8 +15,8 @@ GIVEN = "given"
 class Proposal(Noun, what="A proposal", always=("predicted_seconds",)):
     """A strategy to time. `label` says in a word where it comes from; `predicted_seconds` is a step's, if predicted.
 
-    `purpose` is that of the record to come: *baseline* for those a searcher was given, *search* for its own, and
-    *remeasure* for a strategy that is timed again.
+    `purpose` is that of the record to come: *baseline* for those a searcher was given, *search* for its own. A
+    collection also times strategies again, *remeasure*.
     """
 
     strategy: Strategy
@@ -33,7 +33,7 @@ class Searcher(Protocol):
     """
 
     def ask(self, count: int) -> list[Proposal]:
-        """Up to `count` strategies never proposed or told before, unless to time them again (*remeasure*).
+        """Up to `count` strategies never proposed or told before.
 
         Fewer, or none, while the next one depends on answers that are not in. None with nothing pending: the space is
         used up.

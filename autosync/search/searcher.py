@@ -97,7 +97,7 @@ class RoundSearch(LedgerSearch):
         while True:
             while self._queue:
                 proposal = self._queue.popleft()
-                if proposal.purpose == "remeasure" or self._ledger.is_new(proposal.strategy):
+                if self._ledger.is_new(proposal.strategy):
                     self._ledger.drawn += proposal.purpose != "baseline"
                     return self._ledger.claim(proposal)
             if self._ledger.pending():

@@ -215,8 +215,7 @@ class Campaign:
             label=proposal.label,
             run=self._run,
             seed=self._seed,
-            # What is timed again is to be compared, so it runs to its end.
-            best_median_seconds=None if proposal.purpose == "remeasure" else best_now(*timed),
+            best_median_seconds=best_now(*timed),
             best_when=best_when(*timed),
             predicted_seconds=proposal.predicted_seconds,
         )

@@ -107,8 +107,6 @@ class Progress:
         line.append(f"{record.strategy.digest[:8]}  {record.label:<28.28}  ")
         if record.outcome == "ok":
             line.append(f"{milliseconds(record.median_seconds, record.time):>8}", "bold")
-            if record.purpose == "remeasure":
-                line.append("  timed again")
             if standing.best is record:
                 line.append("  best so far", "green")
         else:

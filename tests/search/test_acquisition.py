@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from autosync.search.guided.acquisition import Pick, Pool, Residuals, best_batch, expected_improvement
+from autosync.search.guided.acquisition import Pick, Pool, Residuals, best_picks, expected_improvement
 from autosync.search.guided.decisions import DecisionCoder
 from search_spaces.default import SPACE
 from tests.cases import bert_like_model, star_cluster
@@ -76,30 +76,27 @@ def test_without_measurements_the_prediction_stands():
     strategies = sampled(5)
     residuals = residuals_of([])
     assert residuals.expected(pool_of(strategies)) == pytest.approx(pool_of(strategies).predicted)
-    (pick,) = best_batch(residuals, pool_of(strategies), None, 1)
+    (pick,) = best_picks(residuals, pool_of(strategies), None, 1)
     assert pick.place == int(pool_of(strategies).predicted.argmin())
 
 
 @pytest.mark.parametrize("measured", [1, 2, 3])
 def test_a_few_measurements_are_enough_to_go_on(measured: int):
-    picks = places(best_batch(residuals_of(sampled(measured)), pool_of(sampled(8, 3)), -2.0, 4))
+    picks = places(best_picks(residuals_of(sampled(measured)), pool_of(sampled(8, 3)), -2.0, 4))
     assert len(set(picks)) == 4
 
 
-def test_a_batch_holds_different_candidates_and_no_more_than_there_are():
-    picks = places(best_batch(residuals_of(sampled(20)), pool_of(sampled(3, 3)), -2.0, 4))
+def test_picks_are_different_candidates_and_no_more_than_there_are():
+    picks = places(best_picks(residuals_of(sampled(20)), pool_of(sampled(3, 3)), -2.0, 4))
     assert sorted(picks) == [0, 1, 2]
 
 
-def test_a_batch_that_is_not_diverse_takes_the_largest_expected_improvements_and_a_diverse_one_avoids_twins():
+def test_those_of_the_largest_expected_improvement_are_picked_however_alike():
     (twin,), others, measured = sampled(1, 3), sampled(6, 4), sampled(20, 2)
     pool = pool_of([twin, twin, *others])
-    residuals, best = residuals_of(measured), float(truth_of([twin])[0])
-    alike = best_batch(residuals, pool, best, 8, diverse=False)
-    assert [each.gain for each in alike] == sorted((each.gain for each in alike), reverse=True)
-    diverse = best_batch(residuals, pool, best, 8)
-    twins = [places(batch).index(1) - places(batch).index(0) for batch in (alike, diverse)]
-    assert abs(twins[0]) == 1 < abs(twins[1])
+    picks = best_picks(residuals_of(measured), pool, float(truth_of([twin])[0]), 8)
+    assert [each.gain for each in picks] == sorted((each.gain for each in picks), reverse=True)
+    assert abs(places(picks).index(1) - places(picks).index(0)) == 1
 
 
 def test_a_median_of_several_timings_is_believed_more_than_one():
@@ -139,23 +136,20 @@ def test_a_simulator_that_says_where_it_is_unsure_is_explored_there():
     known = pool_of(strategies)
     sure = Pool(known.decisions, known.predicted, np.full(12, 0.1))
     residuals = Residuals(CODER, sure, known.predicted + 0.001 * np.arange(12) % 0.003)
-    unsure = residuals.uncertainty(Pool(others.decisions, others.predicted, np.array([0.1, 0.3]))).variances
-    alike = residuals.uncertainty(Pool(others.decisions, others.predicted, np.array([0.1, 0.1]))).variances
+    unsure = residuals.deviations(Pool(others.decisions, others.predicted, np.array([0.1, 0.3])))
+    alike = residuals.deviations(Pool(others.decisions, others.predicted, np.array([0.1, 0.1])))
     assert unsure[0] == pytest.approx(alike[0])
-    assert unsure[1] == pytest.approx(9 * alike[1])
+    assert unsure[1] == pytest.approx(3 * alike[1])
 
 
-def test_believing_a_strategy_takes_uncertainty_from_it_and_from_its_like_as_a_measurement_would():
-    measured, extra, others = sampled(10), sampled(1, 7), sampled(20, 8)
+def test_deviations_are_those_of_a_gaussian_process_that_was_told_what_was_measured():
+    measured, others = sampled(10), sampled(20, 8)
     residuals = residuals_of(measured)
-    uncertainty = residuals.uncertainty(pool_of([*others, *extra]))
-    before = uncertainty.variances.copy()
-    uncertainty.believe(len(others))
-    points = CODER.decisions([*measured, *extra])
-    kernel = CODER.kernel(points, points, residuals.length) + residuals.noise * np.eye(11)
-    cross = CODER.kernel(points, CODER.decisions([*others, *extra]), residuals.length)
-    assert uncertainty.variances == pytest.approx(1 - (cross * np.linalg.solve(kernel, cross)).sum(0))
-    assert (uncertainty.variances < before).all()
+    points = CODER.decisions(measured)
+    kernel = CODER.kernel(points, points, residuals.length) + residuals.noise * np.eye(10)
+    cross = CODER.kernel(points, CODER.decisions(others), residuals.length)
+    variances = 1 - (cross * np.linalg.solve(kernel, cross)).sum(0)
+    assert residuals.deviations(pool_of(others)) == pytest.approx(residuals.scale * np.sqrt(variances))
 
 
 def test_expected_improvement_of_worked_examples():

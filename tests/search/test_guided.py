@@ -117,39 +117,18 @@ def test_a_baseline_that_is_asked_for_is_not_proposed_again_by_the_round_that_ha
     assert len(digests) == len(set(digests))
 
 
-def test_a_leader_that_was_timed_once_is_timed_again_every_other_round_and_never_a_third_time() -> None:
-    records = run_search(searcher(replace(FEW, retime_every=2)), answer, FEW.first_baselines + 40)
-    rounds = [records[FEW.first_baselines + 4 * number :][:4] for number in range(6)]
-    again = [[each.strategy.digest for each in one if each.purpose == "remeasure"] for one in rounds]
-    assert [len(each) for each in again[::2]] == [0, 0, 0]
-    assert len(again[1]) == 1
-    timings = [digest for one in again for digest in one]
-    assert len(timings) == len(set(timings))
-    first = {each.strategy.digest: each.label for each in records if each.purpose != "remeasure"}
-    for each in records:
-        if each.purpose == "remeasure":
-            assert each.label == first[each.strategy.digest]
-
-
-def test_nobody_is_timed_again_where_that_is_switched_off() -> None:
-    records = run_search(searcher(replace(FEW, retime_every=0)), answer, 24)
-    assert {each.purpose for each in records} == {"baseline", "search"}
-
-
 @pytest.mark.parametrize(("share", "explored"), [(1.0, {True}), (0.0, {False})])
-def test_picks_are_explored_as_often_as_is_asked_for_but_those_timed_again(share: float, explored: set[bool]) -> None:
+def test_picks_are_explored_as_often_as_is_asked_for(share: float, explored: set[bool]) -> None:
     guided = searcher(replace(FEW, explore_share=share))
     proposals = guided.ask(100)
     assert all(each.purpose == "baseline" for each in proposals), "the first baselines are no picks"
     picked: list[Proposal] = []
-    for _ in range(FEW.retime_every):
+    for _ in range(4):
         for each in proposals:
             guided.tell(answer(each))
         proposals = guided.ask(100)
         picked += proposals
-    chosen = [each for each in picked if each.purpose != "remeasure"]
-    assert len(chosen) == len(picked) - 1
-    assert {each.label == "explore" for each in chosen} == explored
+    assert {each.label == "explore" for each in picked} == explored
 
 
 def test_what_a_round_proposes_does_not_depend_on_a_simulators_earlier_fits() -> None:
@@ -160,15 +139,6 @@ def test_what_a_round_proposes_does_not_depend_on_a_simulators_earlier_fits() ->
     used.fit([replace(answer(Proposal(GIVEN[0][1], "any")), step_seconds=(9.0,))])
     fresh = digests(AnalyticSimulator())
     assert digests(used) == fresh
-
-
-def test_batches_differ_where_they_need_not_be_diverse() -> None:
-    diverse, greedy = (
-        [each.strategy.digest for each in run_search(searcher(replace(FEW, diverse=wanted)), answer, 20)]
-        for wanted in (True, False)
-    )
-    assert diverse[: FEW.first_baselines + 1] == greedy[: FEW.first_baselines + 1], "the first pick is the same"
-    assert diverse != greedy
 
 
 class Spread:

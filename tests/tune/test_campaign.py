@@ -19,17 +19,10 @@ from tests.tune.pretend import CLUSTER, GIVEN, MODEL, PROTOCOL, Kept, PretendBac
 from trials.trial import TrialRequest
 
 SEARCHERS = ("guided", "evolution", "random")
-AGAIN = len(GIVEN) + 3 * 4 + 1
-"""Trials of a guided search until the leader is timed again."""
 
 
 def digests(records: list[RuntimeRecord]) -> list[str]:
     return [each.strategy.digest for each in records]
-
-
-def new(records: list[RuntimeRecord]) -> list[str]:
-    """Digests of the strategies timed for the first time."""
-    return digests([each for each in records if each.purpose != "remeasure"])
 
 
 def numbered(records: list[RuntimeRecord]) -> list[RuntimeRecord]:
@@ -57,7 +50,7 @@ def test_each_record_is_stored_told_and_shown_before_the_next_request_leaves(nam
     answered: list[RuntimeRecord] = []
     search.run(run_trial)
     assert len(answered) == len(store.records) == 8
-    assert len(new(answered)) == len(set(new(answered))) >= 7
+    assert len(set(digests(answered))) == 8
     assert search.searcher.pending() == []
 
 
@@ -101,7 +94,7 @@ def test_a_search_goes_on_after_strategies_that_fail() -> None:
     search.run(PretendBackend(broken=digests(usual.records)[1:4]).run)
     assert [each.outcome for each in search.records].count("failed") >= 2
     assert "this one is broken" in search.records[1].reason
-    assert len(new(search.records)) == len(set(new(search.records))) >= 7
+    assert len(set(digests(search.records))) == 8
 
 
 def test_a_lost_request_is_asked_for_again_before_any_other() -> None:
@@ -235,23 +228,22 @@ def test_a_request_that_depends_on_trials_under_way_waits_for_them_and_the_searc
     assert search.next_request() is None
 
 
-def test_what_is_timed_again_runs_to_its_end_and_what_is_new_is_compared_with_the_best() -> None:
-    search, requests, backend = campaign("guided", Limits(trials=AGAIN)), list[TrialRequest](), PretendBackend()
+def test_every_trial_but_the_first_is_compared_with_the_best() -> None:
+    search, requests, backend = campaign("guided", Limits(trials=20)), list[TrialRequest](), PretendBackend()
 
     def run_trial(request: TrialRequest) -> RuntimeRecord:
         requests.append(request)
         return backend.run(request)
 
     search.run(run_trial)
-    compared = {each.purpose: each.best_median_seconds is not None for each in requests[1:]}
-    assert compared == {"baseline": True, "search": True, "remeasure": False}
+    assert {each.purpose for each in requests[1:]} == {"baseline", "search"}
+    assert [each.best_median_seconds is None for each in requests] == [True] + 19 * [False]
 
 
 def test_a_search_taken_up_again_compares_with_what_it_has_timed_itself() -> None:
-    first = campaign("guided", Limits(trials=AGAIN))
+    first = campaign("guided", Limits(trials=16))
     first.run(PretendBackend().run)
-    assert first.records[-1].purpose == "remeasure"
-    second = campaign("guided", Limits(trials=AGAIN + 5))
+    second = campaign("guided", Limits(trials=21))
     second.restore(json.loads(json.dumps(first.state())))
     second.take_up(first.records)
     request = sent(second)
@@ -260,7 +252,7 @@ def test_a_search_taken_up_again_compares_with_what_it_has_timed_itself() -> Non
     request = sent(second)
     assert request.best_median_seconds == second.records[-1].median_seconds
     assert request.best_when == "since the search went on"
-    assert sent(campaign("guided", Limits(trials=AGAIN))).best_when == "so far"
+    assert sent(campaign("guided", Limits(trials=16))).best_when == "so far"
 
 
 def test_a_search_taken_up_again_says_what_it_compares_with_and_when_that_is_what_was_timed_before_too() -> None:

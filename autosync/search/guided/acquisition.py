@@ -11,8 +11,7 @@ standard deviation sd, a candidate is worth its expected improvement,
 
 for z what it takes but for noise (Jones, Schonlau, Welch: "Efficient Global Optimization", 1998, eq. 15). b is no
 measured time, of which the least is a lucky one (Picheny, Wagner, Ginsbourger: "A benchmark of kriging-based infill
-criteria for noisy optimization", 2013, section 3.1). A diverse batch is picked one by one: each pick lowers the
-uncertainty around it as if it had proved true (the "kriging believer" of Ginsbourger, Le Riche, Carraro, 2010).
+criteria for noisy optimization", 2013, section 3.1).
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ LEAST_VARIANCE = 1e-9
 
 
 class Pick(NamedTuple):
-    """A candidate to time, by its place in the pool, and its expected improvement in log seconds when it was picked."""
+    """A candidate to time, by its place in the pool, and its expected improvement in log seconds."""
 
     place: int
     gain: float
@@ -132,22 +131,21 @@ class Residuals:
     def promise(self, pool: Pool) -> Floats:
         """Log seconds that each strategy may well reach: one standard deviation below the mean, float64 (n,)."""
         explained = self._explained(pool)
-        variances = np.maximum(self._relative(pool) ** 2 - (explained**2).sum(0), 0.0)
-        optimistic: Floats = self._expected(pool, explained) - self.scale * np.sqrt(variances)
-        return optimistic
+        return self._expected(pool, explained) - self._deviations(pool, explained)
 
-    def uncertainty(self, pool: Pool) -> Uncertainty:
-        """What is not known of the strategies of `pool`."""
-
-        def kernel_row(row: int) -> Floats:
-            likeness: Floats = self._kernel(pool.where(np.arange(len(pool.predicted)) == row), pool, self.length)[0]
-            return likeness
-
-        return Uncertainty(self._relative(pool) ** 2, self._explained(pool), self.noise, kernel_row)
+    def deviations(self, pool: Pool) -> Floats:
+        """Posterior standard deviation of log seconds, float64 (n,)."""
+        return self._deviations(pool, self._explained(pool))
 
     def _expected(self, pool: Pool, explained: Floats) -> Floats:
         corrected: Floats = pool.predicted + self.mean + self._whitened @ explained
         return corrected
+
+    def _deviations(self, pool: Pool, explained: Floats) -> Floats:
+        deviations: Floats = self.scale * np.sqrt(
+            np.maximum(self._relative(pool) ** 2 - (explained**2).sum(0), LEAST_VARIANCE)
+        )
+        return deviations
 
     def _explained(self, pool: Pool) -> Floats:
         """float64 (measured, n): L^-1 k(measured, pool), from which means and variances follow."""
@@ -162,25 +160,6 @@ class Residuals:
     def _relative(self, pool: Pool) -> Floats:
         """How sure the simulator is of each strategy: r in the module's head, float64 (n,)."""
         return np.ones(len(pool.predicted)) if pool.spread is None else pool.spread / self._unit
-
-
-@final
-class Uncertainty:
-    """Variances of some strategies' residuals, in units of s^2, that shrink as more is believed."""
-
-    def __init__(self, variances: Floats, explained: Floats, noise: float, kernel_row: Callable[[int], Floats]) -> None:
-        """`variances` are those before anything was measured."""
-        self._explained = explained
-        self._noise = noise
-        self._kernel_row = kernel_row
-        self.variances: Floats = np.maximum(variances - (explained**2).sum(0), LEAST_VARIANCE)
-
-    def believe(self, index: int) -> None:
-        """Take strategy `index` as measured: one more row of the Cholesky factor."""
-        covariances = self._kernel_row(index) - self._explained[:, index] @ self._explained
-        row = covariances / math.sqrt(self.variances[index] + self._noise)
-        self._explained = np.vstack([self._explained, row])
-        self.variances = np.maximum(self.variances - row**2, LEAST_VARIANCE)
 
 
 @final
@@ -211,25 +190,13 @@ class Evidence:
         return [self.observations[place] for place in np.argsort(self.expected, kind="stable")[:count]]
 
 
-def best_batch(residuals: Residuals, pool: Pool, best: float | None, count: int, diverse: bool = True) -> list[Pick]:
-    """The `count` candidates to time together, best first; `best` is b in the module's head, None with nothing timed.
-
-    Unless `diverse`, they are those with the largest expected improvement, each as if it were alone.
-    """
+def best_picks(residuals: Residuals, pool: Pool, best: float | None, count: int) -> list[Pick]:
+    """The `count` candidates most worth timing, best first; `best` is b in the module's head, None if none is timed."""
     means = residuals.expected(pool)
-    uncertainty = residuals.uncertainty(pool)
-    least = float(means.min()) if best is None else best
-    picks: list[Pick] = []
-    while len(picks) < min(count, len(means)):
-        gains = expected_improvement(means, residuals.scale * np.sqrt(uncertainty.variances), least)
-        gains[[pick.place for pick in picks]] = -1.0
-        # Where no candidate promises an improvement, all gains are zero; the means still tell better from worse.
-        place = int(np.lexsort((means, -gains))[0])
-        picks.append(Pick(place, float(gains[place])))
-        if diverse:
-            uncertainty.believe(place)
-            least = min(least, float(means[place]))
-    return picks
+    least = means.min(initial=math.inf) if best is None else best
+    gains = expected_improvement(means, residuals.deviations(pool), least)
+    # Where no candidate promises an improvement, all gains are zero; the means still tell better from worse.
+    return [Pick(int(place), float(gains[place])) for place in np.lexsort((means, -gains))[:count]]
 
 
 def expected_improvement(means: Floats, deviations: Floats, best: float) -> Floats:

@@ -15,24 +15,24 @@ ROUNDS = 10
 GOOD_FAITH = 0.02
 """A gain, in log seconds, that is taken as both expected and come true before there is anything to compare."""
 
-_Round: TypeAlias = tuple[float | None, float, float]
+_Round: TypeAlias = tuple[float | None, float]
 
 
 @final
 class Outlook:
-    """The gains expected of each round, in log seconds, as is what the leader takes at the start of a round."""
+    """The gain expected of each round's best pick, in log seconds, as is what the leader takes when a round begins."""
 
     def __init__(self, rounds: Sequence[_Round] = ()) -> None:
-        """`rounds` are what `rounds()` gave: what the leader takes, the gain of all picks together, and of the best."""
+        """`rounds` are what `rounds()` gave: what the leader takes, and the gain of the best pick."""
         self._rounds = list(rounds)
 
     @classmethod
     def restored(cls, rounds: Sequence[Any]) -> Outlook:
         """The outlook on rounds that were JSON in between. Raises `SpecError`."""
         for each in rounds:
-            known = isinstance(each, list | tuple) and len(each) == 3 and None not in each[1:]
+            known = isinstance(each, list | tuple) and len(each) == 2 and each[1] is not None
             if not known or not all(type(number) in (int, float) for number in each if number is not None):
-                raise SpecError(f"A round is three numbers, the first of which may be null, not {quoted(each)}.")
+                raise SpecError(f"A round is two numbers, the first of which may be null, not {quoted(each)}.")
         return cls([tuple(each) for each in rounds])
 
     @property
@@ -40,9 +40,9 @@ class Outlook:
         """The number of the round that begins next."""
         return len(self._rounds)
 
-    def begin(self, leader: float | None, gains: Sequence[float]) -> None:
-        """Begin a round in which picks promise `gains`, each given those before it; `leader` is None with none yet."""
-        self._rounds.append((leader, sum(gains), max(gains, default=0.0)))
+    def begin(self, leader: float | None, gain: float) -> None:
+        """Begin a round whose best pick promises `gain`; `leader` is None with none yet."""
+        self._rounds.append((leader, gain))
 
     def rounds(self) -> list[_Round]:
         """The rounds that were kept, as `Outlook(...)` takes them."""
@@ -53,10 +53,10 @@ class Outlook:
 
         A promise counts as much as earlier ones came true: gained over promised in the last rounds.
         """
-        leader, _, gain = self._rounds[-1] if self._rounds else (None, 0.0, 0.0)
+        leader, gain = self._rounds[-1] if self._rounds else (None, 0.0)
         if leader is None:
             return None
-        past = [(before, promise) for before, promise, _ in self._rounds[-1 - ROUNDS : -1] if before is not None]
+        past = [(before, promise) for before, promise in self._rounds[-1 - ROUNDS : -1] if before is not None]
         promised = sum(promise for _, promise in past)
         gained = max(0.0, past[0][0] - leader) if past else 0.0
         return -math.expm1(-gain * (gained + GOOD_FAITH) / (promised + GOOD_FAITH))

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autosync.cost import Simulator, with_spread
-from autosync.search.guided.acquisition import Evidence, Pool, best_batch
+from autosync.search.guided.acquisition import Evidence, Pool, best_picks
 from autosync.search.guided.breeding import BreedingOptions, Relief, breed
 from autosync.search.guided.decisions import DecisionCoder
 from autosync.search.guided.outlook import Outlook
@@ -33,17 +33,13 @@ class GuidedOptions:
     `leaders` best timed strategies, and from baselines that are left while fewer were timed. It proposes `round_size`
     to time, of these and the baselines left.
 
-    Each pick is instead, with chance `explore_share`, a strategy sampled without regard to the simulator. Unless
-    `diverse`, a round's picks are those of the largest expected improvement, however alike. Every `retime_every` rounds
-    (0: never) the leader is timed again if it was timed once.
+    Each pick is instead, with chance `explore_share`, a strategy sampled without regard to the simulator.
     """
 
     first_baselines: int = 3
     round_size: int = 4
     leaders: int = 10
     explore_share: float = 0.05
-    diverse: bool = True
-    retime_every: int = 4
     breeding: BreedingOptions = field(default_factory=BreedingOptions)
 
 
@@ -144,14 +140,12 @@ class GuidedSearch(RoundSearch):
         rng = random.Random(f"{self._seed}/{self.name}/{self._outlook.round}")
         candidates, pool = self._candidates(evidence, rng)
         if not candidates:
-            self._outlook.begin(evidence.best, [])
+            self._outlook.begin(evidence.best, 0.0)
             return self._explored(rng)
-        options, again = self._options, self._timed_again(evidence)
-        count = max(1, options.round_size - len(again))
-        picks = best_batch(evidence.residuals, pool, evidence.best, count, options.diverse)
-        self._outlook.begin(evidence.best, [each.gain for each in picks])
+        picks = best_picks(evidence.residuals, pool, evidence.best, self._options.round_size)
+        self._outlook.begin(evidence.best, picks[0].gain)
         proposals = [self._proposal(candidates[each.place], self.name, pool.predicted[each.place]) for each in picks]
-        return again + [self._perhaps_explored(each, rng) for each in proposals]
+        return [self._perhaps_explored(each, rng) for each in proposals]
 
     def _proposal(self, strategy: Strategy, label: str, predicted: float) -> Proposal:
         """A proposal of `strategy`, under its own name if it is a baseline."""
@@ -167,16 +161,6 @@ class GuidedSearch(RoundSearch):
         if any(record.timed for record in records):
             self._simulator.fit(records)
             self._relief.fit(records)
-
-    def _timed_again(self, evidence: Evidence) -> list[Proposal]:
-        """The leader, when its turn has come and it was timed once: it may have been lucky."""
-        every = self._options.retime_every
-        leaders = evidence.leaders(1)
-        if not every or (self._outlook.round + 1) % every or not leaders or leaders[0].timings > 1:
-            return []
-        strategy = leaders[0].strategy
-        label = next(each.label for each in self._ledger.records() if each.strategy == strategy)
-        return [Proposal(strategy, label, math.exp(self._pool([strategy]).predicted[0]), "remeasure")]
 
     def _candidates(self, evidence: Evidence, rng: random.Random) -> tuple[list[Strategy], Pool]:
         """New strategies worth a look, baselines among them."""

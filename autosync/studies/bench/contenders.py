@@ -151,8 +151,6 @@ CONTENDERS: Mapping[str, Contender] = {
     "guided-no-replay": partial(_guided, simulator=partial(_learned, network=NETWORK, base="analytic")),
     "guided-no-simulator": partial(_guided, simulator=_nothing),
     "guided-baselines-first": partial(_guided, simulator=_transferred, first_baselines=ALL),
-    "guided-not-diverse": partial(_guided, simulator=_transferred, diverse=False),
-    "guided-not-retimed": partial(_guided, simulator=_transferred, retime_every=0),
     IDEAL: _ideal,
 }
 """The contenders by name. In a replay trials run one by one, so each is told of all trials before it proposes.
@@ -161,9 +159,7 @@ CONTENDERS: Mapping[str, Contender] = {
 a network that reads what a closed form says of links and servers, taught in the search; *transferred*, it has ours.
 """
 
-TRANSFERRING = frozenset(
-    (OURS, "original-transferred", "guided-baselines-first", "guided-not-diverse", "guided-not-retimed")
-)
+TRANSFERRING = frozenset((OURS, "original-transferred", "guided-baselines-first"))
 
 
 @final
@@ -183,7 +179,5 @@ ABLATIONS = (
     AblatedPair("the network, the replay alone", "guided-no-transfer", "guided-replay"),
     AblatedPair("the replay, a network over the closed form", "guided-no-transfer", "guided-no-replay"),
     AblatedPair("the replay and the network, the closed form alone", "guided-replay", "guided-analytic"),
-    AblatedPair("diversity", OURS, "guided-not-diverse"),
-    AblatedPair("timing the leader again", OURS, "guided-not-retimed"),
     AblatedPair("weighing baselines against others, all of them first", OURS, "guided-baselines-first"),
 )

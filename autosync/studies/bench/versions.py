@@ -22,7 +22,7 @@ FACTS = "1"
 TAUGHT = 3
 """Version of the simulators that other cells teach before a search, which are kept too."""
 
-SEARCHERS: Mapping[str, int] = {"guided": 3, "original": 3}
+SEARCHERS: Mapping[str, int] = {"guided": 4, "original": 3}
 """Versions other than 1, by searcher. A searcher is what proposes and all it asks: spaces, baselines, simulators."""
 
 Row = Mapping[str, Any]
@@ -45,7 +45,7 @@ def of_live(searcher: str) -> str:
 
 
 def _version(searcher: str) -> int:
-    """The searcher's own version, or that of the one whose name its own begins with, as `guided-not-diverse` does."""
+    """The searcher's own version, or that of the one whose name its own begins with, as `guided-no-transfer` does."""
     return SEARCHERS.get(searcher, SEARCHERS.get(searcher.partition("-")[0], 1))
 
 

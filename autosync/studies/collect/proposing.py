@@ -23,7 +23,7 @@ CROSSOVER_SHARE = 0.3
 GUIDED_SHARE = 0.5
 """Share of those bred that are what a search would time next; so records lie where searches go, and not only there."""
 
-ONE = GuidedOptions(round_size=1, explore_share=0.0, retime_every=0)
+ONE = GuidedOptions(round_size=1, explore_share=0.0)
 
 
 @final

@@ -19,7 +19,7 @@ from autosync.search.guided.searcher import GuidedOptions, GuidedSearch
 from autosync.space import Space
 from autosync.spec import AllReduce, ClusterSpec, ModelSpec, RuntimeRecord, Strategy, TimingProtocol
 
-VERSION = 1
+VERSION = 2
 """Version of what makes a cell's result, beside models and clusters: raise it with the simulators and the searcher."""
 
 
