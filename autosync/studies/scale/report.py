@@ -99,7 +99,8 @@ def _winners(rows: Sequence[Row]) -> Table:
         "winners",
         "Where the winner changes",
         "The baseline of the shortest predicted step, the next one and how much longer it takes, and what the strategy "
-        "found decides: shares of the gradient's bytes by who adds them up.",
+        "found decides: shares of the gradient's bytes by who adds them up; of what is *gathered*, such as sufficient "
+        "factors, every replica adds up all for itself.",
         ("model", "cluster", "best baseline", "next", "found", "shards", "servers", "buckets", "at trial"),
         list(_winner_rows(rows)),
     )

@@ -17,7 +17,15 @@ from autosync.baselines import BASELINES, different_strategies
 from autosync.cost import AnalyticSimulator, Drafted, Replay, Simulator
 from autosync.search.guided.searcher import GuidedOptions, GuidedSearch
 from autosync.space import Space
-from autosync.spec import AllReduce, ClusterSpec, ModelSpec, RuntimeRecord, Strategy, TimingProtocol
+from autosync.spec import (
+    ClusterSpec,
+    ModelSpec,
+    ParameterServer,
+    RuntimeRecord,
+    Strategy,
+    Synchronizer,
+    TimingProtocol,
+)
 
 VERSION = 2
 """Version of what makes a cell's result, beside models and clusters: raise it with the simulators and the searcher."""
@@ -86,7 +94,7 @@ def searched(asked: Asked, say: Callable[[str], None] = lambda _: None) -> dict[
         "best": seconds,
         "best_label": label,
         "best_trial": 1 + min(range(len(found)), key=lambda place: found[place][0]),
-        "best_decides": _shares(strategy, model),
+        "best_decides": decides(strategy, model),
         "computing": _computing(replay, model, cluster, strategy),
         "trials": len(found),
         "search_seconds": after - before,
@@ -100,13 +108,20 @@ def _computing(replay: Replay, model: ModelSpec, cluster: ClusterSpec, strategy:
     return replay.figures(model, cluster, strategy).compute_seconds
 
 
-def _shares(strategy: Strategy, model: ModelSpec) -> Mapping[str, Any]:
+def _adder(shard: Synchronizer) -> str:
+    """Who adds up the shard's gradients: an all-reduce's algorithm, every replica what it has gathered, or servers."""
+    if isinstance(shard, ParameterServer):
+        return "servers"
+    return "gathered" if shard.gathers else shard.algorithm
+
+
+def decides(strategy: Strategy, model: ModelSpec) -> Mapping[str, Any]:
     """The shares of the gradient's bytes by who adds them up, and how many shards and servers there are."""
     shares: defaultdict[str, float] = defaultdict(float)
     for each in strategy.variables:
         part = model.by_name[each.variable].gradient_bytes / len(each.shards) / model.gradient_bytes
         for shard in each.shards:
-            shares[shard.algorithm if isinstance(shard, AllReduce) else "servers"] += part
+            shares[_adder(shard)] += part
     return {
         "shares": dict(sorted(shares.items(), key=lambda item: -item[1])),
         "shards": sum(len(each.shards) for each in strategy.variables),

@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from autosync.baselines import BASELINES
 from autosync.commands.bench import command
 from autosync.spec import DeviceProfile, ModelSpec, canonical_json
 from autosync.studies.scale.cells import results
 from autosync.studies.scale.clusters import CLUSTERS, SCALES
+from autosync.studies.scale.searching import decides
 from tests import cases
 
 MODEL = cases.ncf_like_model()
@@ -52,6 +54,15 @@ def test_a_cell_is_searched_once_and_what_is_found_is_no_slower_than_any_baselin
         assert sum(row["best_decides"]["shares"].values()) == pytest.approx(1.0)
     assert "8 trials" not in scale(out, "--clusters", "16x1,A")[1]
     assert results(out) == rows
+
+
+def test_what_is_gathered_is_told_from_what_an_algorithm_adds_up() -> None:
+    model, cluster = cases.mlp_model((64, 2048, 2048, 10)), cases.star_cluster()
+    wide = replace(model.by_name["dense_1/kernel"], factor_rows=32)
+    model = replace(model, variables=tuple(wide if each.name == wide.name else each for each in model.variables))
+    shares = decides(BASELINES["poseidon"](model, cluster), model)["shares"]
+    assert set(shares) == {"gathered", "servers"}
+    assert sum(shares.values()) == pytest.approx(1.0)
 
 
 def test_the_page_says_that_all_is_predicted_and_has_the_original_s_figures_beside(out: Path) -> None:
