@@ -136,8 +136,8 @@ def test_a_simulator_that_says_where_it_is_unsure_is_explored_there():
     known = pool_of(strategies)
     sure = Pool(known.decisions, known.predicted, np.full(12, 0.1))
     residuals = Residuals(CODER, sure, known.predicted + 0.001 * np.arange(12) % 0.003)
-    unsure = residuals.deviations(Pool(others.decisions, others.predicted, np.array([0.1, 0.3])))
-    alike = residuals.deviations(Pool(others.decisions, others.predicted, np.array([0.1, 0.1])))
+    unsure = residuals.posterior(Pool(others.decisions, others.predicted, np.array([0.1, 0.3])))[1]
+    alike = residuals.posterior(Pool(others.decisions, others.predicted, np.array([0.1, 0.1])))[1]
     assert unsure[0] == pytest.approx(alike[0])
     assert unsure[1] == pytest.approx(3 * alike[1])
 
@@ -149,7 +149,7 @@ def test_deviations_are_those_of_a_gaussian_process_that_was_told_what_was_measu
     kernel = CODER.kernel(points, points, residuals.length) + residuals.noise * np.eye(10)
     cross = CODER.kernel(points, CODER.decisions(others), residuals.length)
     variances = 1 - (cross * np.linalg.solve(kernel, cross)).sum(0)
-    assert residuals.deviations(pool_of(others)) == pytest.approx(residuals.scale * np.sqrt(variances))
+    assert residuals.posterior(pool_of(others))[1] == pytest.approx(residuals.scale * np.sqrt(variances))
 
 
 def test_expected_improvement_of_worked_examples():

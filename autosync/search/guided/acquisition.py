@@ -126,26 +126,18 @@ class Residuals:
 
     def expected(self, pool: Pool) -> Floats:
         """Posterior mean of log seconds, float64 (n,)."""
-        return self._expected(pool, self._explained(pool))
+        return self.posterior(pool)[0]
 
     def promise(self, pool: Pool) -> Floats:
         """Log seconds that each strategy may well reach: one standard deviation below the mean, float64 (n,)."""
+        means, deviations = self.posterior(pool)
+        return means - deviations
+
+    def posterior(self, pool: Pool) -> tuple[Floats, Floats]:
+        """Mean and standard deviation of log seconds, float64 (n,) each."""
         explained = self._explained(pool)
-        return self._expected(pool, explained) - self._deviations(pool, explained)
-
-    def deviations(self, pool: Pool) -> Floats:
-        """Posterior standard deviation of log seconds, float64 (n,)."""
-        return self._deviations(pool, self._explained(pool))
-
-    def _expected(self, pool: Pool, explained: Floats) -> Floats:
-        corrected: Floats = pool.predicted + self.mean + self._whitened @ explained
-        return corrected
-
-    def _deviations(self, pool: Pool, explained: Floats) -> Floats:
-        deviations: Floats = self.scale * np.sqrt(
-            np.maximum(self._relative(pool) ** 2 - (explained**2).sum(0), LEAST_VARIANCE)
-        )
-        return deviations
+        variances = np.maximum(self._relative(pool) ** 2 - (explained**2).sum(0), LEAST_VARIANCE)
+        return pool.predicted + self.mean + self._whitened @ explained, self.scale * np.sqrt(variances)
 
     def _explained(self, pool: Pool) -> Floats:
         """float64 (measured, n): L^-1 k(measured, pool), from which means and variances follow."""
@@ -192,9 +184,9 @@ class Evidence:
 
 def best_picks(residuals: Residuals, pool: Pool, best: float | None, count: int) -> list[Pick]:
     """The `count` candidates most worth timing, best first; `best` is b in the module's head, None if none is timed."""
-    means = residuals.expected(pool)
+    means, deviations = residuals.posterior(pool)
     least = means.min(initial=math.inf) if best is None else best
-    gains = expected_improvement(means, residuals.deviations(pool), least)
+    gains = expected_improvement(means, deviations, least)
     # Where no candidate promises an improvement, all gains are zero; the means still tell better from worse.
     return [Pick(int(place), float(gains[place])) for place in np.lexsort((means, -gains))[:count]]
 
