@@ -79,4 +79,5 @@ def _server(
         node = device.rpartition("/")[0]
         near = [each for each in domain.devices if each.rpartition("/")[0] == node]
         device = min(near, key=loads.__getitem__) if near else lightest(domain, loads, rng)
-    return replace(domain.on(device, old.local_copy, old.compressor, whole), staleness=old.staleness)
+    server = domain.on(device, old.local_copy, old.compressor, whole)
+    return server if server.staleness == old.staleness else replace(server, staleness=old.staleness)

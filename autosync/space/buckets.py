@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from autosync.space.domain import BucketKind, Draft, all_reduce
 from autosync.space.domains import Domains
-from autosync.spec import AllReduce, VariableStrategy
+from autosync.spec import AllReduce, VariableStrategy, uncut
 
 
 class ReducedShard(NamedTuple):
@@ -37,16 +37,17 @@ class Bucket(NamedTuple):
 def reduced_shards(domains: Domains, draft: Draft) -> list[ReducedShard]:
     """The shards to all-reduce, in ready order."""
     found = []
-    for variable, each in enumerate(draft):
+    for variable, (domain, position, each) in enumerate(zip(domains.each, domains.positions, draft, strict=True)):
         if not each.reductions:
             continue
-        domain = domains.each[variable]
         count = len(each.shards)
+        part = domain.gradient_bytes / count
+        last, kind = None, None
         for index, shard in enumerate(each.shards):
             if isinstance(shard, AllReduce):
-                position = domains.positions[variable] + index / count
-                part = domain.gradient_bytes / count
-                found.append(ReducedShard(position, variable, index, domain.bucket_kind(shard), part, shard.group))
+                if shard is not last or kind is None:  # shards of a variable often share one object
+                    last, kind = shard, domain.bucket_kind(shard)
+                found.append(ReducedShard(position + index / count, variable, index, kind, part, shard.group))
     found.sort()
     return found
 
@@ -73,6 +74,8 @@ def grouped(draft: Draft, buckets: Iterable[Bucket]) -> Draft:
 
 
 def _with_shards(each: VariableStrategy, changed: Mapping[int, AllReduce]) -> VariableStrategy:
+    if len(each.shards) == 1:
+        return uncut(each.variable, changed[0])
     shards = tuple([changed.get(index, shard) for index, shard in enumerate(each.shards)])
     return each if shards == each.shards else VariableStrategy(each.variable, shards, each.partition)
 

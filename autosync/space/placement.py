@@ -39,7 +39,7 @@ def biggest(domains: Domains, rng: random.Random) -> tuple[int, ...]:
 
 def lightest(domain: Domain, loads: dict[str, float], rng: random.Random) -> str:
     """The allowed device with the least load; among equals, one at random."""
-    least = min(loads[device] for device in domain.devices)
+    least = min(map(loads.__getitem__, domain.devices))
     return rng.choice([device for device in domain.devices if loads[device] == least])
 
 

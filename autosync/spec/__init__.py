@@ -25,7 +25,7 @@ from autosync.spec.quoting import cut, listed, quoted
 from autosync.spec.reading import STATE, Limits, parse_json, read_bytes, read_json
 from autosync.spec.record import RuntimeRecord, TimingProtocol
 from autosync.spec.step import Decision, StepReport
-from autosync.spec.strategy import Partition, Strategy, VariableStrategy, shard_sizes
+from autosync.spec.strategy import Partition, Strategy, VariableStrategy, shard_sizes, uncut
 from autosync.spec.symmetry import canonical_strategy
 from autosync.spec.synchronizer import AllReduce, ParameterServer, Synchronizer
 from autosync.spec.target import CurvePoint, Decided, Target, TargetRecord
@@ -101,4 +101,5 @@ __all__ = [
     "shard_sizes",
     "step_time_fault",
     "strategy_faults",
+    "uncut",
 ]

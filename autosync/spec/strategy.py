@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from autosync.errors import SpecError
@@ -64,11 +64,13 @@ class VariableStrategy(KeptHash):
     @cached_property
     def distinct(self) -> tuple[Synchronizer, ...]:
         """The different synchronizers of its shards, in order of first use."""
+        if len(self.shards) == 1:
+            return self.shards
         return tuple(dict.fromkeys({id(shard): shard for shard in self.shards}.values()))
 
     @cached_property
     def servers(self) -> tuple[ParameterServer, ...]:
-        return tuple(each for each in self.distinct if isinstance(each, ParameterServer))
+        return tuple([each for each in self.distinct if isinstance(each, ParameterServer)])
 
     @cached_property
     def devices(self) -> tuple[str, ...]:
@@ -77,14 +79,19 @@ class VariableStrategy(KeptHash):
 
     @cached_property
     def reductions(self) -> tuple[AllReduce, ...]:
-        return tuple(each for each in self.distinct if isinstance(each, AllReduce))
+        return tuple([each for each in self.distinct if isinstance(each, AllReduce)])
 
     def with_others(self, instead: Mapping[Synchronizer, Synchronizer]) -> VariableStrategy:
-        """The same with other synchronizers in place of some of `distinct`."""
-        if all(shard == other for shard, other in instead.items()):
+        """The same with others in place of those synchronizers that `instead` has."""
+        distinct = tuple([instead.get(shard, shard) for shard in self.distinct])
+        if distinct == self.distinct:
             return self
-        others = {id(shard): instead.get(shard, shard) for shard in self.shards}
-        return replace(self, shards=tuple([others[id(shard)] for shard in self.shards]))
+        if len(self.shards) == 1:
+            return uncut(self.variable, *distinct)
+        objects = {id(shard): shard for shard in self.shards}
+        others = {address: instead.get(shard, shard) for address, shard in objects.items()}
+        shards = tuple([others[id(shard)] for shard in self.shards])
+        return VariableStrategy(self.variable, shards, self.partition)
 
     def to_json(self) -> dict[str, Any]:
         document: dict[str, Any] = {"variable": self.variable}
@@ -109,6 +116,12 @@ class VariableStrategy(KeptHash):
             shards=tuple(synchronizer_from_json(each) for each in required(document, "shards", list, what)),
             partition=partition,
         )
+
+
+@lru_cache(maxsize=1 << 16)
+def uncut(variable: str, synchronizer: Synchronizer) -> VariableStrategy:
+    """A variable that is not cut; one object each, since a search decides the same again and again."""
+    return VariableStrategy(variable, (synchronizer,))
 
 
 @dataclass(frozen=True)

@@ -40,13 +40,13 @@ def canonical_strategy(strategy: Strategy, cluster: ClusterSpec, apart: tuple[fr
         for shard in each.distinct:
             if shard not in renamed:
                 renamed[shard] = _renamed(shard, devices, groups)
-        variables.append(each.with_others({shard: renamed[shard] for shard in each.distinct}))
+        variables.append(each.with_others(renamed))
     return strategy if tuple(variables) == strategy.variables else replace(strategy, variables=tuple(variables))
 
 
 def _devices_by_first_use(strategy: Strategy) -> Iterable[str]:
     seen: dict[str, None] = {}
-    for each in sorted(strategy.variables, key=lambda each: each.variable):
+    for each in sorted((each for each in strategy.variables if each.servers), key=lambda each: each.variable):
         for shard in each.servers:
             seen.setdefault(shard.device)
     return seen
@@ -55,7 +55,9 @@ def _devices_by_first_use(strategy: Strategy) -> Iterable[str]:
 def _renamed(synchronizer: Synchronizer, devices: dict[str, str], groups: dict[int, int]) -> Synchronizer:
     if isinstance(synchronizer, AllReduce):
         group = groups.setdefault(synchronizer.group, len(groups))
-        return synchronizer if group == synchronizer.group else replace(synchronizer, group=group)
+        if group == synchronizer.group:
+            return synchronizer
+        return AllReduce(group, synchronizer.algorithm, synchronizer.compressor)
     device = devices[synchronizer.device]
     return synchronizer if device == synchronizer.device else replace(synchronizer, device=device)
 

@@ -1,7 +1,9 @@
 """Breeding candidates on the simulator: hundreds of strategies a round, of which only a few will be timed."""
 
+import gc
 import random
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import final
 
@@ -37,6 +39,20 @@ class BreedingOptions:
         return self.founders + self.generations * self.children
 
 
+@contextmanager
+def _no_collecting() -> Iterator[None]:
+    """Keep Python's cyclic collector off: it walks all candidates again and again, a quarter of the time that breeding
+    takes, and they hold no cycles."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+@_no_collecting()
 def breed(
     space: SearchSpace,
     leaders: Sequence[Strategy],
