@@ -29,9 +29,14 @@ def _moves(topology: Topology, elements: int, item_bytes: int) -> Moves:
 
 
 def _shares_differ(cluster: ClusterSpec) -> bool:
-    from autosync.layout.fitting.schedule import direct_on
+    from autosync.layout.fitting.nested import nodes_of
+    from autosync.layout.fitting.schedule import MOST_NODES, direct_on
 
-    shares = {way.share for way in direct_on(Topology.of(cluster)).ways}
+    topology = Topology.of(cluster)
+    sharing = len(nodes_of(topology))
+    if sharing > MOST_NODES:  # all shares are even, and it takes long to judge what nothing is compared with
+        return sharing < len(cluster.nodes)
+    shares = {way.share for way in direct_on(topology).ways}
     return len(shares) > 1 or 1 / min(shares) < len(cluster.nodes) - 0.5
 
 
