@@ -4,6 +4,7 @@ from autosync.baselines.decisions import strategy_of, variables_in_ready_order
 from autosync.baselines.reduced import FUSION_THRESHOLD_BYTES, bucketed, buckets_of
 from autosync.baselines.served import balanced_by_bytes
 from autosync.spec import (
+    MOST_SHARDS,
     AllReduce,
     ClusterSpec,
     ModelSpec,
@@ -79,7 +80,7 @@ def _cut(variable: Variable) -> Partition | None:
     axis = 0
     if not variable.sparse and variable.shape[0] < parts:
         axis = variable.shape.index(max(variable.shape))
-    shards = min(parts, variable.shape[axis])
+    shards = min(parts, variable.shape[axis], MOST_SHARDS)
     return Partition(axis, shards) if shards > 1 else None
 
 

@@ -14,16 +14,16 @@ from autosync.space.offers import offered_reductions, offered_servers
 from autosync.space.rules import Cut, PartBytes, PerServer, Rule, ShardCount
 from autosync.space.search_space import SearchSpace
 from autosync.space.staleness import is_plain
-from autosync.spec import ClusterSpec, ModelSpec, Partition, Variable
+from autosync.spec import MOST_SHARDS, ClusterSpec, ModelSpec, Partition, Variable
 
-MOST_SHARDS = 32
+MOST_UNBOUNDED = 32
 """The most shards that a variable may be cut in where nothing bounds them: as fine as any declared space asks for."""
 
 MOST_FINE, FEW_SHARDS = 8192, 32
 """A model is cut by servers into no more shards than about this, unless a variable has no more than the second: a
 thousand servers have enough of them, and what is finer costs messages and takes long to search."""
 
-UNBOUNDED = Cut(tuple(range(1, MOST_SHARDS + 1)), axes="every", min_shard_bytes=1)
+UNBOUNDED = Cut(tuple(range(1, MOST_UNBOUNDED + 1)), axes="every", min_shard_bytes=1)
 
 
 @final
@@ -147,4 +147,4 @@ def _shards(count: ShardCount, variable: Variable, servers: int, finest: int) ->
 
 def _most_shards(cut: Cut, variable: Variable, axis: int) -> int:
     rows = variable.shape[axis] if variable.shape else 1
-    return min(rows, max(1, variable.bytes // cut.min_shard_bytes))
+    return min(rows, max(1, variable.bytes // cut.min_shard_bytes), MOST_SHARDS)

@@ -25,7 +25,7 @@ from autosync.spec.quoting import cut, listed, quoted
 from autosync.spec.reading import STATE, Limits, parse_json, read_bytes, read_json
 from autosync.spec.record import RuntimeRecord, TimingProtocol
 from autosync.spec.step import Decision, StepReport
-from autosync.spec.strategy import Partition, Strategy, VariableStrategy, shard_sizes, uncut
+from autosync.spec.strategy import MOST_SHARDS, Partition, Strategy, VariableStrategy, shard_sizes, uncut
 from autosync.spec.symmetry import canonical_strategy
 from autosync.spec.synchronizer import AllReduce, ParameterServer, Synchronizer
 from autosync.spec.target import CurvePoint, Decided, Target, TargetRecord
@@ -36,6 +36,7 @@ __all__ = [
     "DTYPE_BYTES",
     "MOST_DEVICES",
     "MOST_NODES",
+    "MOST_SHARDS",
     "PLACED_ALGORITHMS",
     "PLAIN",
     "STATE",

@@ -9,6 +9,7 @@ import pytest
 
 from autosync.baselines import BASELINES
 from autosync.spec import (
+    MOST_SHARDS,
     AllReduce,
     ClusterSpec,
     ModelSpec,
@@ -255,6 +256,11 @@ def test_byteps_cuts_parts_of_4_mb_and_evens_out_the_servers():
     assert shards_of(strategy) == {"v0": 16, "v1": 1, "v2": 3}
     loads = server_bytes(strategy, model)
     assert max(loads.values()) - min(loads.values()) <= 4_096_000
+
+
+def test_byteps_cuts_a_giant_into_as_many_parts_as_there_may_be():
+    model = ModelSpec("m", 1, "SGD", 0, (Variable("v", (800_000, 2500), "float32", 0),))
+    assert shards_of(BASELINES["byteps"](model, cases.star_cluster())) == {"v": MOST_SHARDS}
 
 
 def test_byteps_cuts_a_convolution_along_its_longest_axis():

@@ -9,7 +9,7 @@ import pytest
 
 from autosync.errors import SpaceError
 from autosync.space import EVERYTHING, Cut, PartBytes, PerServer, Rule, Servers, Space, Where
-from autosync.spec import ClusterSpec, ModelSpec, ParameterServer, Partition, Variable
+from autosync.spec import MOST_SHARDS, ClusterSpec, ModelSpec, ParameterServer, Partition, Variable
 from tests import cases
 
 
@@ -45,6 +45,10 @@ def test_counts_are_clipped_to_the_axis():
 def test_counts_are_clipped_to_shards_worth_having():
     assert cuts_of((1000,), PerServer(2), min_shard_bytes=1000) == [(0, 4)]
     assert cuts_of((1000,), PerServer(2), min_shard_bytes=4000) == [None]
+
+
+def test_counts_are_clipped_to_the_most_shards_of_a_variable():
+    assert cuts_of((800_000, 2500), PerServer(2), PartBytes(4_096_000)) == [(0, 8), (0, MOST_SHARDS)]
 
 
 def test_every_axis_is_offered_to_dense_variables_only():
