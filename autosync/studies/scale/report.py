@@ -75,19 +75,33 @@ def _steps(rows: Sequence[Row]) -> Table:
     return Table(
         "steps",
         "Predicted steps",
-        "Milliseconds of a step: of every baseline, and of the best that was found. *Passes*: both, without the rest.",
-        ("model", "cluster", "passes", *names, "found", "over the best baseline", "over Horovod's"),
+        "Milliseconds of a step: of every baseline, and of the best that was found. *Passes*: both, without the rest. "
+        "*Tuned*: the best of an all-reduce's bucket sizes and algorithms, as `autosync tune --tuned-all-reduce` times "
+        "them; what is found may mix algorithms, servers and factors.",
+        (
+            "model",
+            "cluster",
+            "passes",
+            *names,
+            "tuned",
+            "found",
+            "over the best baseline",
+            "over Horovod's",
+            "over tuned",
+        ),
         [
             (
                 row["model"],
                 row["cluster"],
                 _ms(row["computing"]),
                 *(_ms(row["baselines"][name]) if name in row["baselines"] else "as another" for name in names),
+                f"{_ms(row['tuned'])} ({row['tuned_label']})",
                 _ms(row["best"]),
                 _times(_best_baseline(row)[1] / row["best"]),
                 _times(row["baselines"]["all_reduce_64mb"] / row["best"])
                 if "all_reduce_64mb" in row["baselines"]
                 else "",
+                _times(row["tuned"] / row["best"]),
             )
             for row in rows
         ],
@@ -167,7 +181,7 @@ def _beside(rows: Sequence[Row]) -> Table:
         "Speed over Horovod's on 32 T4 in 8 nodes at 50 Gbit/s: published (measured, with TensorFlow 2.0, NCCL, gRPC), "
         "and predicted here. What differs: their all-reduce is NCCL's inside nodes and across, ours goes hop by hop by "
         "TensorFlow's transport; they cut a variable into its smallest divisor, we into a shard a server where worth a "
-        "message; their batches were such as fitted a T4, ours are the models' own; GPUs are assumed, not measured.",
+        "message; their batches were such as fitted a T4, ours are the models' own; passes are as said above.",
         ("model", "baseline", "published", "predicted"),
         found,
     )

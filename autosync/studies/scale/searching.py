@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autosync.baselines import BASELINES, different_strategies
+from autosync.baselines.tuned import all_reduce_grid
 from autosync.cost import AnalyticSimulator, Drafted, Replay, Simulator
 from autosync.search.guided.searcher import GuidedOptions, GuidedSearch
 from autosync.space import Space
@@ -27,7 +28,7 @@ from autosync.spec import (
     TimingProtocol,
 )
 
-VERSION = 2
+VERSION = 3
 """Version of what makes a cell's result, beside models and clusters: raise it with the simulators and the searcher."""
 
 
@@ -58,8 +59,8 @@ class Asked:
 
 
 def searched(asked: Asked, say: Callable[[str], None] = lambda _: None) -> dict[str, Any]:
-    """What came of a search on the replay, as JSON: `baselines` and `best` in predicted seconds of a step, how long the
-    search took of a processor, and the most memory that this process has had.
+    """What came of a search on the replay, as JSON: `baselines`, the `tuned` all-reduce and `best` in predicted seconds
+    of a step, how long the search took of a processor, and the most memory that this process has had.
 
     A trial takes what the replay predicts. All baselines are predicted, whether they are tried or not.
     """
@@ -89,8 +90,10 @@ def searched(asked: Asked, say: Callable[[str], None] = lambda _: None) -> dict[
         say(f"{len(found)} of {asked.trials} trials, best {1e3 * min(each[0] for each in found):.1f} ms")
     after = time.process_time()
     seconds, label, strategy = min(found, key=lambda each: each[0])
+    peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return {
         "baselines": dict(zip(names, predicted, strict=True)),
+        **_tuned(replay, model, cluster),
         "best": seconds,
         "best_label": label,
         "best_trial": 1 + min(range(len(found)), key=lambda place: found[place][0]),
@@ -99,8 +102,16 @@ def searched(asked: Asked, say: Callable[[str], None] = lambda _: None) -> dict[
         "trials": len(found),
         "search_seconds": after - before,
         "baseline_seconds": before - begun,
-        "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        "peak_bytes": peak_bytes,
     }
+
+
+def _tuned(replay: Replay, model: ModelSpec, cluster: ClusterSpec) -> dict[str, Any]:
+    """The all-reduce that is tuned by hand: its predicted seconds `tuned`, and its bucket size and algorithm."""
+    grid = all_reduce_grid(model, cluster)
+    seconds = np.exp(replay.predict(model, cluster, list(grid.values()))).tolist()
+    least, label = min(zip(seconds, grid, strict=True))
+    return {"tuned": least, "tuned_label": label}
 
 
 def _computing(replay: Replay, model: ModelSpec, cluster: ClusterSpec, strategy: Strategy) -> float:

@@ -49,6 +49,8 @@ def test_a_cell_is_searched_once_and_what_is_found_is_no_slower_than_any_baselin
     for row in rows:
         assert row["computing"] < row["best"] <= min(row["baselines"].values())
         assert (row["trials"], row["passes"]) == (8, "flops")
+        assert row["tuned"] <= 1.01 * row["baselines"]["all_reduce_per_variable"]
+        assert " by " in row["tuned_label"]
         assert row["search_seconds"] > 0
         assert row["peak_bytes"] > 1e6
         assert sum(row["best_decides"]["shares"].values()) == pytest.approx(1.0)
