@@ -92,10 +92,13 @@ def _beside_rivals(plain: Rows, ours: str) -> Line:
     if not trials:
         return what, None, NOTHING
     medians = {name: [statistics.median(each) for each in zip(*own, strict=True)] for name, own in trials.items()}
-    best_rival = min(medians, key=lambda name: medians[name][1])
+    reached = {name: sum(math.isfinite(rival) for _, rival in own) for name, own in trials.items()}
+    best_rival = min(medians, key=lambda name: (medians[name][1], -reached[name]))
     own, rival = medians[best_rival]
     met = own <= OF_RIVALS * rival if math.isfinite(own) else False
-    return what, met, f"{own:g} beside {rival:g} of {best_rival} (n = {len(trials[best_rival])})"
+    count = len(trials[best_rival])
+    never = f"{best_rival}, which never was in {count - reached[best_rival]} of {count}"
+    return what, met, f"{own:g} beside {f'{rival:g} of {best_rival} (n = {count})' if math.isfinite(rival) else never}"
 
 
 def _room(rows: Rows) -> float:
@@ -105,8 +108,10 @@ def _room(rows: Rows) -> float:
 
 
 def _is_plain(row: Mapping[str, Any]) -> bool:
-    """Whether it searched a cell as it is, with all rules, from nothing, and found what leaves training as it is."""
-    return not (row["control"] or row["without_rule"] or row["changes_statistics"] or moved_of(row["more"])[0])
+    """Whether it searched a cell as it is, with all rules, from nothing, beside the baselines alone, and found what
+    leaves training as it is."""
+    other = row["control"] or row["without_rule"] or row["changes_statistics"] or moved_of(row["more"])[0]
+    return not (other or "--tuned-all-reduce" in row["more"])
 
 
 def _by_cell(rows: Rows) -> dict[str, Rows]:

@@ -235,6 +235,8 @@ def test_targets_are_held_against_the_room_that_the_bound_leaves_and_against_riv
     assert way == ("yes", "83% (n = 1)"), "0.1 of the 0.12 s that the bound leaves"
     assert trials == ("yes", "2")
     assert rivals == ("yes", "2 beside 4 of gp (n = 1)")
+    slow = [{**row, "measured_seconds": [0.2] * 4} if row["searcher"] == "gp" else row for row in both]
+    assert live_targets_table(slow).rows[-1][1:] == ("yes", "2 beside gp, which never was in 1 of 1")
     little = [{**row, "bound_seconds": 0.19} for row in both if row["searcher"] == "guided"]
     usual, *_, way, _, rivals = (line[1:] for line in live_targets_table(little).rows)
     assert (usual, way, rivals) == (("-", "0 of 0"), ("-", "-"), ("-", "-"))
@@ -242,11 +244,14 @@ def test_targets_are_held_against_the_room_that_the_bound_leaves_and_against_riv
 
 def test_searches_that_were_asked_for_otherwise_are_not_thrown_together(tmp_path: Path) -> None:
     others = (replace(JOB, more=("--simulator", "linear")), replace(JOB, trials=41), replace(JOB, seed=2))
+    tuned = replace(JOB, more=(*JOB.more, "--tuned-all-reduce"))
     live([JOB, *others], NOWHERE, tmp_path, print, PlayedTune())
     found_rows = rows(tmp_path)
     assert [(kind.budget, len(own)) for kind, own in kinds_of(found_rows).items()] == [(40, 1), (40, 2), (41, 1)]
     assert len(live_table(found_rows).rows) == 3
     assert live_targets_table(found_rows).rows[0][2] == "1 of 1"
+    live([tuned], NOWHERE, tmp_path / "tuned", print, PlayedTune())
+    assert not live_targets_table(rows(tmp_path / "tuned")).rows, "its best baseline is another"
 
 
 def test_a_picture_says_in_few_words_what_was_asked_otherwise(tmp_path: Path) -> None:
