@@ -24,6 +24,7 @@ from autosync.tune.result import (
 )
 from autosync.words.quantities import counted, duration, milliseconds
 from autosync.words.strategy import strategy_in_words
+from trials.cluster.file import is_cluster_file
 
 
 def report_run(job: Job) -> None:
@@ -123,8 +124,17 @@ def _print_files(job: Job, result: Result) -> None:
     console.print(f"Records:  {job.options.data}", soft_wrap=True)
     report_run(job)
     console.print(f"What it does:  autosync explain {shlex.quote(str(strategy))}", soft_wrap=True)
-    train = shlex.join(["--model", job.options.model, "--strategy", str(strategy)])
-    console.print(f"Train with it: autosync train {train}", soft_wrap=True)
+    train = shlex.join(["autosync", "train", "--model", job.options.model, "--strategy", str(strategy)])
+    console.print(f"Train with it: {_made_anew(job.options.emulate)}{train}", soft_wrap=True)
+
+
+def _made_anew(emulated: str | None) -> str:
+    """What makes the cluster again that a search emulated for itself, and runs a command there; "" for other ones."""
+    if emulated is None:
+        return ""
+    nodes, _, rate = emulated.partition("x")
+    cluster = [emulated] if is_cluster_file(emulated) else ["--nodes", nodes, "--link", rate]
+    return f"{shlex.join(['autosync', 'emulate', 'up', *cluster])} && autosync emulate exec -- "
 
 
 def print_interrupted(job: Job, records: Sequence[RuntimeRecord], arguments: Sequence[str]) -> None:

@@ -99,6 +99,23 @@ def test_a_report_that_cannot_be_drawn_is_a_sentence_and_the_run_ends_as_it_woul
     assert (tmp_path / "run" / "trials.csv").exists()
 
 
+@pytest.mark.parametrize(
+    ("given", "before"),
+    [
+        ({}, ""),
+        ({"emulate": "topologies/two racks.yaml"}, "autosync emulate up 'topologies/two racks.yaml' && "),
+        ({"emulate": "4x200mbit"}, "autosync emulate up --nodes 4 --link 200mbit && "),
+    ],
+)
+def test_a_strategy_is_trained_with_on_the_cluster_it_was_found_on(
+    tmp_path: Path, given: dict[str, str], before: str
+) -> None:
+    one = job(tmp_path, **given)
+    assert finish(one, searched(one), STOPPED) == 0
+    there = f"{before}autosync emulate exec -- " if before else ""
+    assert f"Train with it: {there}autosync train --model " in printed(one)
+
+
 def test_ctrl_c_while_the_report_is_drawn_still_says_how_to_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

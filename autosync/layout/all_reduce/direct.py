@@ -34,7 +34,7 @@ def _shares_differ(cluster: ClusterSpec) -> bool:
 
     topology = Topology.of(cluster)
     sharing = len(nodes_of(topology))
-    if sharing > MOST_NODES:  # all shares are even, and it takes long to judge what nothing is compared with
+    if sharing > MOST_NODES:  # no trees are packed, so shares are even; to make and judge them takes long
         return sharing < len(cluster.nodes)
     shares = {way.share for way in direct_on(topology).ways}
     return len(shares) > 1 or 1 / min(shares) < len(cluster.nodes) - 0.5
