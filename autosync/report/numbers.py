@@ -2,7 +2,7 @@
 
 import math
 
-from autosync.words.quantities import milliseconds
+from autosync.words.quantities import milliseconds, speedups
 
 NOTHING = "\N{EN DASH}"
 """What stands where there is no number."""
@@ -20,7 +20,7 @@ def ratio(value: float | None) -> str:
 
 
 def ratio_interval(interval: tuple[float, float] | None) -> str:
-    return f"{interval[0]:.2f} to {interval[1]:.2f} {TIMES}" if interval else NOTHING
+    return f"{speedups(interval)} {TIMES}" if interval else NOTHING
 
 
 def percent(share: float, digits: int = 0) -> str:

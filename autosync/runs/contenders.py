@@ -7,6 +7,7 @@ from typing import Any
 
 from autosync.runs.run import Run
 from autosync.spec import RuntimeRecord, median_interval
+from autosync.words.quantities import speedups
 from autosync.words.strategy import architecture_of, marked
 
 
@@ -113,8 +114,7 @@ def _from_json(row: Mapping[str, Any], time: str) -> Contender:
 
 def verdict_in_words(verdict: Mapping[str, Any]) -> str:
     """Whether the winner beats the best baseline, and how sure that is; `verdict` as it stands in result.json."""
-    low, high = verdict["speedup_interval"]
-    interval = f"95 % interval {low:.2f} to {high:.2f}"
+    interval = f"95 % interval {speedups(verdict['speedup_interval'])}"
     note = f" {verdict['note']}" if verdict.get("note") else ""
     if verdict.get("changes_statistics"):
         note += " It changes the statistics of training: what counts is the time to a loss, not the step."
@@ -138,10 +138,10 @@ def beside_the_verdict(verdict: Mapping[str, Any]) -> list[str]:
     """Sentences on the winner over what frameworks do by default, and on the way to the bound; `verdict` as above."""
     said = []
     if default := verdict.get("over_default"):
-        low, high = default["speedup_interval"]
+        interval = speedups(default["speedup_interval"])
         said.append(
             f"{verdict['winner_label']} is {default['speedup']:.2f} x as fast as what frameworks do by default, "
-            f"{default['label']} (95 % interval {low:.2f} to {high:.2f}, {default['rounds']} rounds in turns)."
+            f"{default['label']} (95 % interval {interval}, {default['rounds']} rounds in turns)."
         )
     if bound := verdict.get("bound"):
         low, high = (f"{100 * each:.0f}" for each in bound["share_gone_interval"])

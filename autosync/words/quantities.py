@@ -29,6 +29,16 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
 
+WIDEST = 1000.0
+"""A speed-up that none reaches: an interval that goes beyond, as of two rounds, says no more than that."""
+
+
+def speedups(interval: Sequence[float]) -> str:
+    """An interval of speed-ups, as 1.08 to 1.31, or as 0.00 to over 1000 where it says nothing."""
+    low, high = interval
+    return f"{low:.2f} to {f'{high:.2f}' if high <= WIDEST else f'over {WIDEST:.0f}'}"
+
+
 def counted(count: int, noun: str) -> str:
     """Things by their number, as 1 trial or 20 strategies."""
     plural = f"{noun[:-1]}ies" if noun.endswith("gy") else f"{noun}s"

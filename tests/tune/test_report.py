@@ -15,6 +15,7 @@ from autosync.runs import verdict_in_words
 from autosync.runs.documents import result_fault
 from autosync.search.verdict.judging import Verdict, judge, with_default
 from autosync.spec import AllReduce, Cast, RuntimeRecord, Strategy, VariableStrategy
+from autosync.spec.node import LEAST_FIGURE, MOST_FIGURE
 from autosync.tune.result import Result, beside_in_words, result_json, result_table, verdict_json
 from tests.tune.pretend import MODEL
 from tests.tune.records import baseline, found, record
@@ -167,6 +168,14 @@ def test_the_result_is_json_without_infinities_and_says_what_the_table_says() ->
     assert document["verdict"]["winner"] == FOUND.digest
     assert document["verdict"]["baseline_label"] == "all_reduce_25mb"
     assert document["verdict"]["beyond_noise"] is True
+
+
+def test_a_result_of_two_rounds_far_apart_is_as_the_schema_says() -> None:
+    unsure = outcome(turns({"baseline": [0.2], "found": [0.1]}, {"baseline": [0.2], "found": [90.0]}))
+    assert unsure.verdict.interval == (LEAST_FIGURE, MOST_FIGURE)
+    document = result_json(unsure, 1.0)
+    assert not result_fault(document)
+    assert "95 % interval 0.00 to over 1000" in verdict_in_words(document["verdict"])
 
 
 def test_beside_the_verdict_stand_the_default_of_frameworks_and_the_way_to_the_bound() -> None:

@@ -109,6 +109,7 @@ def test_a_search_ends_with_a_strategy_a_result_and_every_record_on_disk(finishe
     for number in range(1, TRIALS + 1):
         assert f"{number}/{TRIALS}  " in printed
     assert "Strategy: runs/one/strategy.json" in printed
+    assert "Report:   runs/one/report.html" in printed
     check_for_scripts_and_people(directory)
 
 

@@ -29,6 +29,7 @@ from scipy.stats import t as student
 
 from autosync.errors import TrialError
 from autosync.spec import RuntimeRecord, Strategy
+from autosync.spec.node import LEAST_FIGURE, MOST_FIGURE
 
 T = TypeVar("T")
 Floats = npt.NDArray[np.float64]
@@ -161,7 +162,10 @@ def speedup_interval(
     baseline: Steps, candidate: Steps, generator: np.random.Generator, compared: int = 1
 ) -> tuple[float, float]:
     """95 % interval of the speedup of `candidate` over `baseline`, as one of `compared` comparisons; see the module's
-    head."""
+    head.
+
+    It ends where figures do: of two rounds that are far apart, Student's t makes it wider than any file may say.
+    """
     tail = 1 - (1 - CONFIDENCE) / (2 * compared)
     rounds = len(baseline)
     turns = generator.integers(0, rounds, (RESAMPLES, rounds))
@@ -172,7 +176,9 @@ def speedup_interval(
     else:
         margin = float(norm.ppf(tail)) * error
     centre = math.log(speedup(baseline, candidate))
-    return math.exp(centre - margin), math.exp(centre + margin)
+    with np.errstate(over="ignore"):
+        low, high = np.clip(np.exp([centre - margin, centre + margin]), LEAST_FIGURE, MOST_FIGURE)
+    return float(low), float(high)
 
 
 def _log_medians(steps: Steps, turns: npt.NDArray[np.int64], generator: np.random.Generator) -> Floats:
