@@ -56,8 +56,13 @@ class Rows:
         return [reader.record(row, self.where) for row in rows_of(self.table)]
 
     def take(self, places: Sequence[int]) -> Rows:
-        """Those at `places`, in that order."""
-        return Rows(self.table.take(pa.array(places, pa.int64())), self.where)
+        """Those at `places`, in that order, with their own texts alone: a file's dictionaries hold those of all."""
+        taken = self.table.take(pa.array(places, pa.int64()))
+        for at, column in enumerate(taken.columns):
+            if pa.types.is_dictionary(column.type):
+                own = column.cast(column.type.value_type).dictionary_encode()
+                taken = taken.set_column(at, taken.column_names[at], own)
+        return Rows(taken, self.where)
 
     def packed(self) -> bytes:
         """The rows as bytes, for `unpacked`."""

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from autosync.dataset import RecordStore, Rows, Share, arrays_in, blocks_of, records_with_ids, streamed
-from autosync.dataset.files import write_file
+from autosync.dataset.files import read_encoded, write_file
 from autosync.dataset.schema import record_id, table_of
 from autosync.dataset.streaming import ROWS
 from autosync.errors import DatasetError
@@ -48,6 +48,16 @@ def test_all_records_come_in_blocks_always_in_the_same_order(store: RecordStore)
     assert set(together.tolist()) == set(range(2 * ROWS + 2))
     assert len(together) == 2 * ROWS + 2 + 3, "what two files have comes twice"
     assert max(int(each["rows"][0]) for each in found[0]) == ROWS
+
+
+def test_rows_that_are_taken_bring_none_of_the_other_rows_texts_along(tmp_path: Path) -> None:
+    records = [replace(example_record(0), versions={"autosync": f"{number} {'x' * 1000}"}) for number in range(50)]
+    write_file(tmp_path, "records-a.parquet", pa.concat_tables(map(table_of, records)))
+    whole = Rows(read_encoded(tmp_path / "records-a.parquet"), "here")
+    one = whole.take([7])
+    assert one.records == [records[7]]
+    assert len(whole.packed()) - len(one.packed()) > 49 * 1000
+    assert Rows.unpacked(one.packed(), "here").records == [records[7]]
 
 
 def test_shares_have_all_blocks_between_them_and_none_in_common(store: RecordStore) -> None:
