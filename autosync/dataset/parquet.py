@@ -88,6 +88,22 @@ def plain(table: pa.Table, where: str) -> pa.Table:
     return table.cast(pa.schema([_plain_field(field) for field in table.schema], table.schema.metadata))
 
 
+def with_own_texts(table: pa.Table) -> pa.Table:
+    """`table` with dictionaries of what its rows have alone, where those it came with are of a whole file."""
+    columns = [
+        pa.chunked_array([_with_own(chunk) for chunk in column.chunks], column.type)
+        if pa.types.is_dictionary(column.type)
+        else column
+        for column in table.columns
+    ]
+    return pa.table(columns, schema=table.schema)
+
+
+def _with_own(chunk: pa.DictionaryArray) -> pa.DictionaryArray:
+    used = chunk.indices.dictionary_encode()  # no text is repeated, as `plain` would
+    return pa.DictionaryArray.from_arrays(used.indices, chunk.dictionary.take(used.dictionary))
+
+
 def equal(column: pa.ChunkedArray, value: str) -> pa.ChunkedArray:
     """Whether each row of a column of dictionaries is `value`."""
     found = [pc.take(pc.equal(chunk.dictionary, value), chunk.indices) for chunk in column.chunks]

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from autosync.dataset.files import read_encoded, with_bytes
-from autosync.dataset.parquet import rows_of, values_of
+from autosync.dataset.parquet import rows_of, values_of, with_own_texts
 from autosync.dataset.quiet_ray import quietly
 from autosync.dataset.schema import RecordReader
 from autosync.dataset.store import RecordStore
@@ -57,12 +57,7 @@ class Rows:
 
     def take(self, places: Sequence[int]) -> Rows:
         """Those at `places`, in that order, with their own texts alone: a file's dictionaries hold those of all."""
-        taken = self.table.take(pa.array(places, pa.int64()))
-        for at, column in enumerate(taken.columns):
-            if pa.types.is_dictionary(column.type):
-                own = column.cast(column.type.value_type).dictionary_encode()
-                taken = taken.set_column(at, taken.column_names[at], own)
-        return Rows(taken, self.where)
+        return Rows(with_own_texts(self.table.take(pa.array(places, pa.int64()))), self.where)
 
     def packed(self) -> bytes:
         """The rows as bytes, for `unpacked`."""
