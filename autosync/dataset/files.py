@@ -2,6 +2,7 @@
 
 They are on this machine's file system, or at an address (`remote.py`)."""
 
+import errno
 import os
 import stat
 import uuid
@@ -235,4 +236,6 @@ def _unwritable(directory: Place, error: OSError) -> DatasetError:
     if isinstance(directory, Address):
         return DatasetError(f"Records cannot be written to {directory}: {said(error, 'name another place')}")
     why = error.strerror or str(error).rstrip(".")
-    return DatasetError(f"Records cannot be written to {directory}: {why}. Free the disk, or give another directory.")
+    full = error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+    advice = "Free the disk, or give another directory." if full else "Give another directory."
+    return DatasetError(f"Records cannot be written to {directory}: {why}. {advice}")

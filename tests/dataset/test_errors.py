@@ -71,6 +71,14 @@ def test_a_full_disk_is_one_sentence_and_leaves_nothing_behind(store: RecordStor
     assert list(store.directory.iterdir()) == []
 
 
+def test_only_a_full_disk_is_to_be_freed(store: RecordStore):
+    store.directory.rmdir()
+    with pytest.raises(
+        DatasetError, match=r"cannot be written to .*: No such file or directory\. Give another directory\.$"
+    ):
+        store.append(example_record())
+
+
 def test_a_missing_directory_has_no_records_to_read(tmp_path: Path):
     with pytest.raises(DatasetError, match=r"No records can be read from .*nowhere: No such file.*autosync wrote"):
         RecordStore(tmp_path / "nowhere").read()
