@@ -112,7 +112,7 @@ def judge(
         note = (
             "No candidate was timed in more than half of the rounds."
             if asked
-            else "None was measured again: in the search each failed or was stopped as too slow."
+            else "None ran all its steps in the search, so none was measured again."
         )
         return _verdict(runs[baseline], None, 1.0, (1.0, 1.0), note)
     candidate = min(candidates, key=medians.__getitem__)
