@@ -80,20 +80,22 @@ def best(run: str | None, as_json: bool) -> None:
 
 
 @command.command()
+@click.argument("which")
+@RUN
+@DATA
+def strategy(which: str, run: str | None, data: Place | None) -> None:
+    """A strategy that RUN has timed, as JSON: WHICH is a baseline's name, or how a digest begins."""
+    click.echo(json.dumps(_with_records(run, data, "Strategies are read").called(which).to_json(), indent=2))
+
+
+@command.command()
 @RUN
 @DATA
 @click.option("--format", "kind", type=click.Choice(["csv", "json"]), default="csv", show_default=True)
 @click.option("--out", type=Path, help="File to write.  [default: standard output]")
 def export(run: str | None, data: Place | None, kind: str, out: Path | None) -> None:
     """A row for each trial of RUN."""
-    found = _run(run, data)
-    if not found.records:
-        where = (
-            f"none of {cut(found.name)} is in {found.data}" if found.data else "there are none where the run kept them"
-        )
-        raise AutosyncError(
-            f"Trials are exported from the run's records, but {where}; name their directory with --data."
-        )
+    found = _with_records(run, data, "Trials are exported")
     text = csv_of(found.records) if kind == "csv" else json_of(found.records)
     if out is None:
         click.echo(text, nl=False)
@@ -112,6 +114,14 @@ def schema() -> None:
 
 def _run(name: str | None, data: Place | None) -> Run:
     return read_run(run_called(name), data)
+
+
+def _with_records(name: str | None, data: Place | None, what: str) -> Run:
+    found = _run(name, data)
+    if found.records:
+        return found
+    where = f"none of {cut(found.name)} is in {found.data}" if found.data else "there are none where the run kept them"
+    raise AutosyncError(f"{what} from the run's records, but {where}; name their directory with --data.")
 
 
 main = partial(run_command, command)

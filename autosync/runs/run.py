@@ -8,7 +8,7 @@ from typing import Any
 
 from autosync.errors import AutosyncError
 from autosync.runs.documents import document_in, result_of, returned_strategy, run_document, state_of
-from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
+from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy, cut, listed, quoted
 from autosync.spec.address import Address, Place, place_of
 from autosync.stats.accuracy import strategy_medians
 
@@ -138,6 +138,24 @@ class Run:
         """The strategy of that digest, among all that were timed."""
         known = (each.strategy for each in reversed(self.records) if each.strategy.digest == digest)
         return next(known, self.strategy if self.strategy and self.strategy.digest == digest else None)
+
+    def called(self, which: str) -> Strategy:
+        """The baseline of that name, or the strategy whose digest begins so, of those that were timed.
+
+        Raises `AutosyncError`.
+        """
+        baselines = {each.label: each.strategy for each in self.here if each.purpose == "baseline"}
+        if which in baselines:
+            return baselines[which]
+        timed = {each.strategy.digest: each.strategy for each in self.records}
+        found = [digest for digest in timed if which and digest.startswith(which)]
+        if len(found) == 1:
+            return timed[found[0]]
+        raise AutosyncError(
+            f"A strategy of a run is named by its baseline or by how its digest begins, but {quoted(which)} names "
+            f"{len(found) or 'none'} of {cut(self.title)}; the baselines are {listed(baselines)}, "
+            f"the digests {listed([each[:8] for each in found or timed])}."
+        )
 
     def _fastest(self, digests: Container[str]) -> str | None:
         """The digest with the least median over all complete trials: a single trial may have been lucky."""

@@ -23,6 +23,12 @@ if TYPE_CHECKING:
     from autosync.engine.capture.task import TrainingTask
     from autosync.engine.training.keras_state import KerasState
 
+PACED = (
+    "Passes are paced: training computes real gradients and holds them until their time. Trials with recorded numbers "
+    "replay theirs, which costs next to no processor; so where nodes share processors, a step takes longer here."
+)
+"""Why a step takes longer than a search has promised on an emulated cluster."""
+
 
 @final
 class Trainer:
@@ -85,6 +91,7 @@ class Trainer:
         captured = capture(task)
         if self.cluster.paced:
             captured = profiled(captured)  # what paced passes follow
+            self.notes += (PACED,)
         names = [each.name for each in captured.spec.variables]
         self.strategy = renamed_for(self.strategy, names, captured.state_names)
         self.spec = captured.spec

@@ -6,11 +6,13 @@ import csv
 import io
 import json
 import shutil
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from autosync.commands.runs import main
+from autosync.runs import read_run
 from autosync.spec import Strategy
 from tests.runs.examples import CLUSTER, Story, search_records, write_finished_run, write_run
 
@@ -63,6 +65,21 @@ def test_the_best_strategy_is_its_file_or_itself(place: Path, capsys: pytest.Cap
     assert said(capsys, "best", "one") == "runs/one/strategy.json\n"
     strategy = Strategy.from_json(json.loads(said(capsys, "best", "one", "--json")))
     assert strategy.digest == json.loads((place / "runs/one/result.json").read_text())["verdict"]["winner"]
+
+
+def test_a_timed_strategy_is_given_by_its_baselines_name_or_by_how_its_digest_begins(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trials = read_run(place / "runs/one").trials
+    baseline, found = trials[0], next(each for each in trials if each.purpose == "search")
+    for which, wanted in ((baseline.label, baseline.strategy), (found.strategy.digest[:10], found.strategy)):
+        assert Strategy.from_json(json.loads(said(capsys, "strategy", which, "one"))) == wanted
+    digests = {each.strategy.digest for each in trials}
+    letter, count = Counter(each[0] for each in digests).most_common(1)[0]
+    refusal = refused(capsys, "strategy", letter, "one")
+    assert f"but '{letter}' names {count} of one; the baselines are {baseline.label}, " in refusal
+    assert "but 'guided' names none of one; " in refused(capsys, "strategy", "guided", "one")
+    assert all(each[0] == letter for each in refusal.split("the digests ")[1].split(" and ")[0].split(", "))
 
 
 def test_trials_are_exported_to_a_file_or_to_the_terminal(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -180,3 +197,4 @@ def test_a_strategy_that_is_none_is_named_with_its_file(
 
 def test_a_run_without_records_has_nothing_to_export(capsys: pytest.CaptureFixture[str]) -> None:
     assert refused(capsys, "export", "two").startswith("Trials are exported from the run's records, but none of two-")
+    assert refused(capsys, "strategy", "a", "two").startswith("Strategies are read from the run's records, but none of")

@@ -62,6 +62,7 @@ def test_paced_passes_change_no_number_where_all_are_waited_for() -> None:
     with trainer(Discipline(waits=CutOff(3))) as paced, trainer(Discipline(), local_cluster(3)) as plain:
         assert [paced.step(each) for each in given] == [plain.step(each) for each in given]
         assert weights(paced) == weights(plain)
+        assert [any("Passes are paced" in note for note in each.notes) for each in (paced, plain)] == [True, False]
 
 
 def test_the_late_can_be_stopped_on_paced_nodes_only() -> None:
