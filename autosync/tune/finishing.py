@@ -12,7 +12,7 @@ from autosync.runs import csv_of, read_run, verdict_in_words
 from autosync.spec import RuntimeRecord
 from autosync.tune.finals import finalists, hold_finals, measure_worths
 from autosync.tune.job import Job
-from autosync.tune.progress import Standing
+from autosync.tune.progress import Standing, ranking_in_words
 from autosync.tune.result import (
     Result,
     beside_in_words,
@@ -115,9 +115,8 @@ def _time_counterfactuals(job: Job, result: Result) -> None:
 
 def _print_files(job: Job, result: Result) -> None:
     console = job.console
-    right = Standing.of(list(result.trials)).ranked_right()
-    ranked = f" The simulator ranked {right} of the searched pairs right." if right else ""
-    console.print(f"{counted(len(result.trials), 'trial')} in {duration(job.seconds_gone)}.{ranked}", soft_wrap=True)
+    trials = f"{counted(len(result.trials), 'trial')} in {duration(job.seconds_gone)}."
+    console.print(" ".join(filter(None, (trials, ranking_in_words(result.trials)))), soft_wrap=True)
     strategy = job.directory.strategy_file
     console.print(f"Strategy: {strategy}", soft_wrap=True)
     console.print(f"Result:   {job.directory.result_file}", soft_wrap=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -40,9 +40,6 @@ class Standing:
     def of(cls, records: list[RuntimeRecord]) -> Standing:
         timed = [each for each in records if each.outcome == "ok"]
         predicted = [each for each in timed if each.predicted_seconds is not None and each.purpose == "search"]
-        agreement = pairwise_accuracy(
-            [each.predicted_seconds or 0.0 for each in predicted], [each.median_seconds or 0.0 for each in predicted]
-        )
         medians = strategy_medians(timed)
         best = min(timed, key=lambda each: medians[each.strategy.digest], default=None)
         baselines = [medians[each.strategy.digest] for each in timed if each.purpose == "baseline"]
@@ -50,15 +47,39 @@ class Standing:
             best=best,
             best_seconds=medians[best.strategy.digest] if best else None,
             best_baseline_seconds=min(baselines, default=None),
-            rank_agreement=agreement,
+            rank_agreement=_agreement(predicted),
             ranked=len(predicted),
             failed=sum(each.outcome in ("failed", "timed_out", "lost") for each in records),
         )
 
     def ranked_right(self) -> str | None:
         """`rank_agreement` as people read it; None while too few strategies are ranked for it to say something."""
-        enough = self.ranked >= FEWEST_RANKED and not math.isnan(self.rank_agreement)
-        return f"{self.rank_agreement:.0%}" if enough else None
+        return _share(self.rank_agreement, self.ranked)
+
+
+def ranking_in_words(records: Sequence[RuntimeRecord]) -> str:
+    """How many pairs the simulator ranked right, in a sentence; "" while too few are ranked to say.
+
+    What it picked is predicted to take nearly the same, so that says little of it; baselines are apart. Those that were
+    stopped were timed long enough to be ranked.
+    """
+    baselines = [each for each in records if each.purpose == "baseline" and each.predicted_seconds and each.timed]
+    of_baselines = _share(_agreement(baselines), len(baselines))
+    picked = Standing.of(list(records)).ranked_right()
+    parts = [f"{of_baselines} of the pairs of baselines"] if of_baselines else []
+    parts += [f"{picked} of those that it picked as about equally fast"] if picked else []
+    return f"The simulator ranked right {' and '.join(parts)}." if parts else ""
+
+
+def _agreement(records: Sequence[RuntimeRecord]) -> float:
+    """Pairwise accuracy of what was predicted of each."""
+    return pairwise_accuracy(
+        [each.predicted_seconds or 0.0 for each in records], [each.median_seconds or 0.0 for each in records]
+    )
+
+
+def _share(agreement: float, ranked: int) -> str | None:
+    return f"{agreement:.0%}" if ranked >= FEWEST_RANKED and not math.isnan(agreement) else None
 
 
 @final

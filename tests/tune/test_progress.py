@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from autosync.spec import RuntimeRecord
-from autosync.tune.progress import Progress, Standing
+from autosync.tune.progress import Progress, Standing, ranking_in_words
 from autosync.words.quantities import duration, milliseconds
 from tests.tune.records import found, record
 
@@ -73,6 +73,19 @@ def ranked(count: int) -> list[RuntimeRecord]:
 def test_how_well_a_simulator_ranked_is_said_of_five_strategies_but_not_of_four() -> None:
     assert Standing.of(ranked(4)).ranked_right() is None
     assert Standing.of(ranked(5)).ranked_right() == "100%"
+
+
+def test_what_the_simulator_picked_is_told_apart_from_baselines() -> None:
+    picked = ranked(5)
+    baselines = [replace(each, purpose="baseline", predicted_seconds=1 / each.step_seconds[0]) for each in picked]
+    stopped = [replace(baselines[0], outcome="stopped", reason="slow"), *baselines[1:]]
+    of_picked = "100% of those that it picked as about equally fast."
+    assert ranking_in_words([*picked, *baselines[:4]]) == f"The simulator ranked right {of_picked}"
+    assert (
+        ranking_in_words([*picked, *stopped])
+        == f"The simulator ranked right 0% of the pairs of baselines and {of_picked}"
+    )
+    assert ranking_in_words(picked[:4]) == ""
 
 
 @pytest.mark.parametrize(
