@@ -67,7 +67,7 @@ def ranking_in_words(records: Sequence[RuntimeRecord]) -> str:
     of_baselines = _share(_agreement(baselines), len(baselines))
     picked = Standing.of(list(records)).ranked_right()
     parts = [f"{of_baselines} of the pairs of baselines"] if of_baselines else []
-    parts += [f"{picked} of those that it picked as about equally fast"] if picked else []
+    parts += [f"{picked} of the pairs that it picked as about equally fast"] if picked else []
     return f"The simulator ranked right {' and '.join(parts)}." if parts else ""
 
 
