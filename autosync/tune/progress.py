@@ -60,14 +60,14 @@ class Standing:
 def ranking_in_words(records: Sequence[RuntimeRecord]) -> str:
     """How many pairs the simulator ranked right, in a sentence; "" while too few are ranked to say.
 
-    What it picked is predicted to take nearly the same, so that says little of it; baselines are apart. Those that were
-    stopped were timed long enough to be ranked.
+    What is searched was mostly picked for predictions that are nearly the same, so its share says little; baselines are
+    apart. Those that were stopped were timed long enough to be ranked.
     """
     baselines = [each for each in records if each.purpose == "baseline" and each.predicted_seconds and each.timed]
     of_baselines = _share(_agreement(baselines), len(baselines))
-    picked = Standing.of(list(records)).ranked_right()
+    searched = Standing.of(list(records)).ranked_right()
     parts = [f"{of_baselines} of the pairs of baselines"] if of_baselines else []
-    parts += [f"{picked} of the pairs that it picked as about equally fast"] if picked else []
+    parts += [f"{searched} of the searched pairs, mostly picked as about equally fast"] if searched else []
     return f"The simulator ranked right {' and '.join(parts)}." if parts else ""
 
 

@@ -16,9 +16,11 @@ import numpy as np
 
 from autosync.dataset import RecordStore
 from autosync.spec import RuntimeRecord
-from autosync.stats.accuracy import pairwise_accuracy
+from autosync.stats.accuracy import Floats, differences, share_in_order
+from autosync.stats.estimate import RESAMPLES, estimate_of
+from autosync.tune.progress import FEWEST_RANKED, Standing
 
-ROUND, NEAR, FEWEST, RESAMPLES = 4, 0.03, 5, 2000
+ROUND, NEAR = 4, 0.03
 
 
 def main() -> None:
@@ -29,59 +31,38 @@ def main() -> None:
         if record.purpose == "search" and record.run.startswith("guided-"):
             searches[record.run].append(record)
     ordered = [sorted(each, key=lambda record: record.started_at) for each in searches.values()]
-    whole = [_share(timed) for each in ordered if len(timed := _timed(each)) >= FEWEST]
+    standings = [Standing.of(each) for each in ordered]
+    whole = [each.rank_agreement for each in standings if each.ranked >= FEWEST_RANKED]
     print(
         f"Whole searches: {min(whole):.2f} to {max(whole):.2f}, median {statistics.median(whole):.2f}, of {len(whole)} "
-        f"searches with {FEWEST} strategies or more."
+        f"searches with {FEWEST_RANKED} strategies or more."
     )
     first = [_picked(each[:ROUND]) for each in ordered]
     for what, picks in (("First round", first), ("All later", [_picked(each[ROUND:]) for each in ordered])):
-        counts = np.array([_pairs(each) for each in picks])
-        right, pairs = counts.sum(axis=0)
-        again = counts[np.random.default_rng(0).integers(0, len(counts), (RESAMPLES, len(counts)))].sum(axis=1)
-        low, high = np.quantile(again[:, 0] / again[:, 1], (0.025, 0.975))
-        print(f"{what}: {right:g} of {pairs:g} pairs, {right / pairs:.2f} [{low:.2f}, {high:.2f}].")
-    ratios = [
-        statistics.median((each.median_seconds or 0.0) / (each.predicted_seconds or 1.0) for each in picks)
-        for picks in first
-        if picks
-    ]
-    spans = [
-        statistics.median(max(each) / min(each) - 1 for picks in first if (each := list(of(picks))))
-        for of in (_medians, _predictions)
-    ]
-    print(f"Times of a first round are {spans[0]:.1%} apart, predictions {spans[1]:.1%}, at the median.")
+        counts = np.array([_pairs(*each) for each in picks])
+        drawn = np.random.default_rng(0).integers(0, len(counts), (RESAMPLES, len(counts)))
+        right, pairs = np.vstack([counts.sum(axis=0), counts[drawn].sum(axis=1)]).T
+        share = estimate_of(right / pairs)
+        print(f"{what}: {right[0]:g} of {pairs[0]:g} pairs, {share.value:.2f} [{share.low:.2f}, {share.high:.2f}].")
+    some = [(predicted, took) for predicted, took in first if len(took)]
+    ratios = [float(np.median(took / predicted)) for predicted, took in some]
+    spans = [statistics.median(float(np.ptp(np.log(each[what]))) for each in some) for what in (0, 1)]
+    print(f"Times of a first round are {np.expm1(spans[1]):.1%} apart, predictions {np.expm1(spans[0]):.1%} (medians).")
     print(f"The first round takes {min(ratios):.2f} to {max(ratios):.2f} times as long as predicted, by search.")
 
 
-def _timed(records: Sequence[RuntimeRecord]) -> list[RuntimeRecord]:
-    return [each for each in records if each.outcome == "ok" and each.predicted_seconds is not None]
+def _picked(records: Sequence[RuntimeRecord]) -> tuple[Floats, Floats]:
+    """Predicted and measured step seconds, (n,) each, of what was picked and ran to its end."""
+    ended = [each for each in records if each.label == "guided" and each.outcome == "ok"]
+    return np.array([(each.predicted_seconds, each.median_seconds) for each in ended], np.float64).reshape(-1, 2).T
 
 
-def _picked(records: Sequence[RuntimeRecord]) -> list[RuntimeRecord]:
-    return [each for each in _timed(records) if each.label == "guided"]
-
-
-def _share(timed: Sequence[RuntimeRecord]) -> float:
-    return pairwise_accuracy(_predictions(timed), _medians(timed))
-
-
-def _pairs(timed: Sequence[RuntimeRecord]) -> tuple[float, int]:
+def _pairs(predicted: Floats, took: Floats) -> tuple[float, float]:
     """Of pairs that are not near each other, how many are in their order, a tie counting half; and of how many."""
-    took = np.log(_medians(timed))
-    predicted = np.log(_predictions(timed))
-    one, other = np.triu_indices(len(timed), 1)
-    apart = np.abs(took[one] - took[other]) > np.log1p(NEAR)
-    agree = np.sign(took[one] - took[other]) * np.sign(predicted[one] - predicted[other])
-    return float(((agree[apart] + 1) / 2).sum()), int(apart.sum())
-
-
-def _medians(timed: Sequence[RuntimeRecord]) -> list[float]:
-    return [each.median_seconds or 0.0 for each in timed]
-
-
-def _predictions(timed: Sequence[RuntimeRecord]) -> list[float]:
-    return [each.predicted_seconds or 0.0 for each in timed]
+    apart = differences(np.log(took))
+    order = np.sign(apart) * (np.abs(apart) > np.log1p(NEAR))
+    pairs = float(np.abs(order).sum()) / 2
+    return float(share_in_order(predicted, order, np.ones(len(took)))) * pairs if pairs else 0.0, pairs
 
 
 if __name__ == "__main__":

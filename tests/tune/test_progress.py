@@ -79,7 +79,7 @@ def test_what_the_simulator_picked_is_told_apart_from_baselines() -> None:
     picked = ranked(5)
     baselines = [replace(each, purpose="baseline", predicted_seconds=1 / each.step_seconds[0]) for each in picked]
     stopped = [replace(baselines[0], outcome="stopped", reason="slow"), *baselines[1:]]
-    of_picked = "100% of the pairs that it picked as about equally fast."
+    of_picked = "100% of the searched pairs, mostly picked as about equally fast."
     assert ranking_in_words([*picked, *baselines[:4]]) == f"The simulator ranked right {of_picked}"
     assert (
         ranking_in_words([*picked, *stopped])
