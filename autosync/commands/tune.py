@@ -142,7 +142,8 @@ def _search(options: TuneOptions) -> int:
         return search_recorded(options, click.echo)
     without_rays_own_news()  # before any module that imports Ray
     if options.emulate is not None:
-        from autosync.tune.emulation import is_inside, tune_emulated
+        from autosync.tune.emulation import tune_emulated
+        from autosync.tune.ran_on import is_inside
 
         if not is_inside():
             status = tune_emulated(options.emulate, options, sys.argv[1:])

@@ -16,8 +16,9 @@ from autosync.race.options import RaceOptions
 from autosync.runs.race_folder import RaceFolder
 from autosync.spec import Target
 from autosync.spec.target import metric_of
-from autosync.tune.emulation import is_inside, on_its_head
+from autosync.tune.emulation import on_its_head
 from autosync.tune.options import OptionsError
+from autosync.tune.ran_on import is_inside
 from search_spaces import load_menu
 from trials.cluster.file import cluster_to_emulate, read_cluster_file
 from trials.emulate.ordinary import begin_as_root
@@ -70,6 +71,6 @@ def options_of(out: Path | None, given: Mapping[str, Any]) -> RaceOptions:
         workers=given["workers"],
         address=given["address"],
         cluster=given["cluster"],
-        emulate=None if is_inside() else given["emulate"],
+        emulate=given["emulate"],
         capture_seconds=given["capture_time_limit_seconds"],
     )

@@ -16,6 +16,7 @@ from autosync.race.words import outcome_lines, run_in_words
 from autosync.report.race import write_race_report
 from autosync.runs.race_folder import RaceFolder
 from autosync.spec import PLAIN, check_strategy
+from autosync.tune.ran_on import ran_on
 from autosync.words.cluster import cluster_lines
 from autosync.words.quantities import model_in_words
 from search_spaces import load_menu
@@ -76,6 +77,7 @@ def _begun(options: RaceOptions, folder: RaceFolder, backend: Backend, say: Call
     )
     if not options.resume:
         more: dict[str, Any] = {"base": base.to_json(), "model_digest": model.digest, "seeds": options.seeds}
+        more["ran_on"] = ran_on(options).to_json()
         folder.write_asked(options.identity(), more, cluster)
     say(f"The plain strategy is {source}. Beside it race {len(race.named) - 1} disciplines, then combinations of them.")
     for record in folder.records():

@@ -27,6 +27,7 @@ from autosync.report.pictures.race import DECISIONS, draw_curves, draw_decisions
 from autosync.runs.race_folder import COMBINED, RaceFolder
 from autosync.spec import TargetRecord
 from autosync.words.cluster import cluster_lines
+from autosync.words.commands import RanOn, train_command
 from autosync.words.quantities import counted
 
 NOTHING = "\N{EN DASH}"
@@ -41,7 +42,7 @@ def write_race_report(folder: RaceFolder) -> Path:
     if result is None or not records:
         raise AutosyncError(f"The race in {folder.path} has no outcome yet; resume it with --resume, and let it end.")
     page = Page(
-        _headline(result, records),
+        _headline(folder, result, records),
         (
             Section("outcome", "The outcome", "Outcome", _outcome(result)),
             Section("curves", "Loss over seconds and over steps", "Curves", _curves(result, records)),
@@ -55,28 +56,43 @@ def write_race_report(folder: RaceFolder) -> Path:
     return write_page(page, folder.path / "report.html", folder.path / "report")
 
 
-def _headline(result: Mapping[str, Any], records: Sequence[TargetRecord]) -> Headline:
-    target = records[0].target
-    first = next(each for each in result["places"] if each["name"] == result["winner"])
-    over = first["times_as_fast_as_plain"]
-    proven = result["proven"]
-    said = (
-        f"{first['name']} reaches the target surely sooner than plain training."
-        if proven
-        else f"Nothing is surely faster than plain training, which is returned; the best was {first['name']}."
-    )
+def _headline(folder: RaceFolder, result: Mapping[str, Any], records: Sequence[TargetRecord]) -> Headline:
+    asked, target = folder.asked(), records[0].target
+    figure, uncertainty, sentence = _claim(result)
+    model, strategy = str(asked.get("model") or records[0].model.name), str(folder.strategy_file)
+    ran_on = RanOn.of(asked.get("ran_on") or {})
     return Headline(
         f"{records[0].model.name} to {target.metric} {target.threshold:g}",
-        f"{over['value']:.2f}\N{MULTIPLICATION SIGN}" if over["value"] is not None else NOTHING,
+        figure,
         "as fast as plain training",
-        _interval(over),
-        said,
-        "Train with strategy.json of this folder: autosync train --strategy.",
+        uncertainty,
+        sentence,
+        "Train with the strategy that is returned.",
+        lines=[(train_command(model, strategy, ran_on), "train with it")],
         facts=(
             ("Runs", str(len(records))),
             ("Seconds", "of passes that take what they take" if result["time"] == "real" else str(result["time"])),
         ),
     )
+
+
+def _claim(result: Mapping[str, Any]) -> tuple[str, str, str]:
+    """The speed-up of the returned strategy, its uncertainty, and a sentence on the best candidate."""
+    winner = next(place for place in result["places"] if place["name"] == result["winner"])
+    over, name = winner["times_as_fast_as_plain"], winner["name"]
+    if result["proven"]:
+        return _times(over), _interval(over), f"{name} reaches the target surely sooner than plain training."
+    if result["returned"] == name:
+        return _times({"value": 1.0}), "", "No discipline was faster than plain training, which is returned."
+    return (
+        _times({"value": 1.0}),
+        f"the best candidate: {_times(over)}, {_interval(over)}",
+        f"Nothing is surely faster than plain training, which is returned; the best candidate was {name}.",
+    )
+
+
+def _times(estimate: Mapping[str, float | None]) -> str:
+    return NOTHING if estimate["value"] is None else f"{estimate['value']:.2f}\N{MULTIPLICATION SIGN}"
 
 
 def _interval(estimate: Mapping[str, float | None]) -> str:

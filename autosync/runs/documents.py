@@ -35,6 +35,7 @@ def result_fault(document: dict[str, Any]) -> str:
 NEEDED: dict[str, type] = {"name": str, "model_digest": str, "cluster": dict}
 MAY_BE_THERE: dict[str, type] = {"options": dict, "asked": dict}
 ASKED: dict[str, type] = {"command": str, "trials": int, "time_budget_seconds": float, "rounds": int, "space": dict}
+ASKED |= {"ran_on": dict}
 SPACE: dict[str, type] = {"name": str, "log10_size": float, "decided_variables": int, "effective_dimension": float}
 LONGEST_TEXT = 4000
 """The most characters of a run's name and of its options, which are names and paths."""

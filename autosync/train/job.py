@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
@@ -25,6 +24,8 @@ from autosync.train.distribution import distribute_task
 from autosync.train.given_strategy import read_strategy
 from autosync.train.place import Where
 from autosync.train.trainer import Trainer
+from autosync.tune.ran_on import emulated_cluster
+from autosync.words.commands import RanOn, resume_command
 from autosync.words.quantities import model_in_words
 from autosync.words.strategy import statistics_in_words
 from trials.cluster.file import read_cluster_file
@@ -79,13 +80,6 @@ class TrainingDirectory:
 def _identity(model: str, strategy: Strategy) -> dict[str, Any]:
     """What a resumed run must share with the one it goes on from."""
     return {"model": model, "strategy": strategy.digest}
-
-
-def command_to_go_on(arguments: Sequence[str], out: Path) -> str:
-    """The command that goes on with this run."""
-    named = any(each == "--out" or each.startswith("--out=") for each in arguments)
-    more = [*([] if named else ["--out", str(out)]), *([] if "--resume" in arguments else ["--resume"])]
-    return f"autosync train {shlex.join([*arguments, *more])}"
 
 
 FAILED, INTERRUPTED = 1, 130
@@ -158,7 +152,7 @@ def _take_up(trainer: Trainer, checkpoints: Checkpoints, options: TrainOptions, 
 
 def _train(trainer: Trainer, checkpoints: Checkpoints, options: TrainOptions, printer: _Printer) -> int:
     console, left = printer.console, options.steps - trainer.steps
-    again = command_to_go_on(sys.argv[1:], options.out)
+    again = resume_command(["train", *sys.argv[1:]], str(options.out), RanOn(emulated_cluster=emulated_cluster()))
     try:
         if left > 0:
             trainer.fit(Synthetic(), left, [printer, checkpoints])

@@ -145,7 +145,7 @@ def search(job: Job, go_on: bool) -> int:
     progress.start_from(told)
     try:
         with progress, closing(scalars):
-            again = command_to_go_on(sys.argv[1:], options.out)
+            again = command_to_go_on(sys.argv[1:], options)
             run_with_tune(campaign, job.backend, job.directory, model.name, again)
         ended = [campaign.stopped_because or "", *untimed_in_words(baselines, campaign.records)]
         records = campaign.records

@@ -17,6 +17,7 @@ from autosync.space import SearchSpace
 from autosync.spec import ClusterSpec, Strategy, quoted
 from autosync.spec.codec import every, required
 from autosync.tune.options import OptionsError, TuneOptions, flag
+from autosync.tune.ran_on import ran_on
 
 
 @dataclass(frozen=True)
@@ -168,6 +169,7 @@ def asked(options: TuneOptions, space: SearchSpace, arguments: Sequence[str]) ->
         "trial_time_limit_seconds": options.trial_time_limit_seconds,
         "stop_factor": options.stop_factor,
         "simulator": options.simulator,
+        "ran_on": ran_on(options).to_json(),
         "space": {
             "name": space.name,
             "log10_size": space.log10_size,

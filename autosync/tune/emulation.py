@@ -10,18 +10,11 @@ from autosync.errors import ClusterError
 from autosync.spec import ClusterSpec
 from autosync.tune.directory import RunDirectory
 from autosync.tune.options import TuneOptions
+from autosync.tune.ran_on import INSIDE
 from autosync.tune.refusals import check_cheap_things
 from trials.cluster.file import cluster_to_emulate
 from trials.emulate import emulated, run_inside
 from trials.emulate.ordinary import begin_as_root
-
-INSIDE = "AUTOSYNC_EMULATED"
-"""Set for the command that runs on the head of an emulated cluster; it joins the Ray that RAY_ADDRESS names."""
-
-
-def is_inside() -> bool:
-    """Whether this process is that command."""
-    return INSIDE in os.environ
 
 
 def tune_emulated(what: str, options: TuneOptions, arguments: Sequence[str]) -> int | None:

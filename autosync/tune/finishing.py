@@ -3,7 +3,6 @@
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from autosync.baselines import FRAMEWORK_DEFAULTS
 from autosync.errors import NodesLostError, TrialError
@@ -12,7 +11,9 @@ from autosync.runs import csv_of, read_run, verdict_in_words
 from autosync.spec import RuntimeRecord
 from autosync.tune.finals import finalists, hold_finals, measure_worths
 from autosync.tune.job import Job
+from autosync.tune.options import TuneOptions
 from autosync.tune.progress import Standing, ranking_in_words
+from autosync.tune.ran_on import ran_on
 from autosync.tune.result import (
     Result,
     beside_in_words,
@@ -22,9 +23,9 @@ from autosync.tune.result import (
     verdict_json,
     worths_table,
 )
+from autosync.words.commands import resume_command, train_command
 from autosync.words.quantities import counted, duration, milliseconds
 from autosync.words.strategy import strategy_in_words
-from trials.cluster.file import is_cluster_file
 
 
 def report_run(job: Job) -> None:
@@ -45,7 +46,8 @@ def report_run(job: Job) -> None:
 
 
 def _say(job: Job, what: str) -> None:
-    job.console.print(f"{what} Draw it with: autosync report {job.directory.path}", soft_wrap=True)
+    command = shlex.join(["autosync", "report", str(job.directory.path)])
+    job.console.print(f"{what} Draw it with: {command}", soft_wrap=True)
 
 
 def finish(job: Job, records: Sequence[RuntimeRecord], stopped_because: str) -> int:
@@ -123,17 +125,8 @@ def _print_files(job: Job, result: Result) -> None:
     console.print(f"Records:  {job.options.data}", soft_wrap=True)
     report_run(job)
     console.print(f"What it does:  autosync explain {shlex.quote(str(strategy))}", soft_wrap=True)
-    train = shlex.join(["autosync", "train", "--model", job.options.model, "--strategy", str(strategy)])
-    console.print(f"Train with it: {_made_anew(job.options.emulate)}{train}", soft_wrap=True)
-
-
-def _made_anew(emulated: str | None) -> str:
-    """What makes the cluster again that a search emulated for itself, and runs a command there; "" for other ones."""
-    if emulated is None:
-        return ""
-    nodes, _, rate = emulated.partition("x")
-    cluster = [emulated] if is_cluster_file(emulated) else ["--nodes", nodes, "--link", rate]
-    return f"{shlex.join(['autosync', 'emulate', 'up', *cluster])} && autosync emulate exec -- "
+    train = train_command(job.options.model, str(strategy), ran_on(job.options))
+    console.print(f"Train with it: {train}", soft_wrap=True)
 
 
 def print_interrupted(job: Job, records: Sequence[RuntimeRecord], arguments: Sequence[str]) -> None:
@@ -146,12 +139,10 @@ def print_interrupted(job: Job, records: Sequence[RuntimeRecord], arguments: Seq
             f"{milliseconds(standing.best_seconds, standing.best.time)} a step."
         )
     report_run(job)
-    again = command_to_go_on(arguments, job.options.out)
-    job.console.print(f"Go on with: autosync tune {again}", soft_wrap=True)
+    again = command_to_go_on(arguments, job.options)
+    job.console.print(f"Go on with: {again}", soft_wrap=True)
 
 
-def command_to_go_on(arguments: Sequence[str], out: Path) -> str:
-    """The arguments of the command that goes on with this run."""
-    named = any(each == "--out" or each.startswith("--out=") for each in arguments)
-    more = [*([] if named else ["--out", str(out)]), *([] if "--resume" in arguments else ["--resume"])]
-    return shlex.join([*arguments, *more])
+def command_to_go_on(arguments: Sequence[str], options: TuneOptions) -> str:
+    """The command that resumes the run of `options`, which `autosync tune` with `arguments` began."""
+    return resume_command(["tune", *arguments], str(options.out), ran_on(options))

@@ -143,7 +143,7 @@ def run_with_tune(campaign: Campaign, lanes: Lanes, directory: RunDirectory, mod
     """Run every trial of `campaign` as a Tune trial on a reused actor, so that Tune's results and Ray's dashboard
     show them. Raises `KeyboardInterrupt` on Ctrl-C, with all finished trials told.
 
-    `again` are the arguments of the command that goes on with the search, for who restores the tuner.
+    `again` is the command that resumes the search, for users who restore the tuner.
     """
     _quiet_tune()
     searcher = TuneSearcher(campaign, lanes)

@@ -15,7 +15,7 @@ from autosync.errors import AutosyncError
 class OneWayConfig(TuneConfig):
     """A configuration that Tune pickles beside its results as a `RestoredConfig`.
 
-    `again` are the arguments of the command that goes on with the search from this folder.
+    `again` is the command that resumes the search from this folder.
     """
 
     again: str = ""
@@ -34,7 +34,7 @@ class RestoredConfig:
     def __init__(self, metric: str, mode: str, again: str, folder: str) -> None:
         self.metric = metric
         self.mode = mode
-        self._go_on = f"cd {shlex.quote(folder)} && autosync tune {again}"
+        self._go_on = f"cd {shlex.quote(folder)} && {again}"
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("_"):

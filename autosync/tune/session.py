@@ -70,8 +70,8 @@ def _headless(options: TuneOptions, console: Console) -> None:
     """End this process at once: without the head of its cluster nothing more can be asked of Ray."""
     console.print("\nThe head of the Ray cluster does not answer any more. Every trial that was over is kept.")
     if (options.out / "run.json").exists():
-        again = command_to_go_on(sys.argv[1:], options.out)
-        console.print(f"Go on, on this cluster or another like it: autosync tune {again}", soft_wrap=True)
+        again = command_to_go_on(sys.argv[1:], options)
+        console.print(f"Go on, on this cluster or another like it: {again}", soft_wrap=True)
     console.show_cursor()
     sys.stdout.flush()
     os._exit(HEADLESS)

@@ -20,6 +20,8 @@ from autosync.race.words import outcome_lines
 from autosync.report.race import write_race_report
 from autosync.runs.race_folder import RaceFolder
 from autosync.spec import PLAIN, ClusterSpec, Target, TopK
+from autosync.tune.ran_on import ran_on
+from tests.commands.printed_commands import check_command, commands_on
 from tests.race.runs import CLUSTER, MODEL, OFFERS, SETTING, TARGET, failed, new_race, run_of
 
 STEPS, STEP_SECONDS = 100, 0.1
@@ -230,6 +232,35 @@ class TestFolder:
         assert (tmp_path / "race" / "report" / "curves.png").exists()
         assert folder.base() == SETTING.base
         assert write_race_report(folder) == tmp_path / "race" / "report.html"
+
+    @pytest.mark.parametrize("faster", [True, False])
+    def test_the_page_claims_the_speed_of_the_strategy_that_is_returned(self, tmp_path: Path, faster: bool) -> None:
+        """A jitter that differs by seed makes some candidate the best by luck, and no gain sure."""
+        options = RaceOptions("mlp", TARGET, tmp_path / "race", emulate="4x200mbit")
+        folder = RaceFolder.open(options.out, options.identity(), resume=False)
+        more = {"base": SETTING.base.to_json(), "ran_on": ran_on(options).to_json()}
+        folder.write_asked(options.identity(), more, CLUSTER)
+        race = new_race()
+        while (planned := race.next()) is not None:
+            jitter = 1 + 0.2 * ((hash_of(planned) % 3) - 1)
+            if faster:
+                run(race, planned)
+            else:
+                race.note(run_of(planned, STEPS, STEP_SECONDS * jitter))
+            folder.append(list(race.done.values())[-1])
+        assert end_race(folder, race, "real", lambda _line: None) == 0
+        found = verdict(race)
+        assert found is not None
+        assert found.proven is faster
+        page = (tmp_path / "race" / "report.html").read_text()
+        best = f"{found.over(race.times, 'plain').value:.2f}\N{MULTIPLICATION SIGN}"
+        assert f'<p class="number">{best if faster else "1.00" + best[-1]}</p>' in page
+        if not faster:
+            assert found.winner.name != "plain"
+            assert f"the best candidate: {best}, 95" in page
+        (line,) = commands_on(page)
+        assert check_command(line) == ["emulate up", "emulate exec", "train"]
+        assert f"--model mlp --strategy {folder.strategy_file}" in line
 
     def test_another_target_cannot_go_on_with_it(self, tmp_path: Path) -> None:
         options = RaceOptions("mlp", TARGET, tmp_path)

@@ -226,7 +226,7 @@ def test_a_search_under_tune_is_the_search_without_it_and_tune_shows_its_results
 
     directory = RunDirectory.open(options(tmp_path / "run"))
     search = campaign("guided", Limits(trials=20))
-    run_with_tune(search, OneLane(PretendBackend([broken])), directory, "mlp", "--model mlp --resume")
+    run_with_tune(search, OneLane(PretendBackend([broken])), directory, "mlp", "autosync tune --model mlp --resume")
     assert search.records == plain.records
 
     trials = ExperimentAnalysis(str(directory.tune_directory / directory.name)).trials
@@ -239,12 +239,12 @@ def test_a_search_under_tune_is_the_search_without_it_and_tune_shows_its_results
         assert result["step_seconds"] == pytest.approx(record.median_seconds or math.nan, nan_ok=True)
 
     # A search that has had all its trials is over at once, and one with more goes on in the same directory.
-    run_with_tune(search, OneLane(PretendBackend([broken])), directory, "mlp", "--model mlp --resume")
+    run_with_tune(search, OneLane(PretendBackend([broken])), directory, "mlp", "autosync tune --model mlp --resume")
     assert len(search.records) == 20
     more = campaign("guided", Limits(trials=22))
     more.searcher.restore(search.state())
     more.take_up(search.records)
-    run_with_tune(more, OneLane(PretendBackend([broken])), directory, "mlp", "--model mlp --resume")
+    run_with_tune(more, OneLane(PretendBackend([broken])), directory, "mlp", "autosync tune --model mlp --resume")
     assert len(more.records) == 22
 
     # Ray's own way to go on gives the last process's results, and says how to go on.

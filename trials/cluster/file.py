@@ -27,6 +27,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, WithJson
 from autosync.errors import ClusterError, SpecError
 from autosync.spec import MOST_DEVICES, MOST_NODES, ClusterSpec, Figure, Node, Pace, listed, quoted
 from autosync.spec.codec import first_repeated
+from autosync.words.commands import is_cluster_file
 from trials.cluster.changes_entry import ChangeEntry, Rate, check_changes, later_rates
 from trials.cluster.checked_yaml import read_checked
 from trials.cluster.pace_entry import CHECKED, PaceEntry
@@ -151,11 +152,6 @@ def read_cluster_file(file: str | Path) -> ClusterSpec:
         return read.cluster()
     except SpecError as error:
         raise ClusterError(f"Cluster file {str(file)!r}: {error}") from None
-
-
-def is_cluster_file(text: str) -> bool:
-    """Whether `text` names a cluster file, where a cluster such as 4x200mbit may be named too."""
-    return Path(text).suffix in (".yaml", ".yml")
 
 
 def cluster_to_emulate(text: str) -> ClusterSpec:

@@ -6,8 +6,9 @@ from autosync.cost import step_bound
 from autosync.report.blocks import Block, Commands, Facts, Headline
 from autosync.report.findings import Findings
 from autosync.report.numbers import NOTHING, interval_ms, ratio, ratio_interval
-from autosync.runs import beside_the_verdict, strategy_name, verdict_in_words
+from autosync.runs import Run, beside_the_verdict, strategy_name, verdict_in_words
 from autosync.spec import median_interval
+from autosync.words.commands import RanOn, resume_command, train_command, trial_command
 from autosync.words.quantities import counted, duration, megabytes, milliseconds
 
 
@@ -43,17 +44,24 @@ def commands_of(findings: Findings) -> list[tuple[str, str]]:
     """What to type next, each with what it does."""
     run = findings.run
     strategy = str(run.directory / "strategy.json")
+    ran_on = RanOn.of(run.options, run.asked.get("ran_on") or {})
     if run.strategy is None:
-        again = str(run.asked.get("command", f"autosync tune --model {run.options.get('model', 'MODEL')}"))
-        out = [] if "--out" in again else ["--out", str(run.directory)]
-        more = [*out, *([] if "--resume" in again else ["--resume"])]
-        return [(" ".join([again, shlex.join(more)]).strip(), "go on with this run")]
+        return [(resume_command(_arguments(run), str(run.directory), ran_on), "go on with this run")]
     model = str(run.options.get("model", run.model_name))
     return [
-        (shlex.join(["autosync", "train", "--model", model, "--strategy", strategy]), "train with it"),
+        (train_command(model, strategy, ran_on), "train with it"),
         (shlex.join(["autosync", "explain", strategy]), "say what it does, and what a step waits for"),
-        (shlex.join(["autosync", "trial", "--model", model, "--strategy", strategy]), "time it once more"),
+        (trial_command(model, strategy, ran_on), "time it once more"),
     ]
+
+
+def _arguments(run: Run) -> list[str]:
+    """The arguments after `autosync` that the run began with."""
+    plain = ["tune", "--model", str(run.options.get("model", "MODEL"))]
+    try:
+        return shlex.split(str(run.asked.get("command", "")))[1:] or plain
+    except ValueError:  # a foreign run.json with an open quote
+        return plain
 
 
 def _unproven(findings: Findings, title: str) -> Headline:

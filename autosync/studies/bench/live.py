@@ -20,7 +20,8 @@ from autosync.search.verdict.judging import speedup, speedup_interval
 from autosync.spec import cut, digest
 from autosync.studies.bench.contenders import OURS
 from autosync.studies.bench.versions import of_live
-from trials.cluster.file import cluster_to_emulate, is_cluster_file
+from autosync.words.commands import is_cluster_file
+from trials.cluster.file import cluster_to_emulate
 from trials.emulate.network import FRAME_BYTES
 from trials.guard import guarded
 from trials.opening import check_profile_of

@@ -12,8 +12,9 @@ from autosync.errors import AutosyncError
 from autosync.spec import ClusterSpec, TimingProtocol, listed, quoted
 from autosync.spec.codec import first_repeated
 from autosync.stats.cells import CellName
+from autosync.words.commands import is_cluster_file
 from trials.cluster.checked_yaml import read_checked
-from trials.cluster.file import cluster_to_emulate, is_cluster_file
+from trials.cluster.file import cluster_to_emulate
 
 
 def _name(value: str) -> str:
