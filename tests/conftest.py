@@ -1,4 +1,4 @@
-"""What concerns all tests: splitting the CPU into devices once a process, which run side by side, and for how long."""
+"""Hooks of all tests: splitting the CPU into devices once a process, which run side by side, and for how long."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ TOGETHER = {
         "tune/test_faults",
         "tune/test_metrics",
         "tune/test_searcher",
+        "tune/test_surroundings",
         "tune/test_whole_job",
     ),
     "own hosts": (

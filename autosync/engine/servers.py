@@ -7,21 +7,26 @@ import socket
 from collections.abc import Sequence
 from typing import Any
 
+from autosync.engine.proxies import bypass_proxies
 from autosync.errors import ClusterError
 
 OWN_THREADS = "TF_NUM_INTRAOP_THREADS"
 """The environment variable that TensorFlow reads where a server's configuration names no number of threads."""
 
 
-def start_server(address: str, cores: float | None = None, paced_replicas: int = 0) -> tuple[Any, str]:
+def start_server(
+    address: str, cores: float | None = None, paced_replicas: int = 0, peers: Sequence[str] = ()
+) -> tuple[Any, str]:
     """Start this worker's TensorFlow server on a free port of `address`; the server, and its `address:port`.
 
     An operation is computed by as many threads as the worker has `cores` to count on (None: all of the machine's).
     Each of its `paced_replicas` keeps a thread while it waits, so that there are as many more.
+    `peers` are addresses of the other workers and the client, without ports, which no proxy may stand in front of.
     The server speaks plain gRPC to anyone who can reach the port, as every TensorFlow server does.
     """
     import tensorflow as tf
 
+    bypass_proxies([address, *peers])
     _read_in_large_pieces()
     threads = _threads(cores, paced_replicas)
     server = tf.distribute.Server(
@@ -43,6 +48,7 @@ def connect(addresses: Sequence[str], host: str = "127.0.0.1", again: bool = Fal
     # Connecting begins a new context. A function of the old one that is found to be garbage later is asked for in the
     # new one, which knows no such function, and whatever runs on a worker then fails.
     gc.collect()
+    bypass_proxies([host, *(address.rpartition(":")[0] for address in addresses)])
     _read_in_large_pieces()
     _without_graph_optimizer()
     # A worker makes ready for collectives when its first context begins. While that of an earlier connection still
@@ -55,7 +61,7 @@ def connect(addresses: Sequence[str], host: str = "127.0.0.1", again: bool = Fal
 def _threads(cores: float | None, paced_replicas: int = 0) -> Any:
     """Threads for `cores` cores which sleep when they have nothing to do.
 
-    By default TensorFlow has one for every core it sees, whoever shares them, and each looks busily for work before it
+    By default TensorFlow starts one for every core of the machine, and each looks busily for work before it
     sleeps: of four workers on two cores a step of bert-mini took 25 ms of processor each, 20 with one thread. A number
     of the user's own is kept.
     """
@@ -71,7 +77,7 @@ def _threads(cores: float | None, paced_replicas: int = 0) -> Any:
 
 
 def _threads_of_paced(cores: float | None, replicas: int) -> int:
-    """Threads that begin operations, in a process some of whose replicas wait: so many are left for all others."""
+    """Inter-op threads for a process with paced replicas: one per core, one per waiting replica, and one spare."""
     return math.ceil(cores or os.cpu_count() or 1) + replicas + 1
 
 
@@ -85,7 +91,7 @@ def _read_in_large_pieces() -> None:
 
 
 def _free_port(host: str) -> int:
-    """A port of `host` that nobody listens at; TensorFlow cannot choose one for a client."""
+    """Return a free port of `host`; TensorFlow cannot choose one for a client."""
     with socket.socket() as listener:
         listener.bind((host, 0))
         return int(listener.getsockname()[1])

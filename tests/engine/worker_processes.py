@@ -24,7 +24,7 @@ def worker_processes(count: int) -> Iterator[list[str]]:
     """Addresses of `count` servers on this machine; every process is killed when the block ends, however it ends."""
     with ExitStack() as stack:
         processes = [stack.enter_context(_process()) for _ in range(count)]  # they import TensorFlow side by side
-        yield [_address(each) for each in processes]
+        yield [_address(process) for process in processes]
 
 
 @contextmanager
@@ -50,7 +50,7 @@ def _serve() -> None:
     """Print the server's address, then wait until the parent closes standard input or is gone."""
     from autosync.engine.servers import start_server
 
-    server, address = start_server("127.0.0.1", cores=1)
+    server, address = start_server("127.0.0.1", cores=1, peers=["127.0.0.1"])
     sys.stdout.write(f"{address}\n")
     sys.stdout.flush()
     sys.stdin.read()

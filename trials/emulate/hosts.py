@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from autosync.engine.proxies import bypassing
 from autosync.errors import ClusterError
 from trials.emulate import isolation as namespaces
 from trials.emulate.network import NETNS
@@ -32,7 +33,8 @@ class Host:
     """One emulated machine. `init` is its first process: every other one of the host ends with it.
 
     `folder` is the emulated cluster's; its `home`, `ray` and `tmp` are this host's own when seen from within.
-    `cores` are those of this machine that it has to count on, when all hosts compute at once.
+    `cores` is the share of this machine's cores that is left for it when all hosts compute at once.
+    `peers` are the addresses of all hosts of the emulated cluster.
     """
 
     node: str
@@ -44,6 +46,7 @@ class Host:
     cores: float = 1.0
     cores_quota_group: Path | None = None
     init: Process | None = None
+    peers: tuple[str, ...] = ()
 
     @property
     def own_folder(self) -> Path:
@@ -55,7 +58,7 @@ class Host:
 
 
 def start_host(host: Host) -> Process:
-    """Start the host's first process, which does nothing but live; the kernel reaps what it inherits."""
+    """Start the host's first process, which only stays alive; the kernel reaps the children that it inherits."""
     network = os.open(NETNS / host.namespace, os.O_RDONLY | os.O_CLOEXEC)
     for folder in PRIVATE_FOLDERS:
         (host.own_folder / folder).mkdir(parents=True, exist_ok=True)
@@ -130,11 +133,14 @@ def start_inside(
 def environment(host: Host, base: dict[str, str] | None = None) -> dict[str, str]:
     """The environment that a Ray driver or node in the host needs, on top of `base` or of this process's environment.
 
-    TensorFlow would take all cores that it sees, which are the machine's; a number of the user's own is kept.
+    TensorFlow would start a thread for every core of the machine, so it is given a number unless the user set one.
+    A proxy of the user's is bypassed between hosts: it runs outside their network.
     """
+    inherited = os.environ if base is None else base
     return {
         "TF_NUM_INTRAOP_THREADS": str(max(1, int(host.cores))),
-        **(os.environ if base is None else base),
+        **inherited,
+        **bypassing(inherited, [host.address, *host.peers]),
         "RAY_AUTH_MODE": "token",
         "RAY_AUTH_TOKEN_PATH": str(host.folder / "token"),
         "RAY_ADDRESS": host.head_address,

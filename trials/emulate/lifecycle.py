@@ -207,6 +207,7 @@ def of_state(state: State) -> Emulated:
             cores=min(node.cores, (os.cpu_count() or 1) / len(state.cluster.nodes)),
             cores_quota_group=groups.get(_group_name(wiring, index)),
             init=state.processes.get(f"host{index}"),
+            peers=tuple(peer.address for peer in state.cluster.nodes),
         )
         for index, node in enumerate(state.cluster.nodes)
     )
@@ -225,7 +226,7 @@ def _group_name(wiring: Wiring, index: int) -> str:
 
 
 def joining(state: State, index: int) -> tuple[Host, Node, str | None, Later]:
-    """What Ray is told of the node at `index`: its rack is the switch that it hangs on, when there are several."""
+    """The labels of the node at `index` for Ray. With several switches, its rack is the switch it is attached to."""
     node, wiring = state.cluster.nodes[index], Wiring(state.name, state.cluster)
     switch = wiring.switch_of(node.name)
     rack = switch if len(state.cluster.switches) > 1 else None

@@ -9,9 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import ray
 
+from autosync.engine.proxies import bypass_proxies
 from autosync.errors import ClusterError
 from autosync.spec import ClusterSpec
 from trials.cluster.discovery import WORKERS_OF_A_SINGLE_NODE, check_room_here
@@ -50,10 +52,10 @@ def check_workers(workers: int | None, address: str | None) -> None:
 
 
 def start_ray(start: RayStart) -> str:
-    """Connect this process to Ray; return what was done, in a sentence.
+    """Connect this process to Ray; return a sentence about it.
 
     A Ray that is started here ends with this process, even if that is killed.
-    Raises `ClusterError` when no cluster answers, or this machine has no room for so many workers.
+    Raises `ClusterError` when no cluster answers, or this machine has no room for the workers.
     """
     check_workers(start.workers, start.address)
     for name, value in {**RAY_SETTINGS, "RAY_TRAIN_V2_ENABLED": "0"}.items():
@@ -62,11 +64,12 @@ def start_ray(start: RayStart) -> str:
     if start.working_dir is not None:
         quiet["runtime_env"] = {"working_dir": str(start.working_dir), "excludes": NOT_SHIPPED}
     address = _to_join(start.address)
+    bypass_proxies([ray.util.get_node_ip_address(), *([] if address is None else [_host_of(address)])])
     if address is not None:
         context: Any = _joined(address, quiet)
         return f"Joined the Ray cluster at {context.address_info['address']}."
     cores = os.cpu_count() or 1
-    # Worker processes share this machine's cores, so Ray is told of a slot for each and of the true count beside.
+    # Worker processes share this machine's cores, so Ray is told of a slot for each and of the true count.
     slots = max(cores, (start.workers or WORKERS_OF_A_SINGLE_NODE) + 2)
     with ctrl_c_is_ignored(), guard_of_this_process().marks():
         context = ray.init(
@@ -83,6 +86,11 @@ def start_ray(start: RayStart) -> str:
 def _to_join(address: str | None) -> str | None:
     """The address of the cluster to join, given or in the environment; None when a Ray is to be started here."""
     return address or os.environ.get("RAY_ADDRESS") or None
+
+
+def _host_of(address: str) -> str:
+    """The host of an address such as 10.0.0.1:6379, [fd00::1]:6379 or ray://head:10001."""
+    return urlsplit(address if "://" in address else f"//{address}").hostname or address
 
 
 def _joined(address: str, quiet: dict[str, Any]) -> Any:
@@ -126,7 +134,10 @@ def watch_head(
     patience_seconds: float = PATIENCE_SECONDS,
     look_seconds: float = LOOK_SECONDS,
 ) -> Callable[[], None]:
-    """Call `when_lost` in a thread once the head at `address` has not answered for so long; return what ends that."""
+    """Call `when_lost` in a thread once the head at `address` has not answered for `patience_seconds`.
+
+    Return a function that ends the watch.
+    """
     over = threading.Event()
 
     def watch() -> None:

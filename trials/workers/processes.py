@@ -1,4 +1,4 @@
-"""What runs inside the Ray actors: workers that host TensorFlow servers, and the client that drives them."""
+"""Processes inside the Ray actors: workers that host TensorFlow servers, and the client that drives them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import gc
 import os
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, final
 
@@ -27,12 +27,15 @@ if TYPE_CHECKING:
 class WorkerProcess:
     """One worker process: a TensorFlow server that waits for work."""
 
-    def __init__(self, address: str, cores: float, paced: bool = False) -> None:
-        """`cores` is the number of its node's cores that it has to count on; its replica's passes may be `paced`."""
+    def __init__(self, address: str, cores: float, paced: bool = False, peers: Sequence[str] = ()) -> None:
+        """Start the server at `address` for a replica whose passes may be `paced`.
+
+        `cores` is the worker's share of the cores of its node. `peers` are the addresses of all nodes.
+        """
         load_tensorflow()
         from autosync.engine.servers import start_server
 
-        self._server, self._address = start_server(address, cores, int(paced))
+        self._server, self._address = start_server(address, cores, int(paced), peers)
         self._offers: dict[int, Offer] = {}
 
     def address(self) -> str:
@@ -121,7 +124,7 @@ class ClientProcess:
         self._workers, self._trials_left = (addresses, host), self._trials_a_connection
 
     def probe(self, cluster: ClusterSpec) -> Probing:
-        """What probing the cluster over TensorFlow's transport finds. Raises `ClusterError`."""
+        """Measure the cluster over TensorFlow's transport. Raises `ClusterError`."""
         from autosync.engine.placement import Placement
         from autosync.engine.transfer import Transfers
         from trials.probe import probed
@@ -155,7 +158,7 @@ class ClientProcess:
         self._training = Training(session, strategy)
 
     def train(self, what: str, *arguments: Any) -> Any:
-        """What the `Training`'s method called `what` answers."""
+        """Return the answer of the method `what` of `Training`."""
         assert self._training is not None, "open_training comes first"
         return getattr(self._training, what)(*arguments)
 

@@ -91,7 +91,7 @@ class WorkerSet:
                 num_cpus=settings.cpus_per_worker,
                 num_gpus=node.gpus,
                 max_concurrency=2,  # one of them for `live`
-            ).remote(node.address, node.cores / node.workers, cluster.paced)
+            ).remote(node.address, node.cores / node.workers, cluster.paced, addresses_of(cluster))
             for index, (node, worker) in enumerate(workers)
         ]
         self._lives = [worker.live.remote() for worker in self.workers]
@@ -116,8 +116,8 @@ class WorkerSet:
 
     def connect(self) -> None:
         """Join the client to all workers; a model must have been captured or loaded."""
-        addresses = [each.address.remote() for each in self.workers]
-        self._addresses = [self._get(each, "starting the workers") for each in addresses]
+        answers = [worker.address.remote() for worker in self.workers]
+        self._addresses = [self._get(answer, "starting the workers") for answer in answers]
         self._get(
             self.client.connect.remote(self._addresses, self.cluster.nodes[0].address), "connecting to the workers"
         )
@@ -134,10 +134,10 @@ class WorkerSet:
         self._get(self.client.open_session.remote(cluster, clock, self.waits()), "placing the model")
 
     def waits(self) -> dict[str, Any] | None:
-        """What the workers of a paced cluster offer to pace passes by, by server device; None of another one."""
+        """The waits that workers of a paced cluster offer, by server device; None if the cluster is not paced."""
         if not self.cluster.paced:
             return None
-        offered = [self._get(each.offer_waits.remote(), "pacing the workers") for each in self.workers]
+        offered = [self._get(worker.offer_waits.remote(), "pacing the workers") for worker in self.workers]
         return dict(zip(map(str, self.cluster.server_devices), offered, strict=True))
 
     def begin(self, request: TrialRequest | TargetRequest) -> Any:
@@ -145,7 +145,7 @@ class WorkerSet:
         return self.client.run.remote(request)
 
     def answer(self, reference: Any, seconds: float) -> Any:
-        """What the client or a worker answers within `seconds`.
+        """Return the answer of the client or a worker, waited for up to `seconds`.
 
         Raises `GetTimeoutError` when they are over, `WorkerDiedError`, and what Ray raises for a call that failed.
         """
