@@ -8,6 +8,7 @@
     ├── TrialError      a trial could not be run at all (a trial that merely fails is a record)
     │   └── NodesLostError  too few nodes are left for a trial
     ├── DatasetError    a file of records cannot be read or written
+    ├── WriteError      a file cannot be written, or would be written through a link
     ├── CheckpointError (autosync.simulator)  a learned simulator cannot be saved or loaded
     ├── BenchError      (autosync.studies.bench)      a benchmark cannot run on what it was given
     ├── OptionsError    (autosync.tune)       an option is out of range, or options contradict each other
@@ -49,6 +50,18 @@ class NodesLostError(TrialError):
 
 class DatasetError(AutosyncError, RuntimeError):
     """A file of records cannot be read or written."""
+
+
+@final
+class WriteError(AutosyncError, RuntimeError):
+    """A file cannot be written, or a link would redirect the write. `cause` is the system's error."""
+
+    def __init__(self, sentence: str, cause: OSError) -> None:
+        super().__init__(sentence, cause)
+        self.cause = cause
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 @final

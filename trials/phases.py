@@ -5,6 +5,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from autosync.files import write_atomically
 from autosync.spec import ClusterSpec, canonical_json, read_json
 from autosync.spec.codec import every
 
@@ -13,10 +14,8 @@ VARIABLE = "AUTOSYNC_PHASES"
 
 
 def write_begun(file: Path, begun: Sequence[float]) -> None:
-    """Write when phases really began, in seconds since 1970, the first with the cluster; readers see all or nothing."""
-    new = file.with_suffix(".new")
-    new.write_text(canonical_json({"begun": list(begun)}), encoding="ascii")
-    new.replace(file)
+    """Write the seconds since 1970 at which phases began, the first with the cluster. Raises `WriteError`."""
+    write_atomically(file, canonical_json({"begun": list(begun)}))
 
 
 def read_begun(file: Path) -> tuple[float, ...]:

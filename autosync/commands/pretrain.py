@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from autosync.commands.shell import PLACE, SETTINGS, print_lines, run_command
+from autosync.files import write_atomically
 from autosync.simulator.learned import LearnedSimulator
 from autosync.simulator.networks import NETWORKS
 from autosync.simulator.saved import shipped_folder
@@ -45,7 +46,7 @@ def command(data: Place, kind: str | None, out: Path | None, network: str, seed:
     out = out or shipped_folder(learned.kinds[0])
     learned.save(out)
     card = card_of(learned, cells)
-    (out / CARD).write_text(json.dumps(card, indent=1) + "\n")
+    write_atomically(out / CARD, json.dumps(card, indent=1) + "\n")
     print_lines(_table(card))
     size = sum(file.stat().st_size for file in out.iterdir())
     click.echo(f"{network}, fitted on {card['records']} records: {size / 1e6:.2f} MB in {out}")

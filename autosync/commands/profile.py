@@ -11,6 +11,7 @@ import click
 from autosync.commands.shell import SETTINGS, run_command
 from autosync.engine.zoo import check_model_name
 from autosync.errors import SpecError
+from autosync.files import made_folder, write_atomically
 from autosync.profiling.device import DEVICES
 from autosync.profiling.measured import Measuring, measured
 from autosync.profiling.precision import PRECISIONS
@@ -35,7 +36,7 @@ def command(model: str, out: Path, precision: str, **how: Any) -> None:
     _check_writable(out)
     found = measured(model, Measuring(precision=precision, day=date.today(), **how))
     profile = found.profile
-    _write(out, canonical_json(profile.to_json()) + "\n")
+    write_atomically(out, canonical_json(profile.to_json()) + "\n")
     for name in found.unused:
         click.echo(f"Variable {name!r} has no gradient and is left out, as when the model is captured.")
     click.echo(
@@ -46,25 +47,9 @@ def command(model: str, out: Path, precision: str, **how: Any) -> None:
 
 def _check_writable(out: Path) -> None:
     """Raise `SpecError` for a file that could not be written, before minutes are spent on what goes into it."""
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise _unwritable(out, error) from None
+    made_folder(out.parent)
     if out.is_dir() or not os.access(out if out.exists() else out.parent, os.W_OK):
         raise SpecError(f"Profile {str(out)!r} cannot be written; name a file in a folder that you may write to.")
-
-
-def _write(out: Path, text: str) -> None:
-    partial_file = out.with_name(f"{out.name}.partial")
-    try:
-        partial_file.write_text(text, encoding="utf-8")
-        os.replace(partial_file, out)
-    except OSError as error:
-        raise _unwritable(out, error) from None
-
-
-def _unwritable(out: Path, error: OSError) -> SpecError:
-    return SpecError(f"Profile {str(out)!r} cannot be written: {error.strerror}; name another file.")
 
 
 main = partial(run_command, command)

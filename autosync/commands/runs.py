@@ -8,6 +8,7 @@ import click
 
 from autosync.commands.shell import PLACE, SETTINGS, run_command
 from autosync.errors import AutosyncError
+from autosync.files import write_atomically
 from autosync.runs.contenders import beside_the_verdict, contenders_of, verdict_in_words
 from autosync.runs.documents import result_schema, returned_strategy
 from autosync.runs.export import csv_of, json_of
@@ -100,10 +101,7 @@ def export(run: str | None, data: Place | None, kind: str, out: Path | None) -> 
     if out is None:
         click.echo(text, nl=False)
         return
-    try:
-        out.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise AutosyncError(f"--out {out} cannot be written: {error.strerror}; name another.") from None
+    write_atomically(out, text)
 
 
 @command.command()

@@ -1,6 +1,5 @@
 """The command `autosync trial`: time one strategy by hand, or train by it to a target."""
 
-import os
 import statistics
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +11,8 @@ import click
 
 from autosync.commands.shell import NOT_DONE, SETTINGS, print_lines, run_command, without_rays_own_news
 from autosync.engine.zoo import check_model_name
-from autosync.errors import SpecError
+from autosync.errors import WriteError
+from autosync.files import made_folder, write_atomically
 from autosync.spec import (
     RuntimeRecord,
     Strategy,
@@ -113,10 +113,7 @@ def _time(choice: Choice, request: TrialRequest, as_json: bool) -> int:
 
 def _train(choice: Choice, request: TargetRequest, folder: Path, as_json: bool) -> int:
     """Train to the target, and write the record to a file of its own in `folder`."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise SpecError(f"The folder {str(folder)!r} cannot be made: {error.strerror}.") from None
+    made_folder(folder)
     with _opened(choice, request.strategy, as_json) as backend:
         record = backend.train(request)
     document = canonical_json(record.to_json())
@@ -124,24 +121,13 @@ def _train(choice: Choice, request: TargetRequest, folder: Path, as_json: bool) 
     file = folder / f"{record.model.name.replace('/', '-')}-{strategy}-{record.seed}-{own}.json"
     if not as_json:
         print_lines(target_lines(record))
-    fault = _write(file, document)
-    print_lines([document] if as_json or fault else [f"The record is in {file}."])
-    if fault:
-        raise SpecError(fault)
-    return 0 if record.outcome == "reached" else NOT_DONE
-
-
-def _write(file: Path, text: str) -> str | None:
-    """Write all of `text` to `file`, or nothing; why it cannot be written, if so."""
-    partial_file = file.with_suffix(".partial")
     try:
-        partial_file.write_text(text)
-        os.replace(partial_file, file)
-    except OSError as error:
-        return f"The record cannot be written to {str(file)!r}, so it was printed: {error.strerror}."
-    finally:
-        partial_file.unlink(missing_ok=True)
-    return None
+        write_atomically(file, document, afterwards="keep the record printed above")
+    except WriteError:
+        print_lines([document])  # a run of hours must not be lost with the disk
+        raise
+    print_lines([document] if as_json else [f"The record is in {file}."])
+    return 0 if record.outcome == "reached" else NOT_DONE
 
 
 def target_lines(record: TargetRecord) -> Iterator[str]:

@@ -2,8 +2,6 @@
 
 They are on this machine's file system, or at an address (`remote.py`)."""
 
-import errno
-import os
 import stat
 import uuid
 from collections.abc import Iterator, Sequence
@@ -14,11 +12,12 @@ import pyarrow as pa
 from autosync.dataset.parquet import parquet_bytes, plain, read_table, write_table
 from autosync.dataset.remote import remote_at, said
 from autosync.dataset.schema import SCHEMA, Schema
-from autosync.errors import DatasetError
+from autosync.errors import DatasetError, WriteError
+from autosync.files import replacing, writable_folder
+from autosync.files.writing import FULL_DISK, TEMPORARY_PREFIX, TEMPORARY_SUFFIX, temporary_beside
 from autosync.spec.address import Address, Place
 
 SUFFIX = ".parquet"
-TEMPORARY_PREFIX, TEMPORARY_SUFFIX = ".autosync-", ".tmp"
 PROOF = b"autosync can write here"
 IGNORED_PREFIXES = (".", "_")
 """Names that pandas, pyarrow and Ray Data pass over in a directory of Parquet files; temporary files start so."""
@@ -80,18 +79,11 @@ def write_file(directory: Place, name: str, table: pa.Table) -> None:
     if isinstance(directory, Address):
         _put(directory, name, parquet_bytes(table))
         return
-    temporary = _temporary(directory)
     try:
-        with temporary.open("xb") as file:
+        with replacing(directory / name, durable=True) as file:
             write_table(table, file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, directory / name)
-        _sync_directory(directory)
-    except OSError as error:
+    except WriteError as error:
         raise _unwritable(directory, error) from None
-    finally:
-        _remove(temporary)
 
 
 def check_writable(directory: Place) -> None:
@@ -101,18 +93,10 @@ def check_writable(directory: Place) -> None:
         _put(directory, name, PROOF)
         remove_file(directory / name)
         return
-    probe = _temporary(directory)
     try:
-        directory.mkdir(parents=True, exist_ok=True)
-        _sync_directory(directory.parent)
-        with probe.open("xb") as file:
-            file.write(PROOF)
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError as error:
+        writable_folder(directory)
+    except WriteError as error:
         raise _unwritable(directory, error) from None
-    finally:
-        _remove(probe)
 
 
 def remove_file(path: Place) -> None:
@@ -134,7 +118,7 @@ def remove_stale_temporaries(directory: Place, older_than_seconds: float) -> Non
     if isinstance(directory, Address):
         _remove_stale_objects(directory, older_than_seconds)
         return
-    probe = _temporary(directory)
+    probe = temporary_beside(directory / "probe")
     try:
         with probe.open("xb"):
             now = probe.stat().st_mtime
@@ -211,10 +195,6 @@ def _temporary_name() -> str:
     return f"{TEMPORARY_PREFIX}{uuid.uuid4().hex}{TEMPORARY_SUFFIX}"
 
 
-def _temporary(directory: Path) -> Path:
-    return directory / _temporary_name()
-
-
 def _remove(path: Path) -> None:
     try:
         path.unlink(missing_ok=True)
@@ -223,19 +203,11 @@ def _remove(path: Path) -> None:
         return
 
 
-def _sync_directory(directory: Path) -> None:
-    """Make renames in `directory` durable."""
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _unwritable(directory: Place, error: OSError) -> DatasetError:
+def _unwritable(directory: Place, raised: OSError | WriteError) -> DatasetError:
+    error = raised if isinstance(raised, OSError) else raised.cause
     if isinstance(directory, Address):
         return DatasetError(f"Records cannot be written to {directory}: {said(error, 'name another place')}")
     why = error.strerror or str(error).rstrip(".")
-    full = error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+    full = error.errno in FULL_DISK
     advice = "Free the disk, or give another directory." if full else "Give another directory."
     return DatasetError(f"Records cannot be written to {directory}: {why}. {advice}")

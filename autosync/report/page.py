@@ -1,7 +1,6 @@
 """A page: a headline and sections become one HTML file with everything inside, and its pictures PNG files beside it."""
 
 import io
-import os
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +14,7 @@ import matplotlib as mpl
 from markupsafe import Markup, escape
 from matplotlib.figure import Figure
 
-from autosync.errors import AutosyncError
+from autosync.files import inner_folder, made_folder, replacing, write_atomically
 from autosync.report.blocks import Headline, Picture, Section
 from autosync.report.findings import Findings
 from autosync.report.sections import headline_of, sections_of
@@ -100,18 +99,14 @@ class Page:
     footer: str
 
 
-def write_page(page: Page, file: Path, pictures: Path | None) -> Path:
-    """Write `file`, and PNG files into the folder `pictures`, each in one move. Raises `AutosyncError`."""
+def write_page(page: Page, file: Path, pictures: str | None) -> Path:
+    """Write `file`, and PNG files into the folder `pictures` beside it, each atomically. Raises `AutosyncError`."""
     settings = dict[Any, Any](RC)
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        if pictures is not None:
-            pictures.mkdir(exist_ok=True)
-        with mpl.rc_context(settings):
-            drawn = {each.name: _drawn(each, pictures) for each in _pictures(page.sections)}
-        _write(file, _rendered(page, drawn))
-    except OSError as error:
-        raise AutosyncError(f"The report cannot be written to {file}: {error.strerror}; name another.") from None
+    made_folder(file.parent)
+    folder = None if pictures is None else inner_folder(file.parent, pictures)
+    with mpl.rc_context(settings):
+        drawn = {picture.name: _drawn(picture, folder) for picture in _pictures(page.sections)}
+    write_atomically(file, _rendered(page, drawn))
     return file
 
 
@@ -130,9 +125,8 @@ def _drawn(picture: Picture, folder: Path | None) -> Markup:
         svg = inline_svg(drawing.figure, f"{picture.name}-{width.name}", picture.alt, drawing.tooltips)
         parts.append(svg.replace("<svg ", f'<svg class="{width.name}" ', 1))
         if folder is not None and width is WIDE:
-            partial = folder / f".{picture.name}.png"
-            drawing.figure.savefig(partial, format="png", dpi=DOTS_PER_INCH)
-            os.replace(partial, folder / f"{picture.name}.png")
+            with replacing(folder / f"{picture.name}.png") as png:
+                drawing.figure.savefig(png, format="png", dpi=DOTS_PER_INCH)
     # The texts in it were escaped when the figure was written.
     return Markup("\n").join(map(Markup, parts))
 
@@ -173,12 +167,6 @@ def _colours() -> str:
     return f":root {{ {light} }}\n@media screen and (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}"
 
 
-def _write(path: Path, text: str) -> None:
-    partial = path.with_name(f".{path.name}")
-    partial.write_text(text, encoding="utf-8")
-    os.replace(partial, path)
-
-
 def write_report(run: Run, out: Path | None = None) -> Path:
     """Write the report of `run` to `out`, by default `report.html` in its directory with PNG files in `report/`.
 
@@ -191,7 +179,7 @@ def write_report(run: Run, out: Path | None = None) -> Path:
         _kicker(run),
         f"Made by autosync from {run.directory}; the page loads nothing from elsewhere.",
     )
-    return write_page(page, out or run.directory / "report.html", run.directory / "report" if out is None else None)
+    return write_page(page, out or run.directory / "report.html", "report" if out is None else None)
 
 
 def _kicker(run: Run) -> str:

@@ -53,7 +53,7 @@ def write_race_report(folder: RaceFolder) -> Path:
         f"Race {folder.path.name}",
         f"Made by autosync from {folder.path}; the page loads nothing from elsewhere.",
     )
-    return write_page(page, folder.path / "report.html", folder.path / "report")
+    return write_page(page, folder.path / "report.html", "report")
 
 
 def _headline(folder: RaceFolder, result: Mapping[str, Any], records: Sequence[TargetRecord]) -> Headline:

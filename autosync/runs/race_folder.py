@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from autosync.errors import AutosyncError, SpecError
+from autosync.files import inner_folder, write_atomically
 from autosync.spec import ClusterSpec, Strategy, TargetRecord, canonical_json, quoted, read_json
 
 FORMAT = "autosync.race/1"
+RECORDS = "records"
 
 COMBINED = " + "
 """What joins the names of disciplines in that of a combination of them."""
@@ -20,7 +21,7 @@ COMBINED = " + "
 
 @dataclass(frozen=True)
 class RaceFolder:
-    """Files of one race. Every file is replaced in one go, so a kill leaves the old or the new."""
+    """Files of one race. Each file is replaced atomically, so a kill leaves the old or the new."""
 
     path: Path
 
@@ -41,10 +42,7 @@ class RaceFolder:
                         f"{quoted(before.get(name))} and now is {quoted(value)}."
                     )
             return folder
-        try:
-            (path / "records").mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise AutosyncError(f"--out {path} cannot be made: {error.strerror}; name another.") from None
+        inner_folder(path, RECORDS)
         return folder
 
     @property
@@ -64,7 +62,7 @@ class RaceFolder:
 
     def records(self) -> list[TargetRecord]:
         """What was run, in order. Raises `AutosyncError` for a file that is no record."""
-        files = sorted((self.path / "records").glob("*.json"))
+        files = sorted((self.path / RECORDS).glob("*.json"))
         try:
             return [TargetRecord.from_json(read_json(file, str(file))) for file in files]
         except SpecError as error:
@@ -72,7 +70,8 @@ class RaceFolder:
 
     def append(self, record: TargetRecord) -> None:
         """Keep `record` for good."""
-        number = len(list((self.path / "records").glob("*.json")))
+        inner_folder(self.path, RECORDS)
+        number = len(list((self.path / RECORDS).glob("*.json")))
         self._write(f"records/{number:04d}.json", record.to_json())
 
     def write_result(self, result: Mapping[str, Any]) -> None:
@@ -91,18 +90,8 @@ class RaceFolder:
             raise AutosyncError(f"{self.path / name} cannot be read: {error}") from None
 
     def _write(self, name: str, document: Mapping[str, Any]) -> None:
-        file = self.path / name
-        temporary = file.with_name(f".{file.name}.{os.getpid()}")
         text = canonical_json(document) if name.startswith("records/") else json.dumps(document, indent=2)
-        try:
-            temporary.write_text(text)
-            os.replace(temporary, file)
-        except OSError as error:
-            raise AutosyncError(
-                f"{file} cannot be written: {error.strerror}; free the disk, and add --resume to go on."
-            ) from None
-        finally:
-            temporary.unlink(missing_ok=True)
+        write_atomically(self.path / name, text, afterwards="add --resume to go on")
 
 
 def is_race(path: Path) -> bool:

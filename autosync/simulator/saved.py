@@ -1,7 +1,6 @@
 """Checkpoints of learned simulators: written, read, restored; and the one that comes with the program."""
 
 import hashlib
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files
@@ -15,6 +14,7 @@ from safetensors.torch import save as bytes_of_tensors
 
 from autosync.cost import BASES, AnalyticSimulator, Blended, Replay, Restorable, Simulator
 from autosync.errors import AutosyncError, SpecError
+from autosync.files import read_whole, write_atomically
 from autosync.simulator.encoding import (
     BUCKET_INPUTS,
     EDGE_INPUTS,
@@ -45,15 +45,15 @@ def write_checkpoint(directory: Path, tensors: Mapping[str, torch.Tensor], docum
     directory.mkdir(parents=True, exist_ok=True)
     content = bytes_of_tensors({name: tensor.contiguous() for name, tensor in tensors.items()})
     stated = {"format": FORMAT, "tensors_sha256": hashlib.sha256(content).hexdigest()}
-    _replace(directory / TENSORS, content)
-    _replace(directory / DOCUMENT, canonical_json({**document, **stated}).encode())
+    write_atomically(directory / TENSORS, content)
+    write_atomically(directory / DOCUMENT, canonical_json({**document, **stated}))
 
 
 def read_checkpoint(directory: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
     """What `write_checkpoint` wrote. Raises `CheckpointError` when it is missing, damaged or of another format."""
     try:
         document = read_json(directory / DOCUMENT, "A simulator's checkpoint", limits=STATE)
-        content = (directory / TENSORS).read_bytes()
+        content = read_whole(directory / TENSORS)
     except (OSError, SpecError) as error:
         raise CheckpointError(f"A checkpoint is a folder with {DOCUMENT} and {TENSORS}, but: {error}") from None
     if document.get("format") != FORMAT:
@@ -69,12 +69,6 @@ def read_checkpoint(directory: Path) -> tuple[dict[str, torch.Tensor], dict[str,
         raise CheckpointError(
             f"{TENSORS} must be a safetensors file, but: {error}; save the simulator again."
         ) from None
-
-
-def _replace(path: Path, content: bytes) -> None:
-    temporary = path.with_name(path.name + ".partial")
-    temporary.write_bytes(content)
-    os.replace(temporary, path)
 
 
 VERSION = f"{FEATURES_VERSION}.{ENCODING_VERSION}"

@@ -1,13 +1,15 @@
-"""What the pages of studies have in common: how pictures look, a mark with its interval, files that appear at once."""
+"""Shared by the pages of studies: the look of pictures, and a mark with its interval."""
 
-import os
 from collections.abc import Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from PIL import Image
+
+from autosync.files import write_atomically
 
 RC: Mapping[str, Any] = {
     "font.size": 10,
@@ -33,20 +35,19 @@ def mark(axis: Axes, value: float, arms: tuple[float, float], row: float, color:
     )
 
 
-def write_text(path: Path, text: str) -> None:
-    partial = path.with_name(f".{path.name}")
-    partial.write_text(text, encoding="utf-8")
-    os.replace(partial, path)
-
-
 def write_picture(
     folder: Path, name: str, figure: Figure, kinds: Sequence[str] = ("png", "svg"), colors: int | None = None
 ) -> None:
-    """Write the picture in each of the kinds; a PNG with so many colors, or all."""
+    """Write the picture in each of `kinds`; a PNG with at most `colors` colors, or all."""
     for kind in kinds:
-        partial = folder / f".{name}.{kind}"
-        figure.savefig(partial, format=kind, dpi=DOTS_PER_INCH, metadata={"Date": None} if kind == "svg" else None)
-        if kind == "png" and colors:
-            with Image.open(partial) as drawn:
-                drawn.convert("RGB").quantize(colors).save(partial, format="png", optimize=True)
-        os.replace(partial, folder / f"{name}.{kind}")
+        picture = BytesIO()
+        figure.savefig(picture, format=kind, dpi=DOTS_PER_INCH, metadata={"Date": None} if kind == "svg" else None)
+        content = _quantized(picture, colors) if kind == "png" and colors else picture.getvalue()
+        write_atomically(folder / f"{name}.{kind}", content)
+
+
+def _quantized(picture: BytesIO, colors: int) -> bytes:
+    small = BytesIO()
+    with Image.open(picture) as drawn:
+        drawn.convert("RGB").quantize(colors).save(small, format="png", optimize=True)
+    return small.getvalue()

@@ -5,7 +5,6 @@ go, is both what `keras.models.load_model` reads and all that training needs to 
 """
 
 import json
-import os
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from autosync.errors import TrainingError
+from autosync.errors import TrainingError, WriteError
+from autosync.files import made_folder, replacing
 from autosync.spec import STATE, parse_json, quoted
 from autosync.spec.codec import optional
 
@@ -43,22 +43,17 @@ class Extras:
 
 
 def write_checkpoint(file: Path, save: Callable[[Path], None], extras: Extras) -> None:
-    """Let `save` write a .keras file, add `extras`, and put it in place of `file` in one go. Raises `TrainingError`."""
+    """Let `save` write a .keras file, add `extras`, and replace `file` by it atomically. Raises `TrainingError`."""
     if file.suffix != ".keras":
         raise TrainingError(f"A checkpoint's name must end in .keras, but {str(file)!r} does not.")
-    temporary = file.with_name(f".{file.stem}.{os.getpid()}.keras")
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        save(temporary)
-        with zipfile.ZipFile(temporary, "a", zipfile.ZIP_STORED) as archive:
-            _write(archive, extras)
-        with temporary.open("rb") as written:
-            os.fsync(written.fileno())
-        os.replace(temporary, file)
-    except OSError as error:
-        raise TrainingError(f"The checkpoint {str(file)!r} cannot be written: {error.strerror or error}.") from None
-    finally:
-        temporary.unlink(missing_ok=True)
+        made_folder(file.parent)
+        with replacing(file, durable=True, suffix=".keras") as stream:
+            save(Path(stream.name))
+            with zipfile.ZipFile(stream.name, "a", zipfile.ZIP_STORED) as archive:
+                _write(archive, extras)
+    except WriteError as error:
+        raise TrainingError(f"The checkpoint {error}") from None
 
 
 def read_extras(file: Path) -> Extras | None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from autosync.files import inner_folder
 from autosync.train.trainer import Trainer
 
 
@@ -28,7 +29,8 @@ class Checkpoints:
 
     def save(self, trainer: Trainer) -> Path:
         """Save now. The oldest are removed once the new one is there."""
-        saved = trainer.save(Path(self.directory) / f"step-{trainer.steps:08d}.keras")
+        folder = inner_folder(Path(self.directory).parent, Path(self.directory).name)
+        saved = trainer.save(folder / f"step-{trainer.steps:08d}.keras")
         for old in self.files()[: -self.keep]:
             old.unlink(missing_ok=True)
         return saved

@@ -16,7 +16,8 @@ from rich.console import Console
 from autosync.engine.capture_apart import captured_apart
 from autosync.engine.loading import load_tensorflow
 from autosync.engine.zoo import build_task, check_model_name
-from autosync.errors import TrainingError
+from autosync.errors import TrainingError, WriteError
+from autosync.files import appended_to, made_folder, write_atomically
 from autosync.spec import ClusterSpec, Strategy, cut, read_json
 from autosync.train.checkpoint_folder import Checkpoints
 from autosync.train.data import Synthetic
@@ -58,23 +59,19 @@ class TrainingDirectory:
 
     def begin(self, model: str, strategy: Strategy) -> None:
         """Make the directory and write down what was asked. Raises `TrainingError`."""
-        temporary = self.path / f".run.json.{os.getpid()}"
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            temporary.write_text(json.dumps(_identity(model, strategy)))
-            os.replace(temporary, self.path / "run.json")
-        except OSError as error:
-            raise TrainingError(
-                f"--out {self.path} cannot be made or written: {error.strerror}; name another."
-            ) from None
+            made_folder(self.path)
+            write_atomically(self.path / "run.json", json.dumps(_identity(model, strategy)))
+        except WriteError as error:
+            raise TrainingError(f"--out {error}") from None
 
     def checkpoints(self, every: int) -> Checkpoints:
         return Checkpoints(self.path / "checkpoints", every)
 
     def add_line(self, line: dict[str, Any]) -> None:
-        """Append to `loss.jsonl`. Raises `OSError`."""
-        with (self.path / "loss.jsonl").open("a") as file:
-            file.write(json.dumps(line) + "\n")
+        """Append to `loss.jsonl`. Raises `WriteError`."""
+        with appended_to(self.path / "loss.jsonl") as file:
+            file.write((json.dumps(line) + "\n").encode())
 
 
 def _identity(model: str, strategy: Strategy) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import uuid
 from collections.abc import Sequence
@@ -11,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from autosync.errors import AutosyncError
+from autosync.errors import WriteError
+from autosync.files import writable_folder, write_atomically
 from autosync.runs.documents import document_in, run_document, state_of
 from autosync.space import SearchSpace
 from autosync.spec import ClusterSpec, Strategy, quoted
@@ -19,10 +19,12 @@ from autosync.spec.codec import every, required
 from autosync.tune.options import OptionsError, TuneOptions, flag
 from autosync.tune.ran_on import ran_on
 
+GO_ON = "add --resume to go on"
+
 
 @dataclass(frozen=True)
 class RunDirectory:
-    """Files of one run. Every file is replaced in one go, so a kill leaves the old or the new.
+    """Files of one run. Each file is replaced atomically, so a kill leaves the old or the new.
 
     `name` tells its records from those of all other runs, also of one whose directory was called the same.
     """
@@ -44,14 +46,9 @@ class RunDirectory:
             _check_same(begun.get("options", {}), options)
             return cls(options.out, begun["name"])
         try:
-            options.out.mkdir(parents=True, exist_ok=True)
-            probe = fresh._file(f".probe.{os.getpid()}")
-            probe.touch()
-            probe.unlink()
-        except OSError as error:
-            raise OptionsError(
-                f"--out {options.out} cannot be made or written: {error.strerror}; name another."
-            ) from None
+            writable_folder(options.out)
+        except WriteError as error:
+            raise OptionsError(f"--out {error}") from None
         return fresh
 
     @property
@@ -136,17 +133,8 @@ class RunDirectory:
         self._replace(name, json.dumps(document))
 
     def _replace(self, name: str, text: str) -> None:
-        """Put `text` in place of the file `name`. Raises `AutosyncError` when it cannot, as on a full disk."""
-        temporary = self._file(f".{name}.{os.getpid()}")
-        try:
-            temporary.write_text(text)
-            os.replace(temporary, self._file(name))
-        except OSError as error:
-            raise AutosyncError(
-                f"{self._file(name)} cannot be written: {error.strerror}; free the disk, and add --resume to go on."
-            ) from None
-        finally:
-            temporary.unlink(missing_ok=True)
+        """Replace the file `name`. Raises `WriteError`, as on a full disk."""
+        write_atomically(self._file(name), text, afterwards=GO_ON)
 
 
 def _check_same(before: dict[str, Any], options: TuneOptions) -> None:

@@ -12,6 +12,7 @@ from ray.tune import PlacementGroupFactory, RunConfig, Trainable, Tuner
 from ray.tune.search import Searcher
 
 from autosync.errors import AutosyncError, TrialError
+from autosync.files import write_atomically
 from autosync.spec import STATE, RuntimeRecord, parse_json, read_json
 from autosync.tune.campaign import Campaign
 from autosync.tune.directory import RunDirectory
@@ -133,7 +134,7 @@ class TuneSearcher(Searcher):
             self.failure = ends_search
 
     def save(self, checkpoint_path: str) -> None:
-        Path(checkpoint_path).write_text(json.dumps(self._campaign.state()))
+        write_atomically(Path(checkpoint_path), json.dumps(self._campaign.state()))
 
     def restore(self, checkpoint_path: str) -> None:
         self._campaign.restore(read_json(Path(checkpoint_path), checkpoint_path, limits=STATE))

@@ -201,7 +201,7 @@ def test_an_unknown_model_and_a_place_that_cannot_be_written_are_refused_before_
     for arguments, told in {
         ("nosuch", tmp_path / "p.json"): "No model is called 'nosuch'. Known: bert, bert-base,",
         ("mlp", tmp_path): f"Profile '{tmp_path}' cannot be written; name a file in a folder that you may write to.",
-        ("mlp", tmp_path / "file" / "p.json"): "cannot be written: File exists; name another file.",
+        ("mlp", tmp_path / "file" / "p.json"): "cannot be made: File exists; name another.",
     }.items():
         assert main(asked(*arguments)) == 2
         assert told in capsys.readouterr().err

@@ -157,7 +157,7 @@ def test_records_that_are_none_are_refused(place: Path, capsys: pytest.CaptureFi
 def test_a_page_that_cannot_be_written_is_refused(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (place / "a file").write_text("")
     assert refused(capsys, "begun", "--out", place / "a file" / "page.html") == (
-        f"The report cannot be written to {place}/a file/page.html: File exists; name another."
+        f"{place}/a file cannot be made: File exists; name another."
     )
 
 

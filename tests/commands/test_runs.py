@@ -113,7 +113,7 @@ def test_the_schema_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
         ),
         (
             ("export", "one", "--out", "runs"),
-            "--out runs cannot be written: Is a directory; name another.",
+            "runs cannot be written: Is a directory; name another place.",
         ),
         (("export", "one", "--format", "xml"), "Invalid value for '--format': 'xml' is not one of 'csv', 'json'."),
         (("nonsense",), "No such command 'nonsense'."),

@@ -132,7 +132,7 @@ def test_a_folder_that_cannot_be_made_is_refused_before_anything_runs(
 ) -> None:
     (tmp_path / "file").write_text("")
     given = ("--task", "digits", "--strategy", strategy_file, "--target", "loss=1", "--out", tmp_path / "file" / "in")
-    assert "cannot be made: Not a directory." in refused(capsys, *given)
+    assert "cannot be made: Not a directory; name another." in refused(capsys, *given)
 
 
 @pytest.mark.parametrize(

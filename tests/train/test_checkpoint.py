@@ -51,7 +51,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path)
         a_zip(file)
         raise OSError(28, "No space left on device")
 
-    with pytest.raises(TrainingError, match=r"a\.keras' cannot be written: No space left on device\."):
+    with pytest.raises(TrainingError, match=r"a\.keras cannot be written: No space left on device; free the disk\."):
         write_checkpoint(tmp_path / "a.keras", fails, dataclasses.replace(EXTRAS, steps=8))
     found = read_extras(tmp_path / "a.keras")
     assert found is not None

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 
 from autosync.dataset import ResultStore
 from autosync.errors import BenchError
+from autosync.files import inner_folder, write_atomically
 from autosync.search.registry import SEARCHERS
 from autosync.stats.tables import Table
 from autosync.studies.bench.columns import CELLS, LIVE, SEARCHES
@@ -33,7 +34,7 @@ from autosync.studies.bench.replay_tables import (
 )
 from autosync.studies.bench.standings import CLOSE, YARDSTICK, Standings, curves_of
 from autosync.studies.bench.versions import latest, of_live, of_replay, versions_in_words
-from autosync.studies.pages import RC, write_picture, write_text
+from autosync.studies.pages import RC, write_picture
 
 PAGE = "benchmarks.md"
 
@@ -96,27 +97,23 @@ class Material:
 def write_report(out: Path) -> Path:
     """Write the page; its path. Beside it lie its tables as CSV, its pictures as PNG, and those not of a cell as SVG.
 
-    Raises `BenchError`.
+    Raises `BenchError` without results, and `WriteError`.
     """
     material = Material.read(out)
     if not (material.searches or material.drawn or material.live):
         raise BenchError(f"{out} holds no results; run `replay` or `live` with --out {out} first.")
-    folder = out / "report"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        page = [_heading(material)]
-        for part in _parts(material):
-            if isinstance(part, Table):
-                write_text(folder / f"{part.name}.csv", part.csv())
-                page.append(part.markdown())
-            else:
-                name, figure = part
-                kinds = ("png",) if name.startswith(CELL) else ("png", "svg")
-                write_picture(folder, name, figure, kinds, COLORS)
-                page.append(f"![{name.replace('_', ' ')}]({name}.{kinds[-1]})\n")
-        write_text(folder / PAGE, "\n".join(page))
-    except OSError as error:
-        raise BenchError(f"The report cannot be written to {folder}: {error.strerror}; name another --out.") from None
+    folder = inner_folder(out, "report")
+    page = [_heading(material)]
+    for part in _parts(material):
+        if isinstance(part, Table):
+            write_atomically(folder / f"{part.name}.csv", part.csv())
+            page.append(part.markdown())
+        else:
+            name, figure = part
+            kinds = ("png",) if name.startswith(CELL) else ("png", "svg")
+            write_picture(folder, name, figure, kinds, COLORS)
+            page.append(f"![{name.replace('_', ' ')}]({name}.{kinds[-1]})\n")
+    write_atomically(folder / PAGE, "\n".join(page))
     return folder / PAGE
 
 

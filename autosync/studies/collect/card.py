@@ -11,6 +11,7 @@ from typing import Any
 
 from autosync.dataset import RecordStore
 from autosync.errors import DatasetError
+from autosync.files import write_atomically
 from autosync.spec import RuntimeRecord, canonical_json
 from autosync.stats.cells import cell_of
 from autosync.stats.noise import MEDIAN_OVER_MEAN_ERROR
@@ -51,7 +52,10 @@ CELL_HEADER = (
 
 
 def write_card(folder: Folder) -> None:
-    """Put the figures of the folder's records between the marks in its README.md. Raises `DatasetError`."""
+    """Put the figures of the folder's records between the marks in its README.md.
+
+    Raises `DatasetError`, and `WriteError`.
+    """
     try:
         text = folder.card.read_text(encoding="utf-8")
     except OSError as error:
@@ -61,7 +65,7 @@ def write_card(folder: Folder) -> None:
     if not (begin and end):
         raise DatasetError(f"The data card {folder.card} must hold the lines {BEGIN!r} and {END!r}; add them.")
     figures = "\n".join(card_lines([_row(record) for record in RecordStore(folder.records).read()]))
-    folder.card.write_text(f"{before}{BEGIN}\n{figures}\n{END}{after}", encoding="utf-8")
+    write_atomically(folder.card, f"{before}{BEGIN}\n{figures}\n{END}{after}")
 
 
 def card_lines(rows: Sequence[Row]) -> Iterator[str]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from autosync.errors import DatasetError
+from autosync.files import inner_folder, write_atomically
 from autosync.spec import ClusterSpec, ModelProfile, ModelSpec, read_json
 from autosync.spec.codec import required
 
@@ -65,7 +66,7 @@ class Folder:
         return ClusterSpec.from_json(required(read_json(file, str(file)), "cluster", dict, str(file)))
 
     def write_cluster(self, name: str, cluster: ClusterSpec, probing: dict[str, Any] | None) -> None:
-        """Keep the cluster with the report of its probe, in one go."""
+        """Keep the cluster with the report of its probe."""
         _write(self._cluster_file(name), {"cluster": cluster.to_json(), "probe": probing})
 
     def profiled(self, model: ModelSpec) -> ModelSpec:
@@ -85,11 +86,6 @@ class Folder:
 
 
 def _write(file: Path, document: dict[str, Any]) -> None:
-    """Put `document` in place of `file`, in one go. Raises `DatasetError`."""
-    try:
-        file.parent.mkdir(exist_ok=True)
-        temporary = file.with_name(f".{file.name}.{os.getpid()}")
-        temporary.write_text(json.dumps(document) + "\n")
-        os.replace(temporary, file)
-    except OSError as error:
-        raise DatasetError(f"{file} cannot be written: {error.strerror}; free the disk, and go on.") from None
+    """Replace `file` atomically. Raises `WriteError`."""
+    inner_folder(file.parent.parent, file.parent.name)
+    write_atomically(file, json.dumps(document) + "\n", afterwards="start the collection again to go on")

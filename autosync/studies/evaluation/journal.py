@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import final
 
 from autosync.errors import SpecError
+from autosync.files import appended_to, read_whole
 from autosync.spec import parse_json
 from autosync.studies.evaluation.cells import EvaluationError, MeasuredCell
 from autosync.studies.evaluation.findings import EvaluationFindings
@@ -26,10 +27,11 @@ class Journal:
         self.results: dict[str, Result] = {}
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            content = path.read_bytes() if path.exists() else b""
+            content = read_whole(path) if path.exists() else b""
             whole = content[: content.rfind(b"\n") + 1]
             if whole != content:
-                os.truncate(path, len(whole))
+                with appended_to(path) as file:
+                    file.truncate(len(whole))
         except OSError as error:
             raise EvaluationError(f"{path} must be a file that can be written, but: {error.strerror}.") from None
         for number, line in enumerate(whole.splitlines(), 1):
@@ -43,8 +45,8 @@ class Journal:
 
     def append(self, result: Result) -> None:
         """Write `result`; it is on disk when this returns."""
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(result.to_json()) + "\n")
+        with appended_to(self.path) as file:
+            file.write((json.dumps(result.to_json()) + "\n").encode())
             file.flush()
             os.fsync(file.fileno())
         self.results[result.key] = result

@@ -7,14 +7,14 @@ from typing import Any
 
 import matplotlib as mpl
 
+from autosync.files import made_folder, write_atomically
 from autosync.stats.tables import Table
 from autosync.studies.evaluation.answers import TABLES
-from autosync.studies.evaluation.cells import EvaluationError
 from autosync.studies.evaluation.findings import EvaluationFindings, Subject
 from autosync.studies.evaluation.pictures import PICTURES
 from autosync.studies.evaluation.targets import targets, targets_table
 from autosync.studies.evaluation.tasks import AS_IT_IS
-from autosync.studies.pages import RC, write_picture, write_text
+from autosync.studies.pages import RC, write_picture
 
 PAGE = "evaluation.md"
 INTERVALS = (
@@ -26,17 +26,13 @@ INTERVALS = (
 
 
 def write_report(folder: Path, findings: EvaluationFindings, passed_over: Sequence[str]) -> Path:
-    """Write all files into `folder`, each in one move; the page's path. Raises `EvaluationError`."""
+    """Write all files into `folder`, each atomically; return the page's path. Raises `WriteError`."""
     tables = [targets_table(findings), *(make(findings) for make in TABLES)]
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        pictures = _draw(folder, findings)
-        for table in tables:
-            write_text(folder / f"{table.name}.csv", table.csv())
-        write_text(folder / "result.json", json.dumps(_figures(findings, passed_over), indent=1) + "\n")
-        write_text(folder / PAGE, _page(findings, tables, pictures, passed_over))
-    except OSError as error:
-        raise EvaluationError(f"The report cannot be written to {folder}: {error.strerror}; name another.") from None
+    pictures = _draw(made_folder(folder), findings)
+    for table in tables:
+        write_atomically(folder / f"{table.name}.csv", table.csv())
+    write_atomically(folder / "result.json", json.dumps(_figures(findings, passed_over), indent=1) + "\n")
+    write_atomically(folder / PAGE, _page(findings, tables, pictures, passed_over))
     return folder / PAGE
 
 

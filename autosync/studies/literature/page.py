@@ -11,12 +11,13 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 
+from autosync.files import inner_folder, write_atomically
 from autosync.stats.estimate import Estimate
 from autosync.stats.tables import NOTHING, Table
 from autosync.studies.literature.experiment import Claim, Experiment, mean_ratio
 from autosync.studies.literature.job import rows_of
 from autosync.studies.literature.rows import Rows
-from autosync.studies.pages import RC, mark, write_picture, write_text
+from autosync.studies.pages import RC, mark, write_picture
 
 PAGE = "literature.md"
 
@@ -29,8 +30,7 @@ ABOUT = (
 
 def write_page(experiments: Sequence[Experiment], out: Path) -> Path:
     """Write the page, its tables and its pictures, from what is kept; where the page is."""
-    folder = out / "literature_page"
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = inner_folder(out, "literature_page")
     parts = ["# The systems of the literature, side by side", "", ABOUT, ""]
     for experiment in experiments:
         rows = rows_of(experiment, out)
@@ -39,11 +39,11 @@ def write_page(experiments: Sequence[Experiment], out: Path) -> Path:
         claims = claims_table(experiment, rows)
         figures = figures_table(experiment, rows)
         for table in (claims, figures):
-            write_text(folder / f"{table.name}.csv", table.csv())
+            write_atomically(folder / f"{table.name}.csv", table.csv())
         figure = experiment.drawn(rows) if experiment.drawn else picture(experiment, rows)
         write_picture(folder, experiment.name, figure, kinds=("png",), colors=64)
         parts += [claims.markdown(), f"![{experiment.title}]({experiment.name}.png)", "", figures.markdown()]
-    write_text(folder / PAGE, "\n".join(parts))
+    write_atomically(folder / PAGE, "\n".join(parts))
     return folder / PAGE
 
 

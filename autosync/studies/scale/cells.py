@@ -15,8 +15,8 @@ import click
 
 from autosync.engine.zoo import default_space
 from autosync.errors import AutosyncError
+from autosync.files import inner_folder, write_atomically
 from autosync.spec import digest, read_json
-from autosync.studies.pages import write_text
 from autosync.studies.scale.clusters import CLUSTERS
 from autosync.studies.scale.models import model_of
 from autosync.studies.scale.searching import VERSION, Asked, searched
@@ -77,7 +77,7 @@ def _asked(cell: Order) -> tuple[Asked, Path]:
 
 def _done(cell: Order) -> None:
     asked, file = _asked(cell)
-    file.parent.mkdir(parents=True, exist_ok=True)
+    inner_folder(cell.out, "cells")
     profile = asked.model.device_profile
     about = {
         "model": cell.models[0],
@@ -87,7 +87,7 @@ def _done(cell: Order) -> None:
         "version": VERSION,
     }
     found = searched(asked, lambda line: click.echo(f"  {line}", err=True))
-    write_text(file, json.dumps(about | found))
+    write_atomically(file, json.dumps(about | found))
 
 
 def _main(out: str, model: str, cluster: str, trials: str, seed: str, profiles: str) -> int:

@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from autosync.errors import AutosyncError, SpecError
+from autosync.files import inner_folder, write_atomically
 from autosync.spec import ModelSpec, canonical_json, read_device_profile, read_json
-from autosync.studies.pages import write_text
 
 MODELS = ("bert-large", "vgg16", "resnet101", "densenet121", "inceptionv3", "ncf", "transformer-lm")
 
@@ -20,7 +20,7 @@ def model_of(name: str, folder: Path, profiles: Path | None) -> ModelSpec:
     """
     file = folder / f"{name}.json"
     if not file.exists():
-        folder.mkdir(parents=True, exist_ok=True)
+        inner_folder(folder.parent, folder.name)
         done = subprocess.run([sys.executable, "-m", __name__, name, str(file)], stderr=subprocess.PIPE, text=True)
         if done.returncode or not file.exists():
             last = done.stderr.strip().splitlines()[-1:] or ["it said nothing"]
@@ -49,7 +49,7 @@ def _capture(name: str, file: Path) -> None:
 
     with quiet_log():
         load_tensorflow()
-        write_text(file, canonical_json(capture(build_task(name)).spec.to_json()))
+        write_atomically(file, canonical_json(capture(build_task(name)).spec.to_json()))
 
 
 if __name__ == "__main__":

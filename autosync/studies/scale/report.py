@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from autosync.files import write_atomically
 from autosync.stats.tables import Table, tenths
-from autosync.studies.pages import write_text
 from autosync.studies.scale.cells import results
 from autosync.studies.scale.clusters import CLUSTERS, in_words
 
@@ -52,12 +52,12 @@ def write_report(out: Path) -> Path:
     rows = results(out)
     made = [_steps(rows), _winners(rows), _costs(rows), _beside(rows), _gains(rows)]
     for table in made:
-        write_text(out / f"{table.name}.csv", table.csv())
+        write_atomically(out / f"{table.name}.csv", table.csv())
     there = {row["cluster"] for row in rows}
     lines = [f"- `{name}`: {in_words(name)}" for name in CLUSTERS if name in there]
     ways = [_passes(way) for way in sorted({row["passes"] for row in rows})]
     page = out / "scale.md"
-    write_text(page, HEAD + "\n".join([*lines, "", *ways, "", *(table.markdown() for table in made)]))
+    write_atomically(page, HEAD + "\n".join([*lines, "", *ways, "", *(table.markdown() for table in made)]))
     return page
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from autosync.studies.evaluation import EXPERIMENTS, EvaluationError, EvaluationFindings, write_report
+from autosync.errors import WriteError
+from autosync.studies.evaluation import EXPERIMENTS, EvaluationFindings, write_report
 from autosync.studies.evaluation.pictures import (
     ablations_picture,
     accuracy_picture,
@@ -71,7 +72,7 @@ def test_figures_can_be_read_by_a_program(folder: Path) -> None:
 
 def test_what_is_not_written_to_a_folder_is_said(tmp_path: Path, findings: EvaluationFindings) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(EvaluationError, match=r"The report cannot be written to .*file: .*; name another."):
+    with pytest.raises(WriteError, match=r"file cannot be made: File exists; name another\."):
         write_report(tmp_path / "file", findings, [])
 
 

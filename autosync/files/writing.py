@@ -1,0 +1,117 @@
+"""Write a file such that readers see the old content or the new content, and no link redirects the write.
+
+A writer creates a new file beside the target, under a name that no other process uses, and renames the new file over
+the target. The rename replaces a link, not the file that the link points to. Another hard link to the old content
+keeps the old content.
+"""
+
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from autosync.errors import WriteError
+
+TEMPORARY_PREFIX, TEMPORARY_SUFFIX = ".autosync-", ".tmp"
+
+FULL_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+REMEDIES = {
+    **dict.fromkeys(FULL_DISK, "free the disk"),
+    errno.ENOENT: "make its folder first",
+    errno.ENAMETOOLONG: "give a shorter name",
+    errno.ELOOP: "remove it",
+    errno.EMLINK: "remove it",
+}
+"""The remedy by error number; every other error asks for another place."""
+
+
+def write_atomically(
+    file: Path, content: str | bytes, *, durable: bool = False, mode: int = 0o666, afterwards: str = ""
+) -> None:
+    """Replace `file` by one that holds `content`; text is written as UTF-8. The parameters are those of `replacing`."""
+    with replacing(file, durable=durable, mode=mode, afterwards=afterwards) as stream:
+        stream.write(content.encode() if isinstance(content, str) else content)
+
+
+@contextmanager
+def replacing(
+    file: Path, *, durable: bool = False, mode: int = 0o666, suffix: str = TEMPORARY_SUFFIX, afterwards: str = ""
+) -> Iterator[BinaryIO]:
+    """Yield a new file, whose path is the stream's `name`; when the block ends, the new file replaces `file`.
+
+    A block that raises leaves `file` as it was and removes the new file. `durable` flushes file and folder to the
+    disk. `mode` are the permissions before the umask; where `file` has fewer, the new file has no more. `suffix` ends
+    the temporary name, for libraries that ask for one. `afterwards` is what the user does once the fault is mended,
+    as in "add --resume to go on".
+
+    Raises `WriteError`, for an `OSError` in the block as well.
+    """
+    temporary = temporary_beside(file, suffix)
+    try:
+        mode &= _permissions(file)
+        with open(temporary, "x+b", opener=lambda path, flags: os.open(path, flags | os.O_NOFOLLOW, mode)) as stream:
+            try:
+                yield stream
+                stream.flush()
+                if durable:
+                    os.fsync(stream.fileno())
+                stream.close()  # some network file systems report a full disk here
+                os.replace(temporary, file)
+            except BaseException:
+                with suppress(OSError):  # the leftover is hidden, and the error that led here matters more
+                    temporary.unlink(missing_ok=True)
+                raise
+        if durable:
+            sync_folder(file.parent)
+    except OSError as error:
+        raise unwritable(file, error, afterwards) from error
+
+
+def temporary_beside(file: Path, suffix: str = TEMPORARY_SUFFIX) -> Path:
+    """A hidden name in the folder of `file` that no other process uses, short even where the name of `file` is not."""
+    return file.parent / f"{TEMPORARY_PREFIX}{secrets.token_hex(16)}{suffix}"
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames in `folder` durable. Raises `OSError`."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def unwritable(file: object, error: OSError, afterwards: str = "") -> WriteError:
+    """An error of one sentence with the cause and the remedy."""
+    cause = (error.strerror or str(error)).rstrip(".")
+    remedy = REMEDIES.get(error.errno or 0, "name another place")
+    return WriteError(
+        f"{file} cannot be written: {cause}; {remedy}{f', and {afterwards}' if afterwards else ''}.", error
+    )
+
+
+def _permissions(file: Path) -> int:
+    """The most permissions that a new `file` may have. Raises `OSError` where `file` cannot be replaced by a file."""
+    try:
+        there = file.lstat()
+    except FileNotFoundError:
+        return 0o777
+    if stat.S_ISLNK(there.st_mode):
+        _check_replaceable(file.parent, file)
+        return 0o777
+    if stat.S_ISDIR(there.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if not stat.S_ISREG(there.st_mode):
+        raise OSError(errno.EINVAL, "it is a device, a pipe or a socket")
+    return stat.S_IMODE(there.st_mode) | stat.S_IRUSR | stat.S_IWUSR
+
+
+def _check_replaceable(folder: Path, link: Path) -> None:
+    """Keep the administrator from replacing /dev/stdout, a link, by a file."""
+    if os.path.realpath(folder) == "/dev":
+        raise OSError(errno.EINVAL, f"{link.name} belongs to the system")

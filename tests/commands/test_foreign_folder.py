@@ -1,0 +1,133 @@
+"""Commands that write into a folder which a stranger has made leave every file outside it as it was."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from autosync.commands import report, runs
+from autosync.errors import WriteError
+from autosync.runs.race_folder import RaceFolder
+from autosync.studies.evaluation.journal import Journal
+from autosync.train.checkpoint_folder import Checkpoints
+from autosync.train.job import TrainingDirectory
+from tests.runs.examples import Story, write_finished_run, write_run
+
+MINE = "what the user had"
+
+
+@pytest.fixture
+def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "outside"
+    folder.mkdir()
+    for name in ("file", "step_time.png", "0000.json"):
+        (folder / name).write_text(MINE)
+    return folder
+
+
+def unchanged(outside: Path) -> bool:
+    return {file.name: file.read_text() for file in outside.iterdir()} == dict.fromkeys(
+        ("file", "step_time.png", "0000.json"), MINE
+    )
+
+
+def test_a_report_replaces_links_and_names_in_the_runs_folder(tmp_path: Path, outside: Path) -> None:
+    write_finished_run(tmp_path / "run")
+    assert report.main(["run"]) == 0
+    written = [tmp_path / "run" / "report.html", *(tmp_path / "run" / "report").glob("*.png")]
+    assert len(written) > 3
+    for number, file in enumerate(written):
+        file.unlink()
+        if number % 2:
+            os.link(outside / "file", file)
+        else:
+            file.symlink_to(outside / "file")
+    (tmp_path / "run" / ".report.html").symlink_to(outside / "file")  # the temporary name of older versions
+    assert report.main(["run"]) == 0
+    assert unchanged(outside)
+    assert not any(file.is_symlink() for file in written)
+
+
+def test_a_linked_folder_of_pictures_is_refused(
+    tmp_path: Path, outside: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_run(tmp_path / "run", Story(()), data=tmp_path / "data")
+    (tmp_path / "run" / "report").symlink_to(outside)
+    assert report.main(["run"]) == 2
+    assert capsys.readouterr().err == (
+        f"report: run/report is a link to '{outside}', and no file is written there; remove the link.\n"
+    )
+    assert unchanged(outside)
+    assert report.main(["run", "--out", "elsewhere.html"]) == 0
+
+
+def test_a_run_folder_that_the_user_names_by_a_link_is_written_to(tmp_path: Path, outside: Path) -> None:
+    write_run(tmp_path / "run", Story(()), data=tmp_path / "data")
+    (tmp_path / "named").symlink_to("run")
+    assert report.main(["named"]) == 0
+    assert (tmp_path / "run" / "report.html").is_file()
+    assert unchanged(outside)
+
+
+def test_an_export_replaces_a_link(tmp_path: Path, outside: Path) -> None:
+    write_finished_run(tmp_path / "run")
+    (tmp_path / "out.csv").symlink_to(outside / "file")
+    assert runs.main(["export", "run", "--out", "out.csv"]) == 0
+    assert unchanged(outside)
+    assert (tmp_path / "out.csv").read_text().count("\n") > 3
+
+
+def test_an_export_to_a_device_leaves_the_device(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_finished_run(tmp_path / "run")
+    assert runs.main(["export", str(tmp_path / "run"), "--out", "/dev/null"]) == 2
+    assert "/dev/null cannot be written: it is a device" in capsys.readouterr().err
+    assert Path("/dev/null").is_char_device()
+
+
+def test_a_resumed_training_appends_to_its_own_file_alone(tmp_path: Path, outside: Path) -> None:
+    directory = TrainingDirectory(tmp_path)
+    for make in (Path.symlink_to, Path.hardlink_to):
+        make(tmp_path / "loss.jsonl", outside / "file")
+        with pytest.raises(WriteError, match=r"loss\.jsonl cannot be written: it .*; remove it\."):
+            directory.add_line({"step": 1})
+        (tmp_path / "loss.jsonl").unlink()
+    directory.add_line({"step": 1})
+    assert (tmp_path / "loss.jsonl").read_text() == '{"step": 1}\n'
+    assert unchanged(outside)
+
+
+def test_a_resumed_training_saves_into_its_own_folder_alone(tmp_path: Path, outside: Path) -> None:
+    class Saves:
+        steps = 3
+
+        def save(self, path: Path) -> Path:
+            raise AssertionError(path)
+
+    (tmp_path / "checkpoints").symlink_to(outside)
+    with pytest.raises(WriteError, match="checkpoints is a link to"):
+        Checkpoints(tmp_path / "checkpoints", every=1).save(Saves())  # type: ignore[arg-type]
+    assert unchanged(outside)
+
+
+def test_a_resumed_race_keeps_its_records_in_its_own_folder(tmp_path: Path, outside: Path) -> None:
+    (tmp_path / "records").symlink_to(outside)
+    with pytest.raises(WriteError, match="records is a link to"):
+        RaceFolder.open(tmp_path, {}, resume=False)
+    (tmp_path / "records").unlink()
+    folder = RaceFolder.open(tmp_path, {}, resume=False)
+    (tmp_path / "result.json").symlink_to(outside / "file")
+    folder.write_result({"winner": None})
+    assert unchanged(outside)
+
+
+def test_results_of_an_evaluation_are_appended_and_cut_in_their_own_file_alone(tmp_path: Path, outside: Path) -> None:
+    (outside / "file").write_text(MINE)  # no line end: a journal drops such a line
+    for make in (Path.symlink_to, Path.hardlink_to):
+        make(tmp_path / "results.jsonl", outside / "file")
+        with pytest.raises(WriteError, match=r"results\.jsonl cannot be written"):
+            Journal(tmp_path / "results.jsonl")
+        (tmp_path / "results.jsonl").unlink()
+    assert unchanged(outside)
