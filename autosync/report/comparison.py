@@ -55,9 +55,10 @@ class ComparedRun:
 
     @property
     def found(self) -> tuple[float, tuple[float, float]] | None:
-        """Speed-up of the best that was found, with its 95 % interval; None where nothing of that was in the finals."""
+        """Speed-up of the best that was found, with its 95 % interval; None where no such strategy was in
+        the finals, or too few rounds were held for an interval."""
         verdict = self.run.verdict
-        if not verdict or verdict["candidate"] is None:
+        if not verdict or verdict["candidate"] is None or verdict["speedup_interval"] is None:
             return None
         low, high = verdict["speedup_interval"]
         return float(verdict["speedup"]), (float(low), float(high))

@@ -6,6 +6,7 @@ from autosync.runs.contenders import (
     contender_of,
     contenders,
     contenders_of,
+    ratio_of,
     strategy_name,
     verdict_in_words,
 )
@@ -30,6 +31,7 @@ __all__ = [
     "is_run",
     "json_of",
     "listed_runs",
+    "ratio_of",
     "read_run",
     "records_of",
     "result_of",

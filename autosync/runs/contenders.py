@@ -1,13 +1,14 @@
 """The contenders of a run: every baseline and every finalist, with the median of its steps and how sure that is."""
 
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from autosync.runs.run import Run
 from autosync.spec import RuntimeRecord, median_interval
-from autosync.words.quantities import speedups
+from autosync.stats.paired import log_ratios, speedup_of, too_few
+from autosync.words.quantities import counted, speedups
 from autosync.words.strategy import architecture_of, marked
 
 
@@ -15,9 +16,9 @@ from autosync.words.strategy import architecture_of, marked
 class Contender:
     """A strategy that was timed: `median_seconds` and its 95 % `interval`, both None when no step was.
 
-    One that was `remeasured` is known by its turns in the finals alone: `turns` are their medians, and the interval is
-    over them, since trials differ by more than steps do; else it is over the `steps` of its trial. `architecture` is
-    None when its strategy is not known.
+    One that was `remeasured` is known by its turns in the finals alone: `turns` are their medians by the number of the
+    round, and the interval is over them, since trials differ by more than steps do; else it is over the `steps` of its
+    trial. `architecture` is None when its strategy is not known.
     """
 
     label: str
@@ -27,7 +28,7 @@ class Contender:
     remeasured: bool
     changes_statistics: bool
     steps: int
-    turns: tuple[float, ...]
+    turns: Mapping[int, float]
     median_seconds: float | None
     interval: tuple[float, float] | None
     architecture: str | None = None
@@ -38,24 +39,47 @@ class Contender:
         return strategy_name(self.label, self.digest, self.purpose, self.changes_statistics, self.time)
 
 
+@dataclass(frozen=True)
+class Ratio:
+    """`times` as fast as another contender: `is_paired` over the rounds that both ran, as the verdict is, or by the
+    medians of trials at different times.
+    """
+
+    times: float
+    is_paired: bool
+
+
+def ratio_of(contender: Contender, yardstick: Contender) -> Ratio | None:
+    """The speed-up of `contender` over `yardstick`; None where either was not timed."""
+    if contender.median_seconds is None or yardstick.median_seconds is None:
+        return None
+    shared = sorted(contender.turns.keys() & yardstick.turns.keys())
+    if not (contender.remeasured and yardstick.remeasured and shared):
+        return Ratio(yardstick.median_seconds / contender.median_seconds, is_paired=False)
+    slow, fast = ([timed.turns[turn] for turn in shared] for timed in (yardstick, contender))
+    return Ratio(speedup_of(log_ratios(slow, fast)), is_paired=True)
+
+
 def strategy_name(label: str, digest: str, purpose: str, changes_statistics: bool = False, time: str = "real") -> str:
     """The name of a strategy: a baseline's label; for one that was found, its label and the start of its digest."""
     found = "" if purpose == "baseline" else f" {digest[:8]}"
     return marked(label + found, changes_statistics, time)
 
 
-def contenders(trials: Iterable[RuntimeRecord], turns: Iterable[RuntimeRecord]) -> list[Contender]:
-    """Every baseline, and every finalist by its `turns`, which are ok: finalists first, each kind fastest first.
+def contenders(trials: Iterable[RuntimeRecord], rounds: Iterable[Iterable[RuntimeRecord]]) -> list[Contender]:
+    """Every baseline, and every finalist by its ok turns in `rounds`: finalists first, each kind fastest first.
 
     What was timed again in the search only is there by its first trial.
     """
-    again: dict[str, list[RuntimeRecord]] = {}
-    for record in turns:
-        again.setdefault(record.strategy.digest, []).append(record)
+    again: dict[str, dict[int, RuntimeRecord]] = {}
+    for number, records in enumerate(rounds):
+        for record in records:
+            if record.outcome == "ok":
+                again.setdefault(record.strategy.digest, {}).setdefault(number, record)
     trials = list(trials)
     baselines = {record.strategy.digest for record in trials if record.purpose == "baseline"}
     found = [
-        _contender(record, again.get(record.strategy.digest, []))
+        _contender(record, again.get(record.strategy.digest, {}))
         for record in trials
         if record.purpose == "baseline"
         or (record.purpose == "search" and record.strategy.digest in again.keys() - baselines)
@@ -65,20 +89,21 @@ def contenders(trials: Iterable[RuntimeRecord], turns: Iterable[RuntimeRecord]) 
 
 def contender_of(trial: RuntimeRecord) -> Contender:
     """The strategy of `trial`, as it was timed there."""
-    return _contender(trial, [])
+    return _contender(trial, {})
 
 
 def contenders_of(run: Run) -> list[Contender]:
     """The contenders of a run: by its records, or, where these are gone, by its result."""
     if run.trials:
-        return contenders(run.trials, run.finals)
+        return contenders(run.trials, run.rounds)
     return [_from_json(each, run.cluster.time) for each in (run.result or {}).get("strategies", ())]
 
 
-def _contender(trial: RuntimeRecord, again: list[RuntimeRecord]) -> Contender:
-    timed = [each.step_seconds for each in again or [trial] if each.step_seconds]
-    steps = [seconds for turn in timed for seconds in turn]
-    medians = tuple(statistics.median(turn) for turn in timed)
+def _contender(trial: RuntimeRecord, again: Mapping[int, RuntimeRecord]) -> Contender:
+    turns = again or {0: trial}
+    timed = {number: record.step_seconds for number, record in turns.items() if record.step_seconds}
+    steps = [seconds for turn in timed.values() for seconds in turn]
+    medians = {number: statistics.median(turn) for number, turn in timed.items()}
     return Contender(
         label=trial.label,
         digest=trial.strategy.digest,
@@ -89,7 +114,7 @@ def _contender(trial: RuntimeRecord, again: list[RuntimeRecord]) -> Contender:
         steps=len(steps),
         turns=medians,
         median_seconds=statistics.median(steps) if steps else None,
-        interval=median_interval(medians if len(medians) > 1 else steps) if steps else None,
+        interval=median_interval([*medians.values()] if len(medians) > 1 else steps) if steps else None,
         architecture=architecture_of(trial.strategy, trial.model),
         time=trial.time,
     )
@@ -105,7 +130,7 @@ def _from_json(row: Mapping[str, Any], time: str) -> Contender:
         remeasured=bool(row["remeasured"]),
         changes_statistics=bool(row["changes_statistics"]),
         steps=int(row["steps"]),
-        turns=(),
+        turns={},
         median_seconds=row.get("median_seconds"),
         interval=(float(interval[0]), float(interval[1])) if interval else None,
         time=time,
@@ -114,7 +139,7 @@ def _from_json(row: Mapping[str, Any], time: str) -> Contender:
 
 def verdict_in_words(verdict: Mapping[str, Any]) -> str:
     """Whether the winner beats the best baseline, and how sure that is; `verdict` as it stands in result.json."""
-    interval = f"95 % interval {speedups(verdict['speedup_interval'])}"
+    interval = _interval_in_words(verdict["speedup_interval"], verdict["rounds"])
     note = f" {verdict['note']}" if verdict.get("note") else ""
     if verdict.get("changes_statistics"):
         note += " It changes the statistics of training: what counts is the time to a loss, not the step."
@@ -126,7 +151,7 @@ def verdict_in_words(verdict: Mapping[str, Any]) -> str:
     if verdict["beyond_noise"]:
         return (
             f"{verdict['winner_label']} {verdict['winner'][:8]} is {verdict['speedup']:.2f} x as fast as the best "
-            f"baseline, {baseline} ({interval}, {verdict['rounds']} rounds in turns).{note}"
+            f"baseline, {baseline} ({interval}).{note}"
         )
     return (
         f"No found strategy beats the best baseline beyond the noise (best: {verdict['speedup']:.2f} x, {interval}); "
@@ -134,14 +159,21 @@ def verdict_in_words(verdict: Mapping[str, Any]) -> str:
     )
 
 
+def _interval_in_words(interval: Sequence[float] | None, rounds: int) -> str:
+    """The interval of a speed-up with its rounds; without an interval there were too few of them."""
+    if interval is None:
+        return too_few(rounds)
+    return f"95 % interval {speedups(interval)}, {counted(rounds, 'round')} in turns"
+
+
 def beside_the_verdict(verdict: Mapping[str, Any]) -> list[str]:
     """Sentences on the winner over what frameworks do by default, and on the way to the bound; `verdict` as above."""
     said = []
     if default := verdict.get("over_default"):
-        interval = speedups(default["speedup_interval"])
+        interval = _interval_in_words(default["speedup_interval"], default["rounds"])
         said.append(
             f"{verdict['winner_label']} is {default['speedup']:.2f} x as fast as what frameworks do by default, "
-            f"{default['label']} (95 % interval {interval}, {default['rounds']} rounds in turns)."
+            f"{default['label']} ({interval})."
         )
     if bound := verdict.get("bound"):
         low, high = (f"{100 * each:.0f}" for each in bound["share_gone_interval"])

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from autosync.errors import AutosyncError
-from autosync.runs.contenders import Contender
+from autosync.runs.contenders import Contender, ratio_of
 from autosync.runs.documents import result_of, run_document, state_of
 from autosync.runs.run import is_run
 from autosync.words.quantities import duration, milliseconds
@@ -113,33 +113,39 @@ def contenders_table(rows: Sequence[Contender], winner: str | None, baseline: st
     """Median step, its 95 % interval and the speed-up over the best baseline; the digest `winner` is marked.
 
     `baseline` is the digest of the one that the verdict compares with; None, without a verdict, for the quickest.
-    The speed-up of what was timed once, at another moment than the yardstick, is marked with a tilde.
+    The speed-up is that of the verdict, paired over the rounds of the finals. A tilde marks a ratio of medians, for
+    strategies that were timed at another moment than the yardstick.
     """
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     table.add_column("strategy", min_width=22, overflow="ellipsis", no_wrap=True)
     for title, width in (("", 8), ("median", 9), ("95 % interval", 13), ("speed-up", 8)):
         table.add_column(title, justify="right" if title else "left", min_width=width, no_wrap=True)
     table.add_column("steps", no_wrap=True)
-    yardstick = _yardstick_seconds(rows, baseline)
+    yardstick = _yardstick(rows, baseline)
     for row in rows:
         table.add_row(
             f"{'> ' if row.digest == winner else '  '}{marked(row.label, row.changes_statistics, row.time)}",
             row.digest[:8],
             milliseconds(row.median_seconds, row.time),
             f"{row.interval[0] * 1e3:.1f} - {row.interval[1] * 1e3:.1f}" if row.interval else "",
-            f"{'' if row.remeasured else '~ '}{yardstick / row.median_seconds:.2f} x" if row.median_seconds else "",
+            _speedup(row, yardstick),
             _remark(row),
             style="bold" if row.digest == winner else None,
         )
     return table
 
 
-def _yardstick_seconds(rows: Sequence[Contender], baseline: str | None) -> float:
-    """Median step seconds of `baseline`, or of the quickest one, which was measured again if any was."""
+def _speedup(row: Contender, yardstick: Contender | None) -> str:
+    ratio = ratio_of(row, yardstick) if yardstick else None
+    return f"{'' if ratio.is_paired else '~ '}{ratio.times:.2f} x" if ratio else ""
+
+
+def _yardstick(rows: Sequence[Contender], baseline: str | None) -> Contender | None:
+    """The contender `baseline`, or the quickest baseline, which was measured again if any was."""
     measured = [row for row in rows if row.purpose == "baseline" and row.median_seconds]
     measured = [row for row in measured if row.digest == baseline] or measured
     final = [row for row in measured if row.remeasured] or measured
-    return min((row.median_seconds or float("inf") for row in final), default=float("nan"))
+    return min(final, key=lambda row: row.median_seconds or float("inf"), default=None)
 
 
 def _remark(row: Contender) -> str:

@@ -100,6 +100,22 @@ class Run:
                 kept.append(record)
         return tuple(reversed(kept))
 
+    @property
+    def rounds(self) -> list[list[RuntimeRecord]]:
+        """The finals by round, failed turns included. A round ends before the first strategy that it already has."""
+        finals = self.finals
+        if not finals:
+            return []
+        rounds: list[list[RuntimeRecord]] = [[]]
+        for record in self.here:
+            is_turn = not record.of_search and not record.label.startswith(REVERTED) and record.outcome != "lost"
+            if not is_turn or record.started_at < finals[0].started_at:
+                continue
+            if any(record.strategy.digest == earlier.strategy.digest for earlier in rounds[-1]):
+                rounds.append([])
+            rounds[-1].append(record)
+        return rounds
+
     @cached_property
     def median_seconds(self) -> Mapping[str, float]:
         """Median step seconds by strategy's digest: over the medians of its complete trials of the search."""

@@ -4,8 +4,6 @@ import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from autosync.baselines import FRAMEWORK_DEFAULTS
 from autosync.baselines.nearest import nearest_baseline
 from autosync.errors import NodesLostError, TrialError
@@ -15,6 +13,7 @@ from autosync.search.verdict.counterfactuals import Worth, counterfactuals, wort
 from autosync.search.verdict.judging import Verdict, interleaved, judge, with_default
 from autosync.spec import RuntimeRecord, Strategy, TimingProtocol
 from autosync.stats.accuracy import strategy_medians
+from autosync.stats.paired import ERROR
 from autosync.tune.job import Job
 from autosync.words.quantities import counted
 from trials.trial import TrialRequest
@@ -145,18 +144,17 @@ def hold_finals(
     any more, or no baseline succeeded.
     """
     rounds, verdict = _judged(job, chosen, baselines)
-    return rounds, with_default(verdict, rounds, defaults, np.random.default_rng(job.options.seed), LOOKS)
+    return rounds, with_default(verdict, rounds, defaults)
 
 
 def _judged(job: Job, chosen: Sequence[RuntimeRecord], baselines: Collection[str]) -> tuple[Rounds, Verdict]:
     """The verdict by the rounds of all finalists if these decide, else by those of the best two alone; all rounds."""
     options = job.options
-    generator = np.random.default_rng(options.seed)
     job.console.print(
         f"Measuring the {counted(len(chosen), 'finalist')} again, {counted(options.rounds, 'time')} in turns ..."
     )
     rounds = take_turns(list(map(again, chosen)), options.rounds, job.backend.run, job.append)
-    first = judge(rounds, baselines, generator, LOOKS)
+    first = judge(rounds, baselines, ERROR / LOOKS)
     if not first.is_promising:
         return rounds, first
     pair = [each for each in chosen if each.strategy in (first.candidate, first.baseline)]
@@ -178,7 +176,7 @@ def _judged(job: Job, chosen: Sequence[RuntimeRecord], baselines: Collection[str
     paired = [turn for turn in more if all(each.outcome == "ok" for each in turn)]
     if len(paired) < len(rounds):
         return rounds + more, _noted(first, f"Of more rounds of these two only {len(paired)} came about.")
-    second = judge(paired, baselines, generator, LOOKS)
+    second = judge(paired, baselines, ERROR / LOOKS)
     why = f"The first {counted(len(rounds), 'round')} had promised {first.speedup:.2f} x, and not decided."
     return rounds + more, _noted(second, why)
 
@@ -212,5 +210,4 @@ def measure_worths(job: Job, winner: RuntimeRecord) -> list[Worth]:
     rounds = take_turns(
         requests, options.rounds, job.backend.run, job.append, lambda: seconds_a_round > job.seconds_left
     )
-    generator = np.random.default_rng(options.seed)
-    return [worth_of(each, winner.strategy, rounds, generator) for each in chosen]
+    return [worth_of(each, winner.strategy, rounds) for each in chosen]

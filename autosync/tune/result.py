@@ -31,8 +31,7 @@ class Result:
     worths: Sequence[Worth] | None = None
 
     def contenders(self) -> list[Contender]:
-        turns = [record for records in self.rounds for record in records if record.outcome == "ok"]
-        return contenders(self.trials, turns)
+        return contenders(self.trials, self.rounds)
 
 
 def result_table(result: Result) -> Table:
@@ -104,11 +103,11 @@ def _judged_json(result: Result, verdict: Verdict) -> dict[str, Any]:
             "strategy_digest": default.digest,
             "label": default.label,
             "speedup": default.speedup,
-            "speedup_interval": list(default.interval),
+            "speedup_interval": _ends(default.interval),
             "rounds": default.rounds,
         }
     baseline = next((each for each in result.contenders() if each.digest == verdict.baseline.digest), None)
-    if not verdict.beyond_noise or baseline is None or baseline.median_seconds is None:
+    if not verdict.beyond_noise or verdict.interval is None or baseline is None or baseline.median_seconds is None:
         return document
     bound = step_bound(result.model, result.trials[0].cluster)
     shares = [bound.share_gone(baseline.median_seconds, each) for each in (verdict.speedup, *verdict.interval)]
@@ -137,7 +136,7 @@ def verdict_json(verdict: Verdict, marks: Mapping[str, str]) -> dict[str, Any]:
         "baseline": verdict.baseline.digest,
         "baseline_label": verdict.baseline_label,
         "speedup": verdict.speedup,
-        "speedup_interval": list(verdict.interval),
+        "speedup_interval": _ends(verdict.interval),
         "beyond_noise": verdict.beyond_noise,
         "rounds": verdict.rounds,
         "candidate": verdict.candidate.digest if verdict.candidate else None,
@@ -147,6 +146,10 @@ def verdict_json(verdict: Verdict, marks: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
+def _ends(interval: tuple[float, float] | None) -> list[float] | None:
+    return None if interval is None else list(interval)
+
+
 def _worth_json(worth: Worth) -> dict[str, Any]:
     return {
         "label": worth.counterfactual.label,
@@ -154,7 +157,7 @@ def _worth_json(worth: Worth) -> dict[str, Any]:
         "gradient_bytes": worth.counterfactual.gradient_bytes,
         "predicted_worth": worth.counterfactual.predicted_worth,
         "worth": worth.ratio,
-        "worth_interval": list(worth.interval) if worth.interval else None,
+        "worth_interval": _ends(worth.interval),
         "rounds": worth.rounds,
         "note": worth.note,
     }

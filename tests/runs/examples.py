@@ -148,7 +148,7 @@ def write_finished_run(directory: Path, label: str = "guided") -> RunDirectory:
     trials = search_records(label)
     rounds = finals_of(trials)
     baselines = {each.strategy.digest for each in trials if each.purpose == "baseline"}
-    verdict = judge(rounds, baselines, np.random.default_rng(0))
+    verdict = judge(rounds, baselines)
     nearest = nearest_baseline(verdict.winner, MODEL, CLUSTER)
     reverted = counterfactuals(MODEL, CLUSTER, verdict.winner, nearest.strategy, most=3)
     won = next(each for each in trials if each.strategy.digest == verdict.winner.digest)
@@ -162,7 +162,7 @@ def write_finished_run(directory: Path, label: str = "guided") -> RunDirectory:
         ]
         for turn in range(ROUNDS)
     ]
-    worths = [worth_of(each, verdict.winner, turns, np.random.default_rng(0)) for each in reverted]
+    worths = [worth_of(each, verdict.winner, turns) for each in reverted]
     run = write_run(directory, Story(trials, rounds, tuple(each for turn in turns for each in turn)))
     run.write_strategy(verdict.winner, ["for people"])
     run.write_result(result_json(Result(MODEL, trials, rounds, verdict, STOPPED, worths), 321.0))

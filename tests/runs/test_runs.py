@@ -100,7 +100,7 @@ def test_contenders_are_the_same_by_records_and_by_the_result(finished: Path) ->
     by_records, by_result = contenders_of(run), contenders_of(replace(run, records=()))
     assert [each.digest for each in by_records] == [each.digest for each in by_result]
     for one, other in zip(by_records, by_result, strict=True):
-        assert replace(one, turns=(), architecture=None) == other
+        assert replace(one, turns={}, architecture=None) == other
 
 
 def test_of_finals_that_were_held_twice_the_last_count(finished: Path) -> None:
@@ -173,8 +173,8 @@ def test_a_verdict_is_one_sentence() -> None:
         "(95 % interval 1.20 to 1.90, 6 rounds in turns)."
     )
     assert verdict_in_words(VERDICT | {"beyond_noise": False, "note": "One."}) == (
-        "No found strategy beats the best baseline beyond the noise (best: 1.50 x, 95 % interval 1.20 to 1.90); "
-        "byteps is returned. One."
+        "No found strategy beats the best baseline beyond the noise (best: 1.50 x, 95 % interval 1.20 to 1.90, "
+        "6 rounds in turns); byteps is returned. One."
     )
     assert verdict_in_words(VERDICT | {"candidate": None}).startswith("No found strategy could be compared; the best")
     assert "changes the statistics of training" in verdict_in_words(VERDICT | {"changes_statistics": True})

@@ -209,7 +209,7 @@ ONE = Counterfactual("one", SERVED, 1.0, 1.1)
 
 def test_a_worth_is_the_ratio_within_rounds_so_that_drift_cancels() -> None:
     rounds = [[turn(REDUCED, 0.1 * 2**at, at), turn(SERVED, 0.15 * 2**at, 50 + at)] for at in range(4)]
-    found = worth_of(ONE, REDUCED, rounds, np.random.default_rng(0))
+    found = worth_of(ONE, REDUCED, rounds)
     assert found.ratio == pytest.approx(1.5, rel=0.02)
     assert found.interval is not None
     assert 1.4 < found.interval[0] < 1.5 < found.interval[1] < 1.6
@@ -218,11 +218,11 @@ def test_a_worth_is_the_ratio_within_rounds_so_that_drift_cancels() -> None:
 
 def test_a_worth_of_what_failed_or_had_no_time_says_why() -> None:
     failed = [[turn(REDUCED, 0.1, 0), turn(SERVED, 0.1, 1, outcome="failed")]]
-    found = worth_of(ONE, REDUCED, failed, np.random.default_rng(0))
+    found = worth_of(ONE, REDUCED, failed)
     assert (found.ratio, found.interval, found.note) == (None, None, "a worker broke")
-    assert worth_of(ONE, REDUCED, [], np.random.default_rng(0)).note == "There was no time for it."
+    assert worth_of(ONE, REDUCED, []).note == "There was no time for it."
 
 
 def test_a_worth_of_one_round_states_its_reservation() -> None:
-    found = worth_of(ONE, REDUCED, [[turn(REDUCED, 0.1, 0), turn(SERVED, 0.2, 1)]], np.random.default_rng(0))
-    assert found.note == "One round only: the interval knows the noise between steps, not between trials."
+    found = worth_of(ONE, REDUCED, [[turn(REDUCED, 0.1, 0), turn(SERVED, 0.2, 1)]])
+    assert found.note == "1 round in turns is too few for an interval."

@@ -67,7 +67,7 @@ def test_what_the_search_found_by_itself_of_the_grid_is_a_baseline_all_the_same(
     (own,) = [replace(each, step_seconds=(0.1,)) for each in timed if each.strategy == strategy]
     records.append(own)
     assert [each for each in finalists(records) if each.strategy == strategy] == [own]
-    assert [each.purpose for each in contenders(records, [own]) if each.digest == strategy.digest] == ["baseline"]
+    assert [each.purpose for each in contenders(records, [[own]]) if each.digest == strategy.digest] == ["baseline"]
 
 
 def test_a_run_that_goes_on_times_only_what_is_left(tmp_path: Path) -> None:

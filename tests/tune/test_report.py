@@ -6,7 +6,6 @@ import json
 from dataclasses import replace
 from io import StringIO
 
-import numpy as np
 import pytest
 from rich.console import Console
 
@@ -46,7 +45,7 @@ def outcome(rounds: list[list[RuntimeRecord]]) -> Result:
         record(FOUND, [0.1], predicted_seconds=0.1),
         record(OTHER, [0.15], predicted_seconds=0.3),
     ]
-    return Result(MODEL, trials, rounds, judge(rounds, BASELINES, np.random.default_rng(0)))
+    return Result(MODEL, trials, rounds, judge(rounds, BASELINES))
 
 
 FASTER = outcome(turns(*({"baseline": [0.2, 0.201, 0.199], "found": [0.1, 0.101, 0.099]} for _ in range(4))))
@@ -139,9 +138,24 @@ def test_a_verdict_without_a_candidate_returns_the_baseline_and_says_why() -> No
 def test_a_reservation_of_the_verdict_is_said_with_it() -> None:
     once = outcome(turns({"baseline": [0.2, 0.201], "found": [0.1, 0.101]}))
     assert isinstance(once.verdict, Verdict)
-    assert verdict_in_words(verdict_json(once.verdict, {})).endswith(
-        "One round only: the interval knows the noise between steps, not between trials."
+    assert verdict_in_words(verdict_json(once.verdict, {})) == (
+        "No found strategy beats the best baseline beyond the noise (best: 2.00 x, 1 round in turns is too few for an "
+        "interval); all_reduce_25mb is returned."
     )
+    rounds = turns(*[{"baseline": [0.2], "found": [0.1]}] * 4)
+    rounds[0][1] = replace(rounds[0][1], outcome="failed", reason="it failed", step_seconds=())
+    assert verdict_in_words(verdict_json(outcome(rounds).verdict, {})).endswith("Both were timed in 3 of 4 rounds.")
+
+
+def test_the_table_and_the_verdict_state_one_speed_up_for_one_pair() -> None:
+    """The ratio of the medians over all steps is 1.00 here, since rounds differ more than the strategies do."""
+    seconds = [(0.2, 0.15), (0.3, 0.25), (0.4, 0.38), (0.5, 0.3), (0.31, 0.3)]
+    uneven = outcome(turns(*({"baseline": [slow] * 3, "found": [fast] * 3} for slow, fast in seconds)))
+    said = f"{uneven.verdict.speedup:.2f} x"
+    assert said == "1.20 x"
+    assert said in verdict_in_words(verdict_json(uneven.verdict, {}))
+    assert [said in row for row in text(uneven)[1:3]] == [True, False]
+    assert ["1.00 x" in row for row in text(uneven)[1:3]] == [False, True]
 
 
 def test_the_result_is_json_without_infinities_and_says_what_the_table_says() -> None:
@@ -170,8 +184,16 @@ def test_the_result_is_json_without_infinities_and_says_what_the_table_says() ->
     assert document["verdict"]["beyond_noise"] is True
 
 
-def test_a_result_of_two_rounds_far_apart_is_as_the_schema_says() -> None:
+def test_a_result_of_two_rounds_has_no_interval_as_the_schema_says() -> None:
     unsure = outcome(turns({"baseline": [0.2], "found": [0.1]}, {"baseline": [0.2], "found": [90.0]}))
+    assert unsure.verdict.interval is None
+    document = result_json(unsure, 1.0)
+    assert not result_fault(document)
+    assert "2 rounds in turns are too few for an interval" in verdict_in_words(document["verdict"])
+
+
+def test_a_result_of_rounds_far_apart_is_as_the_schema_says() -> None:
+    unsure = outcome(turns(*({"baseline": [0.2], "found": [found]} for found in (0.1, 90.0, 1e7))))
     assert unsure.verdict.interval == (LEAST_FIGURE, MOST_FIGURE)
     document = result_json(unsure, 1.0)
     assert not result_fault(document)
@@ -179,7 +201,7 @@ def test_a_result_of_two_rounds_far_apart_is_as_the_schema_says() -> None:
 
 
 def test_beside_the_verdict_stand_the_default_of_frameworks_and_the_way_to_the_bound() -> None:
-    verdict = with_default(FASTER.verdict, FASTER.rounds, BASELINES, np.random.default_rng(0))
+    verdict = with_default(FASTER.verdict, FASTER.rounds, BASELINES)
     result = replace(FASTER, verdict=verdict)
     document = result_json(result, 1.0)
     assert not result_fault(document)
@@ -200,7 +222,7 @@ def test_a_winner_that_changes_the_statistics_is_marked_everywhere() -> None:
     shards = tuple(VariableStrategy(each.name, (AllReduce(0, compressor=Cast("bf16")),)) for each in MODEL.variables)
     lossy = Strategy(FOUND.replicas, shards)
     rounds = [[replace(record("all_reduce_25mb", [0.2, 0.21]), purpose="remeasure"), record(lossy, [0.1, 0.11])]] * 4
-    won = Result(MODEL, [record(lossy, [0.1])], rounds, judge(rounds, BASELINES, np.random.default_rng(0)))
+    won = Result(MODEL, [record(lossy, [0.1])], rounds, judge(rounds, BASELINES))
     assert text(won)[1][0] == "> guided (lossy)"
     assert result_json(won, 1.0)["strategies"][0]["changes_statistics"] is True
     assert verdict_in_words(verdict_json(won.verdict, {})).endswith(

@@ -8,7 +8,7 @@ from autosync.report.findings import Findings
 from autosync.report.numbers import NOTHING, interval_ms, ratio
 from autosync.report.pictures.contenders import draw_contenders, draw_rounds
 from autosync.report.style import look_of
-from autosync.runs import Contender
+from autosync.runs import Contender, ratio_of
 from autosync.words.quantities import counted, milliseconds
 
 INTERVALS = (
@@ -34,7 +34,7 @@ def contenders_blocks(findings: Findings) -> list[Block]:
             f"timed once, at another moment, may seem faster or slower for that alone. n = {len(timed)} strategies.",
             partial(draw_contenders, contenders, winner, seconds),
         ),
-        _table(contenders, winner, seconds),
+        _table(contenders, winner, yardstick),
     ]
     turns = Counter(each.strategy.digest for each in run.finals)
     if len(run.finals) > len(turns):
@@ -55,19 +55,18 @@ def contenders_blocks(findings: Findings) -> list[Block]:
     return blocks
 
 
-def _table(contenders: list[Contender], winner: str | None, yardstick_seconds: float | None) -> Table:
+def _table(contenders: list[Contender], winner: str | None, yardstick: Contender | None) -> Table:
     return Table(
         (*texts("strategy", "architecture"), *numbers("median", "95 % interval", "speed-up"), *texts("timed")),
-        [_row(each, winner, yardstick_seconds) for each in contenders],
-        "Step times and the speed-up over the best baseline. A tilde marks one that compares trials of different "
-        "times; the verdict's own interval, paired by round, stands at the top.",
+        [_row(each, winner, yardstick) for each in contenders],
+        "Step times and the speed-up over the best baseline, paired by round as in the verdict at the top. A tilde "
+        "marks a ratio of medians, for trials at different times.",
     )
 
 
-def _row(each: Contender, winner: str | None, yardstick_seconds: float | None) -> Row:
-    speedup = NOTHING
-    if each.median_seconds is not None and yardstick_seconds:
-        speedup = f"{'' if each.remeasured else '~ '}{ratio(yardstick_seconds / each.median_seconds)}"
+def _row(each: Contender, winner: str | None, yardstick: Contender | None) -> Row:
+    over = ratio_of(each, yardstick) if yardstick else None
+    speedup = f"{'' if over.is_paired else '~ '}{ratio(over.times)}" if over else NOTHING
     if each.remeasured:
         timed = f"{each.steps} steps in {counted(len(each.turns), 'turn')}" if each.turns else f"{each.steps} steps"
     else:

@@ -1,6 +1,8 @@
 """The headline: one number with its interval, what it means, and what to do now."""
 
 import shlex
+from collections.abc import Mapping
+from typing import Any
 
 from autosync.cost import step_bound
 from autosync.report.blocks import Block, Commands, Facts, Headline
@@ -8,6 +10,7 @@ from autosync.report.findings import Findings
 from autosync.report.numbers import NOTHING, interval_ms, ratio, ratio_interval
 from autosync.runs import Run, beside_the_verdict, strategy_name, verdict_in_words
 from autosync.spec import median_interval
+from autosync.stats.paired import too_few
 from autosync.words.commands import RanOn, resume_command, train_command, trial_command
 from autosync.words.quantities import counted, duration, megabytes, milliseconds
 
@@ -19,7 +22,6 @@ def headline_of(findings: Findings) -> Headline:
     if run.verdict is None:
         return _unproven(findings, title)
     proven = bool(run.verdict["beyond_noise"])
-    low, high = run.verdict["speedup_interval"]
     if proven:
         unit = f"as fast as the best baseline{paced}"
         advice = "Train with the strategy that was found."
@@ -32,12 +34,19 @@ def headline_of(findings: Findings) -> Headline:
         title=title,
         figure=ratio(run.verdict["speedup"]),
         unit=unit,
-        uncertainty=f"95 % interval {ratio_interval((low, high))}, {counted(run.verdict['rounds'], 'round')} in turns",
+        uncertainty=_uncertainty(run.verdict),
         sentence=" ".join([verdict_in_words(run.verdict), *beside_the_verdict(run.verdict)]),
         advice=f"{advice}{_payback(findings)}",
         lines=commands_of(findings)[:1],
         facts=_facts(findings),
     )
+
+
+def _uncertainty(verdict: Mapping[str, Any]) -> str:
+    if verdict["speedup_interval"] is None:
+        return too_few(verdict["rounds"])
+    low, high = verdict["speedup_interval"]
+    return f"95 % interval {ratio_interval((low, high))}, {counted(verdict['rounds'], 'round')} in turns"
 
 
 def commands_of(findings: Findings) -> list[tuple[str, str]]:

@@ -2,20 +2,18 @@
 
 The decisions are those in which the winner differs from a baseline, grouped as a person would tell them (`changes`).
 Each is reverted alone; timed in turns with the winner, the ratio of the two times is what it is worth
-(`judging.speedup_interval`). Worths of several decisions do not multiply to the whole difference: decisions depend on
+(`autosync.stats.paired`). Worths of several decisions do not multiply to the whole difference: decisions depend on
 each other.
 """
 
 import math
+import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
-import numpy as np
-
 from autosync.cost import AnalyticSimulator
 from autosync.search.verdict.changes import Change, changes
-from autosync.search.verdict.judging import speedup, speedup_interval
 from autosync.spec import (
     AllReduce,
     ClusterSpec,
@@ -26,6 +24,7 @@ from autosync.spec import (
     VariableStrategy,
     strategy_faults,
 )
+from autosync.stats.paired import interval_of, log_ratios, speedup_of, too_few
 
 
 @final
@@ -110,7 +109,7 @@ def _bytes(change: Change, model: ModelSpec) -> float:
 class Worth:
     """`ratio` is the step time without the decision over the winner's, with its 95 % `interval`; over 1, it pays.
 
-    Both are None when no round has both, and `note` says why; it may also state a reservation.
+    Both are None when no round has both, and the interval for too few rounds; `note` says why.
     """
 
     counterfactual: Counterfactual
@@ -124,10 +123,9 @@ def worth_of(
     counterfactual: Counterfactual,
     winner: Strategy,
     rounds: Sequence[Sequence[RuntimeRecord]],
-    generator: np.random.Generator,
 ) -> Worth:
-    """The worth by the rounds in which both took a turn; see `judging` for the interval."""
-    mine, others = _steps(rounds, winner), _steps(rounds, counterfactual.strategy)
+    """The worth by the rounds in which both took a turn; see `autosync.stats.paired` for the interval."""
+    mine, others = _medians(rounds, winner), _medians(rounds, counterfactual.strategy)
     shared = sorted(set(mine) & set(others))
     if not shared:
         failed = [
@@ -137,16 +135,16 @@ def worth_of(
             if each.reason and each.strategy.digest == counterfactual.strategy.digest
         ]
         return Worth(counterfactual, None, None, 0, failed[-1] if failed else "There was no time for it.")
-    slow, fast = [others[turn] for turn in shared], [mine[turn] for turn in shared]
-    note = "One round only: the interval knows the noise between steps, not between trials." if len(shared) == 1 else ""
-    interval = speedup_interval(slow, fast, generator)
-    return Worth(counterfactual, speedup(slow, fast), interval, len(shared), note)
+    logs = log_ratios([others[turn] for turn in shared], [mine[turn] for turn in shared])
+    interval = interval_of(logs)
+    note = f"{too_few(len(shared))}." if interval is None else ""
+    return Worth(counterfactual, speedup_of(logs), interval, len(shared), note)
 
 
-def _steps(rounds: Sequence[Sequence[RuntimeRecord]], strategy: Strategy) -> dict[int, tuple[float, ...]]:
-    """Step seconds of the strategy by round, for the rounds in which it came to its end."""
+def _medians(rounds: Sequence[Sequence[RuntimeRecord]], strategy: Strategy) -> dict[int, float]:
+    """Median step seconds of the strategy by round, for the rounds that it completed."""
     return {
-        turn: record.step_seconds
+        turn: statistics.median(record.step_seconds)
         for turn, records in enumerate(rounds)
         for record in records
         if record.outcome == "ok" and record.strategy.digest == strategy.digest

@@ -9,15 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
-import numpy as np
-
 from autosync.cost import step_bound
 from autosync.errors import AutosyncError, BenchError
 from autosync.report.findings import Findings
 from autosync.runs import read_run
 from autosync.search.protocol import GIVEN
-from autosync.search.verdict.judging import speedup, speedup_interval
 from autosync.spec import cut, digest
+from autosync.stats.paired import ERROR, interval_of, log_ratios, speedup_of
 from autosync.studies.bench.contenders import OURS
 from autosync.studies.bench.versions import of_live
 from autosync.words.commands import is_cluster_file
@@ -187,7 +185,7 @@ def _row(job: LiveJob, found: Findings) -> Row:
     by_digest = {each["strategy_digest"]: each for each in result["strategies"]}
     winner, baseline = by_digest[verdict["winner"]], by_digest[verdict["baseline"]]
     first = 1 + [each.strategy.digest for each in trials].index(verdict["winner"])
-    low, high = verdict["speedup_interval"]
+    low, high = verdict["speedup_interval"] or (math.nan, math.nan)
     return {
         "cell": str(job.cell),
         "model": job.cell.model,
@@ -215,7 +213,7 @@ def _row(job: LiveJob, found: Findings) -> Row:
         "changes_statistics": winner["changes_statistics"],
         "bound_seconds": step_bound(trials[0].model, trials[0].cluster).seconds,
         **_over_default(verdict),
-        **_given(found, str(verdict["baseline"]), job.seed),
+        **_given(found, str(verdict["baseline"])),
         "time": trials[0].time,
         "replicas": len(trials[0].strategy.replicas),
         "batch_size": trials[0].model.batch_size,
@@ -228,7 +226,7 @@ def _row(job: LiveJob, found: Findings) -> Row:
 def _over_default(verdict: Row) -> Row:
     """How many times as fast the winner is as the fastest of frameworks' defaults, where one was timed with it."""
     found = verdict.get("over_default")
-    low, high = found["speedup_interval"] if found else (None, None)
+    low, high = (found["speedup_interval"] or (math.nan, math.nan)) if found else (None, None)
     return {
         "over_default": found["speedup"] if found else None,
         "over_default_low": low,
@@ -236,19 +234,19 @@ def _over_default(verdict: Row) -> Row:
     }
 
 
-def _given(found: Findings, baseline: str, seed: int) -> Row:
+def _given(found: Findings, baseline: str) -> Row:
     """How many times as fast as the best baseline the best of what the search was given is, paired by turns of the
     finals; None where nothing was given, or nothing of it came to its end.
     """
     measured = [each for each in found.contenders if each.remeasured]  # fastest first
     given = [each for each in measured if each.label == GIVEN]
-    if not given:
-        return dict.fromkeys(("given_speedup", "given_speedup_low", "given_speedup_high"))
     usual = next(each for each in measured if each.digest == baseline)
-    turns = zip(usual.turns, given[0].turns, strict=False)  # a second look has more of the baseline
-    slow, fast = zip(*(((one,), (other,)) for one, other in turns), strict=True)
-    low, high = speedup_interval(slow, fast, np.random.default_rng(seed), compared=len(given))
-    return {"given_speedup": speedup(slow, fast), "given_speedup_low": low, "given_speedup_high": high}
+    shared = sorted(usual.turns.keys() & given[0].turns.keys()) if given else []
+    if not shared:
+        return dict.fromkeys(("given_speedup", "given_speedup_low", "given_speedup_high"))
+    logs = log_ratios([usual.turns[turn] for turn in shared], [given[0].turns[turn] for turn in shared])
+    low, high = interval_of(logs, ERROR / len(given)) or (math.nan, math.nan)
+    return {"given_speedup": speedup_of(logs), "given_speedup_low": low, "given_speedup_high": high}
 
 
 def _median_baseline(strategies: Sequence[Row]) -> float:

@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from autosync.cost import step_bound
@@ -68,8 +67,8 @@ class PlayedTune:
         ]
         for each in itertools.chain.from_iterable(rounds):
             store.append(each)
-        judged = judge(rounds, {baseline("all_reduce_25mb").digest}, np.random.default_rng(0))
-        verdict = with_default(judged, rounds, {baseline("all_reduce_25mb").digest}, np.random.default_rng(0))
+        judged = judge(rounds, {baseline("all_reduce_25mb").digest})
+        verdict = with_default(judged, rounds, {baseline("all_reduce_25mb").digest})
         result = result_json(Result(MODEL, trials, rounds, verdict), 600.0)
         (directory / "result.json").write_text(json.dumps(result))
         return 0
