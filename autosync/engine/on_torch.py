@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from autosync.engine.capture.variables import names_of
 from autosync.engine.zoo import build_task
 from autosync.errors import ModelError
 
@@ -56,13 +57,13 @@ class TaskOnTorch:
 
     def check(self) -> None:
         """Make one forward and backward pass, and raise `ModelError` where that shows what cannot be trained."""
-        from autosync.engine.zoo.own_task import blame
+        from autosync.engine.zoo.blame import blame
 
         try:
             loss = self.loss()
             if not loss.ndim:
                 loss.backward()
-        except Exception as error:  # whatever a user's layer or loss raises
+        except Exception as error:  # any error of a user's layer or loss
             raise ModelError(f"The model or loss of {self.name!r} fails on PyTorch: {blame(error)}.") from error
         if loss.ndim:
             raise ModelError(
@@ -73,7 +74,7 @@ class TaskOnTorch:
     def loss(self) -> Any:
         """One forward pass: the scalar that is trained by, a float32 tensor with its gradient function.
 
-        As when captured it is the loss of the task plus what layers have added (regularizers).
+        As in a captured model it is the task's loss plus the losses that layers add (regularizers).
         """
         import keras
 
@@ -95,5 +96,6 @@ def built_on_torch(name: str, device: str) -> TaskOnTorch:
         except ImportError as error:
             raise ModelError(f"Model {name!r} needs a package that cannot be imported: {error}; install it.") from None
         inputs, targets = keras.tree.map_structure(keras.ops.convert_to_tensor, task.batch(np.random.SeedSequence(0)))
-    parameters = {each.path: each.value for each in task.model.trainable_variables}
+    variables = task.model.trainable_variables
+    parameters = {name: variable.value for name, variable in zip(names_of(variables), variables, strict=True)}
     return TaskOnTorch(task.name, task.batch_size, parameters, device, task, inputs, targets)

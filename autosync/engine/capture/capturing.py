@@ -7,21 +7,29 @@ from typing import Any
 import numpy as np
 
 from autosync.engine.capture.captured import CapturedModel
+from autosync.engine.capture.forward import Forward, run_forward
 from autosync.engine.capture.graph_function import GraphFunction, simplified
-from autosync.engine.capture.lookups import Lookup, compact_gradient, find_lookups, lookup_function
+from autosync.engine.capture.lookups import (
+    Lookup,
+    compact_gradient,
+    find_lookups,
+    lookup_function,
+    rows_per_step,
+    sources_of,
+)
+from autosync.engine.capture.notes import notes_on_state
 from autosync.engine.capture.operators import coarse_operators
 from autosync.engine.capture.optimizer import LOSS_SCALE, capture_optimizer, gradient_rule_of
 from autosync.engine.capture.sufficient_factors import sufficient_factors
 from autosync.engine.capture.task import TrainingTask
+from autosync.engine.capture.variables import names_of, state_variables
 from autosync.errors import ModelError
 from autosync.spec import DTYPE_BYTES, ModelSpec, Variable
-
-SAMPLED_BATCHES = 4
 
 
 @dataclass
 class _Trace:
-    """The gradient function as traced, with what was learnt about each variable on the way."""
+    """The traced gradient function, with the properties of each variable that tracing revealed."""
 
     function: GraphFunction
     graph: Any
@@ -30,6 +38,10 @@ class _Trace:
     sparse: list[bool]
     gradient_operations: list[Any]
     factors: dict[int, tuple[Any, Any]]
+    per_replica: list[Any]
+    """State variables that a pass changes by the batch, so that replicas come to differ in them."""
+
+    metrics: tuple[str, ...]
 
 
 def capture(task: TrainingTask) -> CapturedModel:
@@ -38,16 +50,16 @@ def capture(task: TrainingTask) -> CapturedModel:
     A variable that the loss does not depend on is kept as state; a lookup table that is also read in another way
     gets a dense gradient. Both are said in `notes`. Raises `ModelError`.
     """
-    notes: list[str] = []
+    notes = list(task.notes)
     batch_function, structure = _trace_batch(task)
     trained, idle = _trained_variables(task, structure)
-    notes += [f"Variable {each.path!r} has no path to the loss and is not trained." for each in idle]
+    notes += [f"Variable {variable.path!r} has no path to the loss and is not trained." for variable in idle]
     trace, lookups = _trace_gradient(task, structure, trained, idle, notes)
     flat_lookups = [each for of_variable in lookups for each in of_variable]
     batch_names = [tensor.name for tensor in trace.batch_inputs]
     ids_of_batch = lookup_function(trace.function, batch_names, flat_lookups)
     lookup_of = tuple(index for index, of_variable in enumerate(lookups) for _ in of_variable)
-    rows = _rows_per_step(batch_function, ids_of_batch, lookup_of)
+    rows = rows_per_step(batch_function, ids_of_batch, lookup_of)
     tables = {trace.variable_inputs[i].name: trained[i].shape for i in sorted(set(lookup_of))}
     gradient = compact_gradient(trace.function, flat_lookups, tables)
     factors = {index: (left.name, right.name) for index, (left, right) in trace.factors.items()}
@@ -55,18 +67,21 @@ def capture(task: TrainingTask) -> CapturedModel:
         dtype: capture_optimizer(task.optimizer, dtype) for dtype in sorted({str(each.dtype) for each in trained})
     }
     rule = gradient_rule_of(task.optimizer)
-    state = [*idle, *task.model.non_trainable_variables]
+    state = [*idle, *state_variables(task.model)]
     scale = [] if rule.loss_scale is None else [np.float32(rule.loss_scale)]
-    if any("moving" in each.path for each in state):
-        notes.append("Batch-norm statistics are kept per replica and are not synchronized.")
+    notes += notes_on_state(task.model, state, trace.per_replica, trace.metrics)
+    all_names = dict(
+        zip(map(id, task.model.trainable_variables), names_of(task.model.trainable_variables), strict=True)
+    )
+    names = [all_names[id(variable)] for variable in trained]
     first = next(iter(optimizers.values()))
     spec = ModelSpec(
         name=task.name,
         batch_size=task.batch_size,
         optimizer=first.text,
         slots=len(first.slot_starts),
-        variables=_variables(trace, trained, rows),
-        operators=coarse_operators(trace.graph.get_operations(), _variable_names(trace, trained)),
+        variables=_variables(trace, trained, names, rows),
+        operators=coarse_operators(trace.graph.get_operations(), _variable_names(trace, names)),
     )
     return CapturedModel(
         spec=spec,
@@ -108,19 +123,20 @@ def _batch_spec(tensor: Any, any_batch_size: bool) -> Any:
     return tf.TensorSpec(shape, tensor.dtype)
 
 
-def _loss(task: TrainingTask, outputs: Any, targets: Any, losses: Sequence[Any]) -> Any:
+def _run_model(
+    task: TrainingTask, values: Sequence[Any], state: Sequence[Any], inputs: Any, targets: Any
+) -> tuple[Forward, Any]:
+    """One forward pass, and its loss with those that layers add (regularizers), as a float32 scalar."""
     import tensorflow as tf
 
-    loss = tf.cast(task.loss(targets, outputs), tf.float32)
-    return tf.add_n([loss, *(tf.cast(each, tf.float32) for each in losses)])
-
-
-def _run_model(task: TrainingTask, values: Sequence[Any], state: Sequence[Any], inputs: Any) -> tuple[Any, Any, Any]:
-    """Outputs, new state and added losses (regularizers) of one forward pass."""
-    import tensorflow as tf
+    def loss_of(outputs: Any) -> Any:
+        with tf.name_scope(""):
+            return tf.cast(task.loss(targets, outputs), tf.float32)
 
     with tf.name_scope("forward"):  # at the root TensorFlow refuses names that layers may have, as `_mine`
-        return task.model.stateless_call(list(values), list(state), inputs, training=True, return_losses=True)
+        done = run_forward(task.model, values, state, inputs, loss_of)
+    added = [tf.cast(loss if loss.shape.rank == 0 else tf.reduce_sum(loss), tf.float32) for loss in done.added]
+    return done, tf.add_n([done.loss, *added])
 
 
 def _specs(variables: Sequence[Any]) -> list[Any]:
@@ -153,16 +169,15 @@ def _connected(task: TrainingTask, structure: Any) -> list[bool]:
 
     def gradients(values: Any, state: Any, batch: Any) -> None:
         inputs, targets = batch
-        outputs, _, losses = _run_model(task, values, state, inputs)
-        loss = _loss(task, outputs, targets, losses)
+        _, loss = _run_model(task, values, state, inputs, targets)
         connected[:] = [each is not None for each in tf.gradients(loss, values)]
 
     model = task.model
     try:
         tf.function(gradients, autograph=False).get_concrete_function(
-            _specs(model.trainable_variables), _specs(model.non_trainable_variables), structure
+            _specs(model.trainable_variables), _specs(state_variables(model)), structure
         )
-    except Exception as error:  # whatever a user's layer or loss raises
+    except Exception as error:  # any error of a user's layer or loss
         reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
         raise ModelError(f"Model {task.name!r} and its loss must run as a TensorFlow graph, but {reason}") from error
     return connected
@@ -200,6 +215,7 @@ def _trace_once(task: TrainingTask, structure: Any, trained: list[Any], idle: li
     sparse: list[bool] = []
     ends: list[Any] = []
     factors: dict[int, tuple[Any, Any]] = {}
+    passes: list[tuple[Sequence[Any], Forward]] = []
 
     def gradient(*flat: Any) -> list[Any]:
         values = flat[: len(trained)]
@@ -212,9 +228,9 @@ def _trace_once(task: TrainingTask, structure: Any, trained: list[Any], idle: li
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(values)
             ordered = [all_values[index] for index in order]
-            outputs, new_state, losses = _run_model(task, ordered, model_state, inputs)
-            loss = _loss(task, outputs, targets, losses)
+            done, loss = _run_model(task, ordered, model_state, inputs, targets)
             scaled_loss = loss * scale[0] if scale else loss
+        passes[:] = [(model_state, done)]
         gradients = tape.gradient(scaled_loss, list(values))
         sparse.clear()
         ends.clear()
@@ -229,29 +245,41 @@ def _trace_once(task: TrainingTask, structure: Any, trained: list[Any], idle: li
             pair = None if is_sparse else sufficient_factors(tensors[0], tuple(trained[index].shape))
             if pair:
                 factors[index] = pair
-        new_metrics = task.metrics.updated(metrics, targets, outputs) if task.metrics else []
-        return [*results, *state[: len(idle)], *new_state, *scale, *new_metrics]
+        new_metrics = task.metrics.updated(metrics, targets, done.outputs) if task.metrics else []
+        return [*results, *state[: len(idle)], *done.state, *scale, *new_metrics]
 
-    own_state = [*_specs(idle), *_specs(model.non_trainable_variables), *([tf.TensorSpec([])] if scales else [])]
+    own_state = [*_specs(idle), *_specs(state_variables(model)), *([tf.TensorSpec([])] if scales else [])]
     specs = [*_specs(trained), *own_state, *metric_specs, *batch_specs]
     layers = {each.name for each in model._flatten_layers()}
     function, graph = GraphFunction.trace_with_graph(gradient, specs, layers)
+    batch_inputs = graph.inputs[len(specs) - len(batch_specs) : len(specs)]
+    [(state_before, done)] = passes
+    names = {tensor.op.name for tensor in batch_inputs}
+    per_replica = [
+        variable
+        for variable, before, after in zip(state_variables(model), state_before, done.state, strict=True)
+        if after is not before and names & sources_of(after)
+    ]
     return _Trace(
         function=function,
         graph=graph,
         variable_inputs=graph.inputs[: len(trained)],
-        batch_inputs=graph.inputs[len(specs) - len(batch_specs) : len(specs)],
+        batch_inputs=batch_inputs,
         sparse=list(sparse),
         gradient_operations=list(ends),
         factors=factors,
+        per_replica=per_replica,
+        metrics=done.metrics,
     )
 
 
-def _variable_names(trace: _Trace, trained: Sequence[Any]) -> dict[str, str]:
-    return {tensor.op.name: each.path for tensor, each in zip(trace.variable_inputs, trained, strict=True)}
+def _variable_names(trace: _Trace, names: Sequence[str]) -> dict[str, str]:
+    return {tensor.op.name: name for tensor, name in zip(trace.variable_inputs, names, strict=True)}
 
 
-def _variables(trace: _Trace, trained: Sequence[Any], rows: dict[int, float]) -> tuple[Variable, ...]:
+def _variables(
+    trace: _Trace, trained: Sequence[Any], names: Sequence[str], rows: dict[int, float]
+) -> tuple[Variable, ...]:
     """Variables in graph order. The tape writes the backward pass in the order it is run, so a gradient's place in
     the traced graph tells when it becomes ready."""
     created = {operation.name: number for number, operation in enumerate(trace.graph.get_operations())}
@@ -259,29 +287,13 @@ def _variables(trace: _Trace, trained: Sequence[Any], rows: dict[int, float]) ->
     ready = {index: order for order, index in enumerate(sorted(range(len(places)), key=lambda i: (places[i], i)))}
     return tuple(
         Variable(
-            name=each.path,
-            shape=tuple(int(size) for size in each.shape),
-            dtype=str(each.dtype),
+            name=names[index],
+            shape=tuple(int(size) for size in variable.shape),
+            dtype=str(variable.dtype),
             ready_order=ready[index],
             sparse=index in rows,
             rows_per_step=rows.get(index),
             factor_rows=int(trace.factors[index][0].shape[0]) if index in trace.factors else None,
         )
-        for index, each in enumerate(trained)
+        for index, variable in enumerate(trained)
     )
-
-
-def _rows_per_step(batch: GraphFunction, lookups: GraphFunction, lookup_of: Sequence[int]) -> dict[int, float]:
-    """Distinct rows touched by one replica's batch, by variable: the mean over a few sampled batches."""
-    import tensorflow as tf
-
-    if not lookup_of:
-        return {}
-    make, find = batch.callable(), lookups.callable()
-    counts: dict[int, list[int]] = {}
-    for seed in range(SAMPLED_BATCHES):
-        found = find(*make(tf.constant([seed, 0], tf.int32)))
-        for variable in sorted(set(lookup_of)):
-            ids = [np.ravel(each) for each, of in zip(found, lookup_of, strict=True) if of == variable]
-            counts.setdefault(variable, []).append(len(np.unique(np.concatenate(ids))))
-    return {variable: float(np.mean(each)) for variable, each in counts.items()}

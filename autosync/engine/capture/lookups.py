@@ -4,14 +4,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from autosync.engine.capture.graph_function import GraphFunction
+
+SAMPLED_BATCHES = 4
 
 HARMLESS = ("Shape", "ShapeN", "Size", "Rank", "ZerosLike", "NoOp")
 
 
 @dataclass(frozen=True)
 class Lookup:
-    """One gather of rows: the operation's name, the tensor of row numbers it is given, and what that tensor is."""
+    """One gather of rows: the operation's name, the name of the tensor of row numbers, and that tensor's spec."""
 
     gather: str
     ids: str
@@ -34,7 +38,7 @@ def find_lookups(variable: Any, batch: Sequence[Any]) -> list[Lookup] | None:
             consumers += [(each, operation.outputs[0]) for each in operation.outputs[0].consumers()]
         elif operation.type == "GatherV2" and operation.inputs[0] is tensor and _along_axis_0(operation):
             ids = operation.inputs[1]
-            if not _sources(ids) <= allowed:
+            if not sources_of(ids) <= allowed:
                 return None
             found.append(Lookup(operation.name, ids.name, tf.TensorSpec(ids.shape, ids.dtype)))
         elif operation.type not in HARMLESS:
@@ -49,7 +53,7 @@ def _along_axis_0(gather: Any) -> bool:
     return axis is not None and int(axis) == 0 and gather.get_attr("batch_dims") == 0
 
 
-def _sources(tensor: Any) -> set[str]:
+def sources_of(tensor: Any) -> set[str]:
     """Names of the placeholders that `tensor` is computed from, and of operations that may differ from run to run."""
     seen: dict[str, Any] = {}
     stack = [tensor.op]
@@ -96,7 +100,7 @@ def _needed_nodes(graph_def: Any, wanted: Sequence[str]) -> set[str]:
 def compact_gradient(
     traced: GraphFunction, lookups: Sequence[Lookup], tables: Mapping[str, Sequence[int]]
 ) -> GraphFunction:
-    """`traced` with every lookup reading given rows at given positions, in place of whole tables at row numbers.
+    """`traced` with every lookup reading given rows at given positions, instead of whole tables at row numbers.
 
     `tables` holds the shape of each sparse variable by its input's name; the positions become inputs at the end.
     """
@@ -117,3 +121,19 @@ def compact_gradient(
         positions.append(f"{node.name}:0")
     graph = graph_def.SerializeToString(deterministic=True)
     return GraphFunction(graph, (*traced.inputs, *positions), traced.outputs)
+
+
+def rows_per_step(batch: GraphFunction, lookups: GraphFunction, lookup_of: Sequence[int]) -> dict[int, float]:
+    """Distinct rows touched by one replica's batch, by variable: the mean over a few sampled batches."""
+    import tensorflow as tf
+
+    if not lookup_of:
+        return {}
+    make, find = batch.callable(), lookups.callable()
+    counts: dict[int, list[int]] = {}
+    for seed in range(SAMPLED_BATCHES):
+        found = find(*make(tf.constant([seed, 0], tf.int32)))
+        for variable in sorted(set(lookup_of)):
+            ids = [np.ravel(each) for each, of in zip(found, lookup_of, strict=True) if of == variable]
+            counts.setdefault(variable, []).append(len(np.unique(np.concatenate(ids))))
+    return {variable: float(np.mean(each)) for variable, each in counts.items()}

@@ -24,7 +24,8 @@ class TrainingTask:
                 inside the graph. The same seed gives the same batch, different seeds different ones. Structures of
                 tensors (tensor, tuple or dict), static shapes, leading dimension `batch_size`.
     any_batch_size  whether the captured gradient takes batches of any number of examples, not of `batch_size` alone.
-    metrics     what is measured of outputs and targets while training, if anything.
+    metrics     functions of outputs and targets that training reports, or None.
+    notes       sentences on differences from `keras.Model.fit`, to be printed.
     """
 
     name: str
@@ -35,3 +36,4 @@ class TrainingTask:
     batch: Callable[[Any], tuple[Any, Any]]
     any_batch_size: bool = False
     metrics: TaskMetrics | None = None
+    notes: tuple[str, ...] = ()

@@ -1,7 +1,7 @@
 """A training step's state in Keras' own objects: a model and its optimizer, and the files Keras makes of them."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, final
@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from autosync.engine.capture.captured import CapturedModel
 from autosync.engine.capture.optimizer import LOSS_SCALE, inner_optimizer
+from autosync.engine.capture.variables import names_of, state_variables, untracked
 from autosync.engine.step.step_state import StepState
 from autosync.errors import ModelError
 
@@ -21,9 +22,10 @@ Array = npt.NDArray[Any]
 class KerasState:
     """Writes a step's state into `model` and `optimizer`, and reads it from there.
 
-    Variables are told apart by their paths. The order of an optimizer's slots is that in which Keras makes them, for
-    one variable as for many. State that is not trained is kept by every replica and once by Keras: moving averages
-    become their mean over replicas, and the others are replica 0's.
+    Variables keep the order in which they were captured, since several may have one path. The order of an optimizer's
+    slots is that in which Keras makes them, for one variable as for many. Every replica keeps state that is not
+    trained, and Keras keeps it once: floating-point state becomes the mean over replicas, and whole numbers and seeds
+    are replica 0's. State of single examples, which a recurrent layer carries on, stays with the replicas.
     """
 
     def __init__(
@@ -41,20 +43,28 @@ class KerasState:
         inner = inner_optimizer(optimizer)
         if not optimizer.built:
             optimizer.build(model.trainable_variables)
-        places = _slot_places(inner, model.trainable_variables)
+        names = names_of(model.trainable_variables)
+        trainable = dict(zip(names, model.trainable_variables, strict=True))
+        places = _slot_places(inner, trainable)
         held = list(inner.variables)
         of_slots = {place for each in places.values() for place in each}
         if len(held) <= max(of_slots, default=-1) or any(
             tuple(held[place].shape) != tuple(variable.shape)
-            for variable in model.trainable_variables
-            for place in places[variable.path]
+            for name, variable in trainable.items()
+            for place in places[name]
         ):
             raise ModelError(
                 f"The optimizer must be unbuilt or built for the variables of this model, but {optimizer.name!r} was "
                 "built for others; give a fresh one."
             )
-        self._slots = {path: [held[place] for place in each] for path, each in places.items()}
-        self._loss_scale = _loss_scale(optimizer)
+        self._slots = {name: [held[place] for place in of_variable] for name, of_variable in places.items()}
+        trained = captured.spec.by_name
+        self._trained = {name: variable for name, variable in trainable.items() if name in trained}
+        idle = [variable for name, variable in trainable.items() if name not in trained]
+        self._untrained = [*idle, *state_variables(model)]
+        self._of_examples = {id(variable) for variable in untracked(model)}
+        if LOSS_SCALE in captured.state_names:
+            self._untrained.append(_loss_scale(optimizer))
         self._scalars = [each for place, each in enumerate(held) if place not in of_slots]
         if getattr(model, "optimizer", None) is not optimizer:
             is_keras_loss = isinstance(loss, str | keras.losses.Loss)
@@ -62,18 +72,17 @@ class KerasState:
             model.compile(optimizer=optimizer, loss=kept, metrics=metrics or None, auto_scale_loss=False)
 
     def read(self, base: StepState) -> StepState:
-        """The state to go on from what Keras' objects hold. Every replica gets a dropout seed of its own.
+        """The state that Keras's objects hold, to continue from. Every replica gets a dropout seed of its own.
 
-        What Keras does not know is taken from `base`: synthetic batches drawn, what compressors remember.
+        `base` gives the rest, which Keras does not know: the synthetic batches drawn and the compressors' memory.
         """
         names = [each.name for each in self._captured.spec.variables]
-        values = {each.path: each for each in self.model.trainable_variables}
         scalars = [np.asarray(each.numpy()) for each in self._scalars]
-        state = [np.asarray(each.numpy()) for each in self._untrained()]
+        state = [np.asarray(each.numpy()) for each in self._untrained]
         return replace(
             base,
             own=(),
-            values={name: np.asarray(values[name].numpy()) for name in names},
+            values={name: np.asarray(self._trained[name].numpy()) for name in names},
             slots={name: tuple(np.asarray(each.numpy()) for each in self._slots[name]) for name in names},
             scalars={
                 dtype: tuple(each.astype(old.dtype) for each, old in zip(scalars, before, strict=True))
@@ -90,16 +99,16 @@ class KerasState:
 
     def write(self, state: StepState) -> None:
         """Let model and optimizer hold `state`."""
-        for variable in self.model.trainable_variables:
-            if variable.path in state.values:
-                variable.assign(state.values[variable.path])
-                for slot, array in zip(self._slots[variable.path], state.slots[variable.path], strict=True):
-                    slot.assign(array)
+        for name, variable in self._trained.items():
+            variable.assign(state.values[name])
+            for slot, array in zip(self._slots[name], state.slots[name], strict=True):
+                slot.assign(array)
         for scalar, array in zip(self._scalars, next(iter(state.scalars.values())), strict=True):
             scalar.assign(array.astype(str(scalar.dtype)))
-        for index, variable in enumerate(self._untrained()):
-            of_replicas = [each[index] for each in state.replica_state]
-            variable.assign(_in_one(of_replicas, self._captured.seeds[index]))
+        for index, variable in enumerate(self._untrained):
+            of_replicas = [arrays[index] for arrays in state.replica_state]
+            if id(variable) not in self._of_examples or len(of_replicas) == 1:
+                variable.assign(_in_one(of_replicas, self._captured.seeds[index]))
 
     def save(self, file: Path) -> None:
         """Write model and optimizer as Keras does; `file` ends in .keras. Raises `ModelError` or `OSError`."""
@@ -117,7 +126,7 @@ class KerasState:
             warnings.simplefilter("error", UserWarning)  # Keras only warns of an optimizer that does not fit
             try:
                 self.model.load_weights(file)
-            except Exception as error:  # whatever Keras, h5py and zipfile raise
+            except Exception as error:  # any error of Keras, h5py or zipfile
                 reason = " ".join(str(error).split())
                 raise ModelError(
                     f"{str(file)!r} must be a .keras file of this very model with its optimizer, but: {reason}"
@@ -152,35 +161,28 @@ class KerasState:
         """The variable that holds the learning rate; where a schedule decides, that schedule."""
         return inner_optimizer(self.optimizer)._learning_rate  # the property would compute a schedule's rate
 
-    def _untrained(self) -> list[Any]:
-        """Variables that replicas keep for themselves, in the order of the captured state."""
-        by_path = {each.path: each for each in self.model.variables}
-        if LOSS_SCALE in self._captured.state_names:
-            by_path[LOSS_SCALE] = self._loss_scale
-        return [by_path[name] for name in self._captured.state_names]
 
-
-def _slot_places(optimizer: Any, variables: Sequence[Any]) -> dict[str, list[int]]:
-    """The places of each path's slots among the optimizer's variables: found out on a twin's building."""
+def _slot_places(optimizer: Any, variables: Mapping[str, Any]) -> dict[str, list[int]]:
+    """For each variable by name, the places of its slots among the optimizer's variables, found by building a twin."""
     twin = type(optimizer).from_config(optimizer.get_config())
-    made: list[tuple[str, Any]] = []
+    made: list[tuple[int, Any]] = []
     make = twin.add_variable_from_reference
 
     def noted(reference_variable: Any, *arguments: Any, **named: Any) -> Any:
-        made.append((reference_variable.path, make(reference_variable, *arguments, **named)))
+        made.append((id(reference_variable), make(reference_variable, *arguments, **named)))
         return made[-1][1]
 
     twin.add_variable_from_reference = noted
-    twin.build(list(variables))
-    number = {id(each): place for place, each in enumerate(twin.variables)}
-    places: dict[str, list[int]] = {each.path: [] for each in variables}
-    for path, slot in made:
-        places[path].append(number[id(slot)])
-    return places
+    twin.build(list(variables.values()))
+    number = {id(variable): place for place, variable in enumerate(twin.variables)}
+    return {
+        name: [number[id(slot)] for reference, slot in made if reference == id(variable)]
+        for name, variable in variables.items()
+    }
 
 
 def _loss_scale(optimizer: Any) -> Any:
-    """The variable that holds the loss scale: a dynamic one is Keras' own, a fixed one is nobody's."""
+    """The variable that holds the loss scale: Keras keeps a dynamic one, and a fixed one gets a variable here."""
     import keras
 
     if inner_optimizer(optimizer) is not optimizer:
@@ -189,7 +191,7 @@ def _loss_scale(optimizer: Any) -> Any:
 
 
 def _in_one(of_replicas: Sequence[Array], is_seed: bool) -> Array:
-    """The one array that Keras is given in place of the replicas' own ones."""
+    """The one array that Keras gets for the replicas' copies."""
     first = of_replicas[0]
     if is_seed or first.dtype.kind in "iub" or all(np.array_equal(first, each) for each in of_replicas):
         return first

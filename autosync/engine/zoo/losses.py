@@ -7,13 +7,15 @@ from typing import Any
 
 import keras
 
+from autosync.engine.capture.forward import run_forward
 from autosync.engine.capture.task import TrainingTask
+from autosync.engine.capture.variables import state_variables
 
 
 def cross_entropy(targets: Any, logits: Any) -> Any:
     """Mean of -log softmax(logits)[target]; int32 targets of shape (...), float32 logits of shape (..., classes)."""
     if keras.backend.backend() != "tensorflow":
-        # What fused cross-entropies do: no one-hot targets, which for 30 000 words would cost as much as a layer.
+        # As fused cross-entropies do, without one-hot targets, which for 30 000 words would cost as much as a layer.
         log_shares = keras.ops.log_softmax(keras.ops.cast(logits, "float32"))
         return -keras.ops.mean(keras.ops.take_along_axis(log_shares, targets[..., None], axis=-1))
     import tensorflow as tf
@@ -40,9 +42,8 @@ def gradients(task: TrainingTask, seed: Any) -> tuple[Any, list[Any]]:
 
     inputs, targets = task.batch(seed)
     values = [tf.convert_to_tensor(each) for each in task.model.trainable_variables]
-    others = [tf.convert_to_tensor(each) for each in task.model.non_trainable_variables]
+    state = [tf.convert_to_tensor(variable) for variable in state_variables(task.model)]
     with tf.GradientTape() as tape:
         tape.watch(values)
-        outputs, _ = task.model.stateless_call(values, others, inputs, training=True)
-        loss = task.loss(targets, outputs)
+        loss = run_forward(task.model, values, state, inputs, lambda outputs: task.loss(targets, outputs)).loss
     return loss, tape.gradient(loss, values)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import sysconfig
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from types import FrameType
 from typing import Any
 
 import keras
 import numpy as np
 
+from autosync.engine.capture.forward import build_on, looked_at
 from autosync.engine.capture.metrics import TaskMetrics
+from autosync.engine.capture.overridden import notes_on_overrides
 from autosync.engine.capture.task import TrainingTask
+from autosync.engine.zoo.blame import blame
+from autosync.engine.zoo.checked import check_trainable, coupled_shapes
 from autosync.engine.zoo.drawing import Seed
 from autosync.errors import ModelError
 
@@ -26,8 +26,8 @@ class ExampleBatch:
 
     `arrays` is a structure of NumPy arrays, not of tensors: a traced function then holds them as constants of its own
     instead of capturing them. Rolling keeps each example whole, so embedding ids stay the real ones; seeds that differ
-    by less than the batch size in one place give different orders. What counts positions in the batch, as targets
-    may, is wrong once it is rolled; with `rolled` False every seed gives the example as it is.
+    by less than the batch size in one place give different orders. Targets that count positions in the
+    batch are wrong once they are rolled; with `rolled` False every seed gives the example as it is.
     """
 
     arrays: tuple[Any, Any]
@@ -82,7 +82,7 @@ def _array(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class OwnParts:
-    """What a user hands over, and what the parts are called in sentences that refuse one of them.
+    """The parts of a training task that a user gives, and their names in sentences that refuse one of them.
 
     The loss is a callable (targets, outputs) -> scalar, a Keras loss, or the name of one, then averaged over the batch.
     `metrics` are what `keras.Model.compile` takes. With `any_batch_size` the task also trains on batches of other sizes
@@ -109,11 +109,12 @@ def own_task(name: str, parts: OwnParts) -> TrainingTask:
         raise ModelError(f"{model_is} must be a keras.Model, not {type(parts.model).__name__}.")
     if not isinstance(parts.optimizer, keras.optimizers.Optimizer):
         raise ModelError(f"{optimizer_is} must be a keras.optimizers.Optimizer, not {type(parts.optimizer).__name__}.")
+    notes = notes_on_overrides(parts.model, model_is)
     batch = ExampleBatch.from_pair(name, parts.example)
     if keras.backend.backend() != "tensorflow":
         return _elsewhere(name, parts, batch)
     _build(name, parts.model, batch.inputs())
-    batch = replace(batch, rolled=not _coupled_shapes(parts.model, batch.inputs(), batch.batch_size))
+    batch = replace(batch, rolled=not coupled_shapes(parts.model, batch.inputs(), batch.batch_size))
     loss = _loss(name, parts.loss, parts.called[1])
     task = TrainingTask(
         name=name,
@@ -123,8 +124,9 @@ def own_task(name: str, parts: OwnParts) -> TrainingTask:
         batch_size=batch.batch_size,
         batch=batch,
         any_batch_size=parts.any_batch_size,
+        notes=notes,
     )
-    _check_trainable(task)
+    check_trainable(task)
     return replace(task, metrics=_metrics(task, parts.metrics)) if parts.metrics else task
 
 
@@ -137,10 +139,11 @@ def _elsewhere(name: str, parts: OwnParts, batch: ExampleBatch) -> TrainingTask:
 
 
 def _build(name: str, model: Any, inputs: Any) -> None:
-    if model.built:
-        return
     try:
-        model(inputs)
+        if keras.backend.backend() == "tensorflow":
+            build_on(model, inputs)
+        elif not model.built:
+            model(inputs)
     except Exception as error:
         raise ModelError(
             f"The model of {name!r} is not built, and calling it on the example inputs failed: {blame(error)}."
@@ -173,122 +176,4 @@ def _metrics(task: TrainingTask, metrics: Any) -> TaskMetrics:
     import tensorflow as tf
 
     inputs, targets = task.batch(tf.zeros((2,), tf.int32))
-    return TaskMetrics(metrics, targets, task.model(inputs, training=False))
-
-
-def _check_trainable(task: TrainingTask) -> None:
-    """Train on the example batch once, and raise `ModelError` where that shows what could not be captured."""
-    import tensorflow as tf
-
-    from autosync.engine.zoo.losses import gradients
-
-    if not task.model.trainable_variables:
-        raise ModelError(f"The model of {task.name!r} has no trainable variables, so there is nothing to synchronize.")
-    try:
-        loss, found = gradients(task, tf.zeros((2,), tf.int32))
-    except Exception as error:
-        raise ModelError(f"The model or loss of {task.name!r} fails on the example batch: {blame(error)}.") from error
-    if loss.shape.rank != 0:
-        raise ModelError(
-            f"The loss of {task.name!r} must be a scalar, but has shape {tuple(loss.shape)}; "
-            "take its mean over the batch."
-        )
-    if not np.isfinite(float(loss)):
-        raise ModelError(
-            f"The loss of {task.name!r} must be finite, but is {float(loss)} on the example batch; check the batch."
-        )
-    if all(each is None for each in found):
-        raise ModelError(
-            f"The loss of {task.name!r} does not depend on any trainable variable; compute it from the model's outputs."
-        )
-    if task.any_batch_size and task.batch_size > 1:
-        _check_separable(task)
-        _check_mean(task)
-
-
-def _coupled_shapes(model: Any, inputs: Any, batch_size: int) -> tuple[Any, ...]:
-    """Shapes, for the whole batch and for a part of it, of outputs that are not of one shape for each example, as the
-    similarities of all pairs; () where there are none, or a part of a batch cannot be told apart.
-    """
-    import tensorflow as tf
-
-    count = _part_of(batch_size)
-
-    def outputs(examples: int) -> list[Any]:
-        given = tf.nest.map_structure(lambda each: each[:examples], inputs)
-        values = model.trainable_variables, model.non_trainable_variables  # which a plain call might change
-        return list(tf.nest.flatten(model.stateless_call(*values, given, training=False)[0]))
-
-    try:
-        whole, part = outputs(batch_size), outputs(count)
-        shapes = [(tuple(each.shape), tuple(of_part.shape)) for each, of_part in zip(whole, part, strict=True)]
-    except Exception:  # a model may be made for batches of one size alone; what is wrong with it is said elsewhere
-        return ()
-    return next((pair for pair in shapes if pair[1] != (count, *pair[0][1:])), ())
-
-
-def _part_of(batch_size: int) -> int:
-    """The size of a part of a batch that is not half of it, where a batch of two allows it."""
-    return (batch_size + 2) // 3
-
-
-def _check_separable(task: TrainingTask) -> None:
-    """Raise `ModelError` unless each example has its outputs by itself, since examples are dealt out to replicas."""
-    import tensorflow as tf
-
-    inputs, _ = task.batch(tf.zeros((2,), tf.int32))
-    if shapes := _coupled_shapes(task.model, inputs, task.batch_size):
-        raise ModelError(
-            f"An example's outputs must not depend on which others are in its batch, since batches are dealt out to "
-            f"replicas, but {task.name!r} has outputs of shape {shapes[0]} for {task.batch_size} examples and "
-            f"{shapes[1]} for {_part_of(task.batch_size)}; give its inputs a batch size, as keras.Input(shape, "
-            "batch_size=N), and every replica gets a batch of N of its own."
-        )
-
-
-def _check_mean(task: TrainingTask) -> None:
-    """Raise `ModelError` unless the loss is a mean over examples: replicas' losses are averaged by example counts."""
-    import math
-
-    import tensorflow as tf
-
-    inputs, targets = task.batch(tf.zeros((2,), tf.int32))
-    outputs = task.model(inputs, training=False)
-    cut = _part_of(task.batch_size)
-
-    def loss_of(part: slice) -> float:
-        return float(task.loss(*(tf.nest.map_structure(lambda each: each[part], each) for each in (targets, outputs))))
-
-    try:
-        whole, first, second = (loss_of(part) for part in (slice(None), slice(0, cut), slice(cut, None)))
-    except Exception as error:
-        raise ModelError(
-            f"The loss of {task.name!r} must be a mean over examples, but on a part of the example batch it fails: "
-            f"{blame(error)}."
-        ) from error
-    weighed = (cut * first + (task.batch_size - cut) * second) / task.batch_size
-    if not math.isclose(whole, weighed, rel_tol=1e-3, abs_tol=1e-5):
-        raise ModelError(
-            f"The loss of {task.name!r} must be a mean over examples, but on the example batch it is {whole:.5g}, and "
-            f"{weighed:.5g} when computed on two parts and averaged by their sizes; average it over examples."
-        )
-
-
-def blame(error: BaseException) -> str:
-    """The error's type and message, and the last line of the user's code it passed through."""
-    message = " ".join(str(error).split()) or "no message"
-    if isinstance(error, SyntaxError):
-        return f"{type(error).__name__}: {message}"
-    frames = [(frame, line) for frame, line in traceback.walk_tb(error.__traceback__) if _is_users(frame)]
-    if not frames:
-        return f"{type(error).__name__}: {message}"
-    frame, line = frames[-1]
-    return f"{type(error).__name__}: {message} (at {os.path.relpath(frame.f_code.co_filename)}:{line})"
-
-
-def _is_users(frame: FrameType) -> bool:
-    file = frame.f_code.co_filename
-    paths = sysconfig.get_paths()
-    libraries = {paths["stdlib"], paths["platstdlib"], paths["purelib"], paths["platlib"]}
-    ours = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    return os.path.isfile(file) and not any(file.startswith(each + os.sep) for each in {*libraries, ours})
+    return TaskMetrics(metrics, targets, looked_at(task.model, inputs).outputs)

@@ -11,7 +11,8 @@ from typing import Any
 
 from autosync.engine.capture.task import TrainingTask
 from autosync.engine.zoo import parts_of_own
-from autosync.engine.zoo.own_task import OwnParts, blame, own_task
+from autosync.engine.zoo.blame import blame
+from autosync.engine.zoo.own_task import OwnParts, own_task
 from autosync.errors import ModelError
 
 BACKENDS = {"tensorflow": "TensorFlow", "torch": "PyTorch"}

@@ -1,0 +1,116 @@
+"""The forward pass of Keras's own training step, as a pure function of a model's variables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+from autosync.engine.capture.variables import state_variables
+from autosync.errors import ModelError
+
+
+@dataclass(frozen=True)
+class Forward:
+    """One forward pass: outputs, the loss of `loss_of`, losses that layers added, and the state after the pass.
+
+    `state` is in the order of `state_variables`. `metrics` names the metrics that the pass itself has updated.
+    """
+
+    outputs: Any
+    loss: Any
+    added: list[Any]
+    state: list[Any]
+    metrics: tuple[str, ...]
+
+
+def run_forward(
+    model: Any,
+    values: Sequence[Any],
+    state: Sequence[Any],
+    inputs: Any,
+    loss_of: Callable[[Any], Any] | None = None,
+    training: bool = True,
+) -> Forward:
+    """Call `model` as `keras.Model.train_step` does, with `values` of its trainable variables and `state`.
+
+    Assignments of the pass land in the result, never in the model. `loss_of(outputs)` is computed in the same scope, so
+    it may read the model's variables. Raises `ModelError` if the pass assigns to a trainable variable.
+    """
+    import keras
+    import tensorflow as tf
+
+    held = state_variables(model)
+    metrics = [(metric, variable) for metric in _metrics_of_layers(model) for variable in metric.variables]
+    mapping = [*zip(model.trainable_variables, values, strict=True), *zip(held, state, strict=True)]
+    mapping += [(variable, tf.zeros(variable.shape, variable.dtype)) for _, variable in metrics]
+    with keras.StatelessScope(state_mapping=mapping, collect_losses=True) as scope:
+        before = dict(scope.state_mapping)
+        with _without_name_scope(model):
+            # Keras leaves the argument out where `call` has none, and layers inside then follow their defaults.
+            outputs = model(inputs, training=training) if model._call_has_training_arg else model(inputs)
+        added = list(model.losses)
+        loss = None if loss_of is None else loss_of(outputs)
+    changed = {key for key, tensor in scope.state_mapping.items() if before.get(key) is not tensor}
+    _refuse_assignments(model, changed - {id(variable) for variable in held} - {id(each) for _, each in metrics})
+    return Forward(
+        outputs=outputs,
+        loss=loss,
+        added=added,
+        state=[scope.get_current_value(variable) for variable in held],
+        metrics=tuple(dict.fromkeys(metric.name for metric, variable in metrics if id(variable) in changed)),
+    )
+
+
+def looked_at(model: Any, inputs: Any, loss_of: Callable[[Any], Any] | None = None) -> Forward:
+    """A forward pass as in inference, with the model's present variables, which it leaves as they are."""
+    import tensorflow as tf
+
+    values = [tf.convert_to_tensor(variable) for variable in model.trainable_variables]
+    state = [tf.convert_to_tensor(variable) for variable in state_variables(model)]
+    return run_forward(model, values, state, inputs, loss_of, training=False)
+
+
+def build_on(model: Any, inputs: Any) -> None:
+    """Build `model` and all its layers for `inputs`, symbolically: layers that count calls or draw seeds do neither."""
+    import keras
+
+    if all(layer.built for layer in model._flatten_layers()):
+        return
+    symbols = keras.tree.map_structure(lambda tensor: keras.KerasTensor(tensor.shape, tensor.dtype.name), inputs)
+    arguments = {"training": False} if model._call_has_training_arg else {}
+    keras.src.backend.compute_output_spec(model, symbols, **arguments)
+
+
+def _metrics_of_layers(model: Any) -> list[Any]:
+    """Metrics that layers hold, the model among them, without those that the model was compiled with."""
+    import keras
+
+    metrics = [metric for layer in model._flatten_layers() for metric in layer._metrics]
+    return [metric for metric in metrics if isinstance(metric, keras.metrics.Metric)]
+
+
+@contextmanager
+def _without_name_scope(model: Any) -> Iterator[None]:
+    """Let operations of `model` have the names of its layers only, by which kept records know the model."""
+    vars(model)["_open_name_scope"] = nullcontext
+    try:
+        yield
+    finally:
+        del vars(model)["_open_name_scope"]
+
+
+def _refuse_assignments(model: Any, changed: set[int]) -> None:
+    if not changed:
+        return
+    names = [variable.path for variable in model.trainable_variables if id(variable) in changed]
+    if names:
+        raise ModelError(
+            f"A forward pass may assign to variables that are not trained, but this one assigns to {names[0]!r}, which "
+            "is; make that variable with trainable=False, or compute with the new value without assigning it."
+        )
+    raise ModelError(
+        "A model may assign to its own variables only, but its forward pass assigns to one that none of its layers "
+        "holds; make it with add_weight(trainable=False) in the layer that assigns to it."
+    )

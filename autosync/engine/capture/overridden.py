@@ -1,0 +1,64 @@
+"""Methods of `keras.Model` that `Model.fit` calls and that a model has overridden: refused, or named in a note."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from autosync.errors import ModelError
+from autosync.words.quantities import few_of
+
+TRAINING = (
+    "train_step",
+    "compute_loss",
+    "make_train_function",
+    "fit",
+    "_compute_loss",
+    "_make_function",
+    "_aggregate_additional_loss",
+)
+"""These decide a step's computation. autosync traces the forward pass, the loss and the optimizer's update itself."""
+
+REMEDIES = {
+    "fit": "prepare the data before they are given to autosync",
+    "compile": "give loss, optimizer and metrics to autosync",
+}
+"""The place for an override's work; for the other methods it is the forward pass or the loss."""
+
+REPORTING = ("compute_metrics", "get_metrics_result", "reset_metrics", "metrics")
+"""These decide only the numbers that training reports."""
+
+CHOOSING_DEFAULTS = ("keras_hub.",)
+"""Packages whose `compile` chooses defaults, and whose `fit` runs a preprocessor if the model has one."""
+
+
+def notes_on_overrides(model: Any, model_is: str = "The model") -> tuple[str, ...]:
+    """A note if the model overrides methods that decide the reported numbers.
+
+    Raises `ModelError` if it overrides one that decides how a step trains; `model_is` begins that sentence.
+    """
+    for name in (*TRAINING, "compile"):
+        if _is_overridden(model, name):
+            raise ModelError(
+                f"{model_is} must train by Keras's own {name}, but {type(model).__name__} overrides {name}, which "
+                f"autosync does not call; {REMEDIES.get(name, 'put that computation into call, add_loss or the loss')} "
+                "and leave the override out (for a functional model keras.Model(model.inputs, model.outputs) does)."
+            )
+    reporting = [name for name in REPORTING if _is_overridden(model, name)]
+    if not reporting:
+        return ()
+    return (
+        f"{type(model).__name__} overrides {few_of(reporting)}, which training does not call: the loss and the metrics "
+        "that autosync.distribute was given are reported.",
+    )
+
+
+def _is_overridden(model: Any, name: str) -> bool:
+    import keras
+
+    if name in vars(model):
+        return True
+    method = getattr(type(model), name, None)
+    if method is getattr(keras.Model, name, None):
+        return False
+    chooses_defaults = method.__module__.startswith(CHOOSING_DEFAULTS) and getattr(model, "preprocessor", None) is None
+    return not (name in ("compile", "fit") and chooses_defaults)

@@ -1,0 +1,26 @@
+"""The line of a user's code that an error comes from."""
+
+import os
+import sysconfig
+import traceback
+from types import FrameType
+
+
+def blame(error: BaseException) -> str:
+    """The error's type and message, and the last line of the user's code it passed through."""
+    message = " ".join(str(error).split()) or "no message"
+    if isinstance(error, SyntaxError):
+        return f"{type(error).__name__}: {message}"
+    frames = [(frame, line) for frame, line in traceback.walk_tb(error.__traceback__) if _is_users(frame)]
+    if not frames:
+        return f"{type(error).__name__}: {message}"
+    frame, line = frames[-1]
+    return f"{type(error).__name__}: {message} (at {os.path.relpath(frame.f_code.co_filename)}:{line})"
+
+
+def _is_users(frame: FrameType) -> bool:
+    file = frame.f_code.co_filename
+    paths = sysconfig.get_paths()
+    libraries = {paths["stdlib"], paths["platstdlib"], paths["purelib"], paths["platlib"]}
+    ours = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    return os.path.isfile(file) and not any(file.startswith(each + os.sep) for each in {*libraries, ours})

@@ -1,0 +1,151 @@
+"""A user's training task checked by training on the example batch once, before it is captured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from autosync.engine.capture.forward import looked_at
+from autosync.engine.capture.task import TrainingTask
+from autosync.engine.capture.variables import state_variables
+from autosync.engine.zoo.blame import blame
+from autosync.errors import ModelError
+
+
+def check_trainable(task: TrainingTask) -> None:
+    """Train on the example batch once, and raise `ModelError` where that shows what could not be captured."""
+    import tensorflow as tf
+
+    from autosync.engine.zoo.losses import gradients
+
+    if not task.model.trainable_variables:
+        raise ModelError(f"The model of {task.name!r} has no trainable variables, so there is nothing to synchronize.")
+    try:
+        loss, found = gradients(task, tf.zeros((2,), tf.int32))
+    except ModelError:
+        raise
+    except Exception as error:
+        raise ModelError(f"The model or loss of {task.name!r} fails on the example batch: {blame(error)}.") from error
+    if loss.shape.rank != 0:
+        raise ModelError(
+            f"The loss of {task.name!r} must be a scalar, but has shape {tuple(loss.shape)}; "
+            "take its mean over the batch."
+        )
+    if not np.isfinite(float(loss)):
+        raise ModelError(
+            f"The loss of {task.name!r} must be finite, but is {float(loss)} on the example batch; check the batch."
+        )
+    if all(each is None for each in found):
+        raise ModelError(
+            f"The loss of {task.name!r} does not depend on any trainable variable; compute it from the model's outputs."
+        )
+    if task.any_batch_size and task.batch_size > 1:
+        _check_separable(task)
+        _check_mean(task)
+
+
+def coupled_shapes(model: Any, inputs: Any, batch_size: int) -> tuple[Any, ...]:
+    """Shapes, for the whole batch and for a part of it, of outputs that are not of one shape for each example, as the
+    similarities of all pairs; () where there are none, or a part of a batch cannot be told apart.
+    """
+    import tensorflow as tf
+
+    count = _part_of(batch_size)
+
+    def outputs(examples: int) -> list[Any]:
+        given = tf.nest.map_structure(lambda each: each[:examples], inputs)
+        return list(tf.nest.flatten(looked_at(model, given).outputs))
+
+    try:
+        whole, part = outputs(batch_size), outputs(count)
+        shapes = [(tuple(each.shape), tuple(of_part.shape)) for each, of_part in zip(whole, part, strict=True)]
+    except Exception:  # a model may be made for batches of one size alone; capturing says its faults
+        return ()
+    return next((pair for pair in shapes if pair[1] != (count, *pair[0][1:])), ())
+
+
+def _part_of(batch_size: int) -> int:
+    """The size of a part of a batch that is not half of it, where a batch of two allows it."""
+    return (batch_size + 2) // 3
+
+
+def _check_separable(task: TrainingTask) -> None:
+    """Raise `ModelError` unless each example has its outputs by itself, since examples are dealt out to replicas."""
+    import tensorflow as tf
+
+    inputs, _ = task.batch(tf.zeros((2,), tf.int32))
+    if shapes := coupled_shapes(task.model, inputs, task.batch_size):
+        raise ModelError(
+            f"An example's outputs must not depend on which others are in its batch, since batches are dealt out to "
+            f"replicas, but {task.name!r} has outputs of shape {shapes[0]} for {task.batch_size} examples and "
+            f"{shapes[1]} for {_part_of(task.batch_size)}; give its inputs a batch size, as keras.Input(shape, "
+            "batch_size=N), and every replica gets a batch of N of its own."
+        )
+
+
+def _check_mean(task: TrainingTask) -> None:
+    """Raise `ModelError` unless the loss is a mean over examples: replicas' losses are averaged by example counts.
+
+    The loss function is looked at first, on parts of one pass's outputs. Then passes over parts of the batch are, in
+    which losses that layers add and masks count, unless the pass draws random numbers.
+    """
+    import tensorflow as tf
+
+    batch = task.batch(tf.zeros((2,), tf.int32))
+    outputs = looked_at(task.model, batch[0]).outputs
+
+    def of_outputs(part: slice) -> float:
+        return float(task.loss(*tf.nest.map_structure(lambda tensor: tensor[part], (batch[1], outputs))))
+
+    def of_passes(part: slice) -> float:
+        inputs, targets = tf.nest.map_structure(lambda tensor: tensor[part], batch)
+        done = looked_at(task.model, inputs, lambda outputs: task.loss(targets, outputs))
+        return float(done.loss) + sum(float(tf.reduce_sum(added)) for added in done.added)
+
+    try:
+        whole, parts = _whole_and_parts(of_outputs, task.batch_size)
+        by_passes = None if _is_random(task.model, batch[0]) else _whole_and_parts(of_passes, task.batch_size)
+    except Exception as error:
+        raise ModelError(
+            f"The loss of {task.name!r} must be a mean over examples, but on a part of the example batch it fails: "
+            f"{blame(error)}."
+        ) from error
+    if not _is_close(whole, parts):
+        raise ModelError(
+            f"The loss of {task.name!r} must be a mean over examples, but on the example batch it is {whole:.5g}, and "
+            f"{parts:.5g} when computed on two parts and averaged by their sizes; average it over examples."
+        )
+    if by_passes is not None and not _is_close(*by_passes):
+        whole, parts = by_passes
+        raise ModelError(
+            f"An example's loss must not depend on the others in its batch, since batches are dealt out to replicas, "
+            f"but with the losses that layers add it is {whole:.5g} for the example batch of {task.name!r}, and "
+            f"{parts:.5g} when computed on two parts and averaged by their sizes; the cause is a layer that computes "
+            "with the whole batch or adds a sum over it as a loss, or a mask, by whose count Keras divides."
+        )
+
+
+def _is_random(model: Any, inputs: Any) -> bool:
+    """Whether a pass as in inference draws random numbers, from a generator of Keras's or elsewhere."""
+    import tensorflow as tf
+
+    first, second = looked_at(model, inputs), looked_at(model, inputs)
+    for before, after in zip(state_variables(model), first.state, strict=True):
+        if "seed_generator" in before.path and bool(tf.reduce_any(before.value != after)):
+            return True
+    pairs = zip(tf.nest.flatten(first.outputs), tf.nest.flatten(second.outputs), strict=True)
+    return any(not np.allclose(one, other, equal_nan=True) for one, other in pairs)
+
+
+def _whole_and_parts(loss_of: Callable[[slice], float], batch_size: int) -> tuple[float, float]:
+    """The loss of a batch, and the mean of the losses of two parts, weighed by their sizes."""
+    cut = _part_of(batch_size)
+    whole, first, second = (loss_of(part) for part in (slice(None), slice(0, cut), slice(cut, None)))
+    return whole, (cut * first + (batch_size - cut) * second) / batch_size
+
+
+def _is_close(one: float, other: float) -> bool:
+    return math.isclose(one, other, rel_tol=1e-3, abs_tol=1e-5)

@@ -1,0 +1,67 @@
+"""Training by autosync on three replicas, compared with `keras.Model.fit` on the whole batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import numpy as np
+
+import autosync
+from autosync.engine.capture.variables import names_of
+from autosync.spec import AllReduce, Strategy, VariableStrategy
+from tests.train.models import LOSS, REPLICAS, batches
+
+__all__ = ["Case", "distributed", "fitted", "trains_as_keras"]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A training to compare: `make` gives the same model each time, and `optimizer` a fresh optimizer."""
+
+    make: Callable[[], Any]
+    loss: Any = LOSS
+    optimizer: Callable[[], Any] = lambda: keras.optimizers.SGD(0.1, momentum=0.9)
+    data: Callable[[], Any] = lambda: batches((12, 9, 12, 4))
+    replicas: int = 3
+
+
+def trains_as_keras(case: Case, tolerance: float = 1e-5) -> tuple[Any, Any, tuple[str, ...]]:
+    """Train both ways and compare the losses and all variables. The two models, and the notes of training."""
+    plain, expected = fitted(case)
+    model, losses, notes = distributed(case)
+    np.testing.assert_allclose(losses, expected, rtol=tolerance)
+    for mine, its in zip(model.variables, plain.variables, strict=True):
+        if "seed_generator" not in mine.path:
+            np.testing.assert_allclose(
+                mine.numpy(), its.numpy(), rtol=tolerance, atol=tolerance, err_msg=f"{mine.path} after training"
+            )
+    return model, plain, notes
+
+
+def fitted(case: Case) -> tuple[Any, list[float]]:
+    """A model that Keras has fitted, a step a batch, and its losses."""
+    model = case.make()
+    model.compile(case.optimizer(), case.loss)
+    losses = []
+    for batch in case.data():
+        history = model.fit(*batch, batch_size=len(batch[1]), epochs=1, shuffle=False, verbose=0)
+        losses += history.history["loss"]
+    return model, losses
+
+
+def distributed(case: Case, workers: int | None = None) -> tuple[Any, list[float], tuple[str, ...]]:
+    """A model that autosync has trained with one all-reduce, its losses, and what training noted."""
+    model = case.make()
+    named = case.make() if not model.built else model
+    if not named.built:
+        named(next(iter(case.data()))[0])
+    names = names_of(named.trainable_variables)
+    variables = tuple(VariableStrategy(name, (AllReduce(0),)) for name in names)
+    strategy = Strategy(REPLICAS[: case.replicas], variables)
+    with autosync.distribute(model, case.loss, case.optimizer(), strategy, backend="local", workers=workers) as trainer:
+        losses = [trainer.step(batch) for batch in case.data()]
+        trainer.update_model()
+        return trainer.model, losses, trainer.notes

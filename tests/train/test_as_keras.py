@@ -1,0 +1,292 @@
+"""Models train as `keras.Model.fit` trains them on the whole batch, or are refused in one sentence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+from autosync.errors import ModelError
+from tests.train.as_keras import Case, distributed, trains_as_keras
+from tests.train.models import CLASSES, FEATURES, LOSS, classifier
+
+layers = keras.layers
+
+
+def seeded(make: Any) -> Any:
+    """`make`, with the same random weights each time."""
+
+    def made() -> Any:
+        keras.utils.set_random_seed(5)
+        return make()
+
+    return made
+
+
+def stacked(*inner: Any) -> Any:
+    """A sequential model from `inner` to the logits."""
+    return keras.Sequential([keras.Input((FEATURES,)), *inner, layers.Dense(CLASSES, name="logits")])
+
+
+class WithoutTraining(keras.Model):
+    """A model whose `call` has no `training` argument: Keras runs its dropout as in inference."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hidden, self.logits = layers.Dense(7, "tanh", name="hidden"), layers.Dense(CLASSES, name="logits")
+        self.drop, self.norm = layers.Dropout(0.5, name="drop"), layers.BatchNormalization(name="norm")
+
+    def call(self, inputs: Any) -> Any:
+        return self.logits(self.norm(self.drop(self.hidden(inputs))))
+
+
+def test_a_call_without_a_training_argument_runs_as_keras_runs_it() -> None:
+    model, _, _ = trains_as_keras(Case(seeded(WithoutTraining)))
+    assert np.all(model.norm.moving_mean.numpy() == 0)
+
+
+class Counted(layers.Layer):
+    """Counts the calls it sees in training, and those that it sees at all."""
+
+    def build(self, _: Any) -> None:
+        self.trained = self.add_weight(shape=(), dtype="int32", trainable=False, name="trained")
+        self.calls = self.add_weight(shape=(), initializer="zeros", trainable=False, name="calls")
+        self.telling = layers.Dropout(0.5)
+
+    def call(self, inputs: Any, training: bool | None = None) -> Any:
+        self.calls.assign_add(1.0)
+        if training:
+            self.trained.assign_add(1)
+        return inputs * (1 + 0.1 * self.calls)
+
+
+class Block(layers.Layer):
+    """A layer of layers without a `training` argument: Keras passes the mode on to those inside."""
+
+    def __init__(self, inner: Any, **options: Any) -> None:
+        super().__init__(**options)
+        self.inner = inner
+
+    def call(self, inputs: Any) -> Any:
+        return self.inner(inputs)
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+@pytest.mark.parametrize("built", [False, True])
+def test_assignments_of_a_layer_are_made_once_a_step_and_never_before(wrapped: bool, built: bool) -> None:
+    def make() -> Any:
+        counted = Counted(name="counted")
+        inner = [Block(counted, name="block") if wrapped else counted, layers.Dense(CLASSES, name="logits")]
+        return keras.Sequential([keras.Input((FEATURES,)), *inner] if built else inner)
+
+    model, _, notes = trains_as_keras(Case(seeded(make)))
+    counted = model.layers[0].inner if wrapped else model.layers[0]
+    assert (counted.trained.numpy(), counted.calls.numpy()) == (4, 4.0)
+    assert not any("changes" in note for note in notes)
+
+
+class Averaging(layers.Layer):
+    """Keeps a moving mean of its inputs and takes it off."""
+
+    def build(self, shape: Any) -> None:
+        self.mean = self.add_weight(shape=shape[1:], initializer="zeros", trainable=False, name="average")
+
+    def call(self, inputs: Any, training: bool = False) -> Any:
+        if training:
+            self.mean.assign(0.9 * self.mean + 0.1 * keras.ops.mean(inputs, 0))
+        return inputs - self.mean
+
+
+def test_state_that_follows_each_replicas_part_of_the_batch_is_noted() -> None:
+    case = Case(seeded(lambda: stacked(Averaging(name="averaging"))))
+    _, _, notes = distributed(case)
+    assert any("averaging/average: each replica does so by its own part of the batch" in note for note in notes)
+    trains_as_keras(Case(case.make, replicas=1))
+
+
+class Renormed(layers.Layer):
+    """Assigns to the weight that it trains."""
+
+    def build(self, shape: Any) -> None:
+        self.kernel = self.add_weight(shape=(shape[-1], CLASSES), name="kernel")
+
+    def call(self, inputs: Any) -> Any:
+        self.kernel.assign(self.kernel / 2.0)
+        return inputs @ self.kernel
+
+
+def test_assigning_to_a_trained_variable_is_refused() -> None:
+    case = Case(seeded(lambda: keras.Sequential([keras.Input((FEATURES,)), Renormed(name="renormed")])))
+    with pytest.raises(
+        ModelError, match=r"its forward pass assigns to '.*renormed/kernel'; make that variable with tra"
+    ):
+        distributed(case)
+
+
+class Shifted(layers.Layer):
+    """Adds a weight that is not trained, and counts calls with another."""
+
+    def build(self, shape: Any) -> None:
+        self.shift = self.add_weight(shape=shape[1:], trainable=False, name="shift")
+        self.calls = self.add_weight(shape=(), initializer="zeros", trainable=False, name="calls")
+
+    def call(self, inputs: Any) -> Any:
+        self.calls.assign_add(1.0)
+        return inputs + self.shift
+
+
+def twins(frozen: bool) -> Any:
+    """Two sub-models whose layers have equal names, one of them perhaps frozen."""
+    inputs = keras.Input((FEATURES,))
+    outputs = []
+    for number in range(2):
+        own = keras.Input((FEATURES,))
+        hidden = layers.Dense(4, "tanh", name="hidden")(own)
+        model = keras.Model(own, Shifted(name="shifted")(hidden), name=f"twin{number}")
+        model.trainable = not (frozen and number)
+        outputs.append(model(inputs))
+    return keras.Model(inputs, layers.Dense(CLASSES, name="logits")(layers.Concatenate()(outputs)))
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_sub_models_whose_layers_have_equal_names_keep_their_own_variables_and_state(frozen: bool) -> None:
+    def make() -> Any:
+        model = twins(frozen)
+        for number, variable in enumerate(model.non_trainable_variables):
+            variable.assign(np.random.default_rng(number).normal(size=variable.shape))
+        return model
+
+    assert len({variable.path for variable in make().variables}) < len(make().variables)
+    trains_as_keras(Case(seeded(make), optimizer=lambda: keras.optimizers.Adam(0.01)))
+
+
+def test_a_loss_may_read_the_models_variables() -> None:
+    """A penalty written by hand, which reads the weights that are trained."""
+    models: list[Any] = []
+
+    def make() -> Any:
+        models.append(classifier())
+        return models[-1]
+
+    def loss(targets: Any, outputs: Any) -> Any:
+        penalty = keras.ops.sum(models[-1].get_layer("hidden").kernel ** 2)
+        return LOSS(targets, outputs) + 0.1 * penalty
+
+    trains_as_keras(Case(make, loss=loss))
+
+
+class Penalized(layers.Layer):
+    """Adds a loss for each example, as a vector, which Keras sums up."""
+
+    def call(self, inputs: Any) -> Any:
+        self.add_loss(keras.ops.mean(inputs**2, axis=0))
+        return inputs
+
+
+def test_losses_that_layers_add_count() -> None:
+    trains_as_keras(
+        Case(
+            seeded(
+                lambda: stacked(
+                    layers.Dense(5, activity_regularizer="l2", kernel_regularizer="l1", name="hidden"),
+                    Penalized(name="penalized"),
+                )
+            )
+        )
+    )
+
+
+class Summed(layers.Layer):
+    """Adds a loss that grows with the number of examples."""
+
+    def call(self, inputs: Any) -> Any:
+        self.add_loss(0.1 * keras.ops.sum(inputs**2))
+        return inputs
+
+
+class Centered(layers.Layer):
+    """Takes the batch's mean off, in inference too."""
+
+    def call(self, inputs: Any) -> Any:
+        return inputs - keras.ops.mean(inputs, axis=0)
+
+
+@pytest.mark.parametrize("layer", [Summed, Centered])
+def test_a_loss_that_mixes_examples_outside_of_the_loss_function_is_refused(layer: Any) -> None:
+    message = r"An example's loss must not depend on the others in its batch, .* layer that .*, or a mask"
+    with pytest.raises(ModelError, match=message):
+        distributed(Case(seeded(lambda: stacked(layer()))))
+
+
+class Sampled(layers.Layer):
+    """Adds noise in inference too, and its size as a loss, as a variational autoencoder does."""
+
+    def build(self, _: Any) -> None:
+        self.seeds = keras.random.SeedGenerator(3)
+
+    def call(self, inputs: Any) -> Any:
+        self.add_loss(keras.ops.mean(inputs**2))
+        return inputs + 0.1 * keras.random.normal(keras.ops.shape(inputs), seed=self.seeds)
+
+
+def test_a_model_that_draws_random_numbers_trains_as_in_keras_on_one_replica() -> None:
+    case = Case(seeded(lambda: stacked(Sampled(name="sampled"))), replicas=1)
+    trains_as_keras(case)
+    distributed(Case(case.make))
+
+
+OVERRIDES = {
+    "train_step": lambda self, data: keras.Model.train_step(self, data),
+    "compute_loss": lambda self, **given: keras.Model.compute_loss(self, **given),
+    "make_train_function": lambda self, force=False: keras.Model.make_train_function(self, force),
+    "fit": lambda self, *given, **named: keras.Model.fit(self, *given, **named),
+    "compile": lambda self, *given, **named: keras.Model.compile(self, *given, **named),
+}
+
+
+@pytest.mark.parametrize("name", OVERRIDES)
+@pytest.mark.parametrize("of_class", [True, False])
+def test_an_overridden_method_of_training_is_refused_by_name(name: str, of_class: bool) -> None:
+    def make() -> Any:
+        if of_class:
+            inputs = keras.Input((FEATURES,))
+            return type("Own", (keras.Model,), {name: OVERRIDES[name]})(inputs, layers.Dense(CLASSES)(inputs))
+        model = classifier()
+        setattr(model, name, OVERRIDES[name].__get__(model))
+        return model
+
+    with pytest.raises(ModelError, match=rf"The model must train by Keras's own {name}, but .* overrides {name}, .*;"):
+        distributed(Case(make))
+
+
+def test_overridden_reports_are_noted_and_an_overridden_test_step_stays_keras_own_business() -> None:
+    class Reporting(keras.Model):
+        def compute_metrics(self, *given: Any, **named: Any) -> Any:
+            return {**super().compute_metrics(*given, **named), "mine": 1.0}
+
+        def test_step(self, data: Any) -> Any:
+            return {**super().test_step(data), "tested": 2.0}
+
+    def make() -> Any:
+        inputs = keras.Input((FEATURES,))
+        return Reporting(inputs, layers.Dense(CLASSES, name="logits")(inputs))
+
+    model, _, notes = trains_as_keras(Case(seeded(make)))
+    assert "Reporting overrides compute_metrics, which training does not call" in " ".join(notes)
+    assert model.evaluate(*next(iter(Case(make).data())), verbose=0, return_dict=True)["tested"] == 2.0
+
+
+def test_metrics_that_the_forward_pass_updates_are_noted_as_not_reported() -> None:
+    class Measuring(layers.Layer):
+        def __init__(self, **options: Any) -> None:
+            super().__init__(**options)
+            self.size = keras.metrics.Mean(name="size")
+
+        def call(self, inputs: Any) -> Any:
+            self.size.update_state(keras.ops.mean(inputs))
+            return inputs
+
+    _, _, notes = trains_as_keras(Case(seeded(lambda: stacked(Measuring(name="measuring")))))
+    assert "updates metrics of its own (size), which are not reported" in " ".join(notes)
