@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from autosync.files import inner_folder
 from autosync.train.trainer import Trainer
@@ -13,6 +13,9 @@ from autosync.train.trainer import Trainer
 @dataclass
 class Checkpoints:
     """A callback for `Trainer.fit` that saves to `directory` every `every` steps, and keeps the newest `keep` files."""
+
+    reads_model: ClassVar[bool] = False
+    sets_model: ClassVar[bool] = False
 
     directory: str | os.PathLike[str]
     every: int

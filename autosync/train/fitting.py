@@ -1,56 +1,20 @@
-"""The loop of `Trainer.fit`: passes over the data, and callbacks at their moments."""
+"""The loop of `Trainer.fit`: passes over the data, validation, and callbacks at their moments."""
 
 from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, final
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
 
+from autosync.engine.training.callbacks import Hooks
+from autosync.engine.training.validating import validated
 from autosync.errors import TrainingError
+from autosync.train.asked import Passes, Validation
 from autosync.train.data import RayBatches, Sharded, Synthetic
+from autosync.train.mirror import Mirror
 from autosync.train.running import Measures, Running
-
-if TYPE_CHECKING:
-    from autosync.engine.training.keras_state import KerasState
-
-OLDER_NAMES = {"on_train_batch_begin": "on_batch_begin", "on_train_batch_end": "on_batch_end"}
-
-
-@final
-class Hooks:
-    """Callbacks are `keras.callbacks.Callback`s, or any objects with some of their methods."""
-
-    def __init__(self, callbacks: Sequence[Any]) -> None:
-        """Take `callbacks`. Raises `TrainingError` for an object without a method that could ever be called."""
-        for each in callbacks:
-            if not any(name.startswith("on_") for name in dir(each)):
-                raise TrainingError(
-                    f"A callback must have methods such as on_train_batch_end(batch, logs), but {each!r} has none."
-                )
-        self._callbacks = tuple(callbacks)
-
-    def __bool__(self) -> bool:
-        return bool(self._callbacks)
-
-    def introduce(self, trainer: Any, steps: int | None) -> None:
-        """Tell callbacks that want to know of the trainer, the model and the number of steps."""
-        for each in self._callbacks:
-            for setter, value in (
-                ("set_trainer", trainer),
-                ("set_model", trainer.model),
-                ("set_params", {"verbose": 0, "epochs": 1, "steps": steps}),
-            ):
-                if hasattr(each, setter):
-                    getattr(each, setter)(value)
-
-    def call(self, moment: str, *arguments: Any) -> None:
-        """Call the method named `moment` of all callbacks that have it, in order."""
-        for each in self._callbacks:
-            method = getattr(each, moment, None) or getattr(each, OLDER_NAMES.get(moment, moment), None)
-            if method is not None:
-                method(*arguments)
 
 
 def first_batch(dataset: Any, replicas: int) -> tuple[Any, Any]:
@@ -90,56 +54,87 @@ class _Begun:
 
 @dataclass
 class Fitting:
-    """One call of `fit`: `steps` steps, or one pass over `dataset` when that is None."""
+    """One call of `fit` on `dataset`. The order of events is that of `keras.Model.fit`."""
 
     running: Running
-    keras: KerasState
+    mirror: Mirror
     dataset: Any
-    steps: int | None
+    passes: Passes
     hooks: Hooks
     measures: Measures
+    validation: Validation | None = None
+    _steps: Iterator[Callable[[], float]] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self._history = self.running.progress.history
         self._begin = len(self._history)
-        self._rate = self.keras.learning_rate
 
     def run(self) -> None:
-        """Train; the Keras model is current at the ends of passes, where callbacks look at it, and at the end."""
-        self.keras.model.stop_training = False
-        self.hooks.call("on_train_begin", {})
-        for epoch in itertools.count():
-            if self._is_done(epoch):
-                break
+        """Train; the Keras model is current at the hooks of callbacks that look at it, and at the end."""
+        model, logs = self.mirror.model, {}
+        self.mirror.take_over()
+        model.stop_training = False
+        self.hooks.call("on_train_begin")
+        first = getattr(model, "_initial_epoch", None) or self.passes.initial_epoch  # `BackupAndRestore` sets it
+        for epoch in self._epochs(first):
             before = len(self._history)
-            self.hooks.call("on_epoch_begin", epoch, {})
             self.measures.begin()
+            self.hooks.call("on_epoch_begin", epoch)
             self._pass()
             done = self._history.since(before)
             if not len(done):
                 warnings.warn(self._too_little(), stacklevel=4)
                 break
-            logs = {"loss": done.mean_loss, **self.measures.so_far()}
-            self._history.end_pass(logs)
-            if self.hooks:
-                self.keras.write(self.running.state())
-                self.hooks.call("on_epoch_end", epoch, logs)
-        self.keras.write(self.running.state())
-        whole = self._history.since(self._begin)
-        self.hooks.call("on_train_end", {**whole.last_pass, "loss": whole.mean_loss} if len(whole) else {})
+            logs = {"loss": done.mean_loss, **self.measures.so_far(), **self._validated(epoch)}
+            self._history.end_pass(logs, epoch)
+            self.hooks.call("on_epoch_end", epoch, dict(logs))
+            if model.stop_training or self._is_used_up():
+                break
+        self.mirror.show()
+        self.hooks.call("on_train_end", dict(logs))
+
+    def _epochs(self, first: int) -> Iterable[int]:
+        last = self.passes.last
+        if self.passes.steps == 0:
+            return ()
+        return itertools.count(first) if last is None else range(first, last)
 
     def _pass(self) -> None:
-        """One pass over the data, or what `steps` leave of it."""
-        for train in self._steps_of_a_pass():
-            self.hooks.call("on_train_batch_begin", self.running.progress.steps, {})
-            self._heed_learning_rate()
+        """One pass over the data, or the part of it that the numbers of steps leave."""
+        before = len(self._history)
+        for number, train in enumerate(self._steps_of_a_pass()):
+            self.hooks.call("on_train_batch_begin", number)
             loss = train()
-            self.hooks.call("on_train_batch_end", self.running.progress.steps - 1, {"loss": loss})
-            if self._is_done(0):
+            logs = {"loss": loss}
+            if self.hooks.sees("on_train_batch_end"):
+                logs = {"loss": self._history.since(before).mean_loss, **self.measures.so_far()}
+            self.hooks.call("on_train_batch_end", number, logs)
+            if self.mirror.model.stop_training or self._is_used_up():
                 return
 
     def _steps_of_a_pass(self) -> Iterator[Callable[[], float]]:
-        """What to call for each step."""
+        """The functions that take the steps of a pass, one each."""
+        wanted = self.passes.steps_per_epoch
+        if wanted is None:
+            yield from self._steps_of_data()
+            return
+        taken = 0
+        is_new = self._steps is None
+        self._steps = self._steps or self._steps_of_data()
+        while taken < wanted:
+            train = next(self._steps, None)
+            if train is not None:
+                taken += 1
+                yield train
+            elif taken or is_new:
+                self._steps = None
+                warnings.warn(self._short_pass(taken, wanted), stacklevel=5)
+                return
+            else:  # the pass before ended with the data
+                is_new, self._steps = True, self._steps_of_data()
+
+    def _steps_of_data(self) -> Iterator[Callable[[], float]]:
+        """The functions that take the steps of all of the data, one each."""
         running, dataset = self.running, self.dataset
         if isinstance(dataset, Synthetic):
             yield from itertools.repeat(running.synthetic_step)
@@ -151,17 +146,23 @@ class Fitting:
             for batch in dataset:
                 yield lambda given=batch: running.step(given)  # type: ignore[misc]
 
-    def _is_done(self, epoch: int) -> bool:
-        done = epoch > 0 if self.steps is None else len(self._history) - self._begin >= self.steps
-        return done or bool(self.keras.model.stop_training)
+    def _validated(self, epoch: int) -> dict[str, float]:
+        """Loss and metrics on the validation data, by names that begin with `val_`, where the pass ends with them."""
+        if self.validation is None or not self.validation.is_due(epoch):
+            return {}
+        self.mirror.show()
+        data, size, steps = self.validation.data, self.validation.batch_size, self.validation.steps
+        found = validated(self.mirror.keras, data, size, steps, self.hooks.of_evaluation)
+        self.mirror.take_over()
+        return found
 
-    def _heed_learning_rate(self) -> None:
-        """Tell the workers of a learning rate that a callback has set."""
-        rate = self.keras.learning_rate
-        if rate is not None and rate != self._rate:
-            self.running.load(self.keras.with_learning_rate(self.running.state()))
-            self._rate = rate
+    def _is_used_up(self) -> bool:
+        return self.passes.steps is not None and len(self._history) - self._begin >= self.passes.steps
 
     def _too_little(self) -> str:
         done = len(self._history) - self._begin
-        return f"fit ended after {done} of {self.steps} steps: the data is used up and gives no batch when begun anew."
+        asked = f"{self.passes.last} passes" if self.passes.steps is None else f"{self.passes.steps} steps"
+        return f"fit ended after {done} of {asked}: the data is used up and gives no batch when begun anew."
+
+    def _short_pass(self, taken: int, wanted: int) -> str:
+        return f"A pass ended after {taken} of {wanted} steps (steps_per_epoch), because the data was used up."

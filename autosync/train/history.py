@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True)
 class Pass:
-    """The end of a pass over the data, after `steps` steps of the history: mean loss and metrics, by name."""
+    """The end of a pass over the data, after `steps` steps of the history: mean loss and metrics, by name.
+
+    `epoch` is the pass's number, counted from 0.
+    """
 
     steps: int
     logs: dict[str, float]
+    epoch: int = 0
 
 
 @dataclass
@@ -31,13 +35,13 @@ class History:
         self.examples.append(examples)
         self.step_seconds.append(seconds)
 
-    def end_pass(self, logs: dict[str, float]) -> None:
+    def end_pass(self, logs: dict[str, float], epoch: int = 0) -> None:
         """Note that a pass has ended with the last step added."""
-        self.passes.append(Pass(len(self), logs))
+        self.passes.append(Pass(len(self), logs, epoch))
 
     def since(self, step: int) -> History:
         """The part after the first `step` steps."""
-        passes = [Pass(each.steps - step, each.logs) for each in self.passes if each.steps > step]
+        passes = [replace(ended, steps=ended.steps - step) for ended in self.passes if ended.steps > step]
         return History(self.loss[step:], self.examples[step:], self.step_seconds[step:], passes)
 
     @property
@@ -49,6 +53,17 @@ class History:
     def last_pass(self) -> dict[str, float]:
         """Mean loss and metrics of the pass that ended last; empty before one has."""
         return self.passes[-1].logs if self.passes else {}
+
+    @property
+    def epoch(self) -> list[int]:
+        """The numbers of the passes that have ended, as in `keras.callbacks.History`."""
+        return [ended.epoch for ended in self.passes]
+
+    @property
+    def history(self) -> dict[str, list[float]]:
+        """Loss and metrics of the passes that have ended, by name, as in `keras.callbacks.History`."""
+        names = dict.fromkeys(name for ended in self.passes for name in ended.logs)
+        return {name: [ended.logs[name] for ended in self.passes if name in ended.logs] for name in names}
 
     @property
     def examples_per_second(self) -> float:

@@ -169,7 +169,10 @@ def _train(trainer: Trainer, checkpoints: Checkpoints, options: TrainOptions, pr
 
 @final
 class _Printer:
-    """A callback that prints a line every so many steps."""
+    """A callback that prints a line every `every` steps."""
+
+    reads_model = False
+    sets_model = False
 
     def __init__(self, console: Console, directory: TrainingDirectory, every: int) -> None:
         self.console = console
@@ -181,9 +184,9 @@ class _Printer:
     def set_trainer(self, trainer: Trainer) -> None:
         self._trainer = trainer
 
-    def on_train_batch_end(self, batch: int, logs: Mapping[str, Any]) -> None:
+    def on_train_batch_end(self, batch: int, logs: Mapping[str, Any]) -> None:  # noqa: ARG002 - Keras' form
         assert self._trainer is not None
-        step = batch + 1
+        step = self._trainer.steps
         if step % self._every and step > 1:
             return
         part = self._trainer.history.since(self._shown)

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
+from autosync.engine.training.callbacks import Extent, Hooks
+from autosync.engine.training.keras_data import DataArguments
 from autosync.errors import TrainingError
 from autosync.spec import ModelSpec, Strategy, check_strategy
+from autosync.train.asked import Passes, Validation, as_steps, check_names
 from autosync.train.checkpoint import Extras, read_extras, write_checkpoint
 from autosync.train.data import BatchForm
-from autosync.train.fitting import Fitting, Hooks, first_batch
+from autosync.train.fitting import Fitting, first_batch
+from autosync.train.given_data import batches_of
 from autosync.train.given_strategy import check_factors, renamed_for
 from autosync.train.history import History
+from autosync.train.mirror import Mirror
 from autosync.train.place import Place
 from autosync.train.running import BatchSizes, Measures, Objective, Running, TrainingProgress
 from trials.signals import ctrl_c_waits
 
 if TYPE_CHECKING:
     from autosync.engine.capture.task import TrainingTask
-    from autosync.engine.training.keras_state import KerasState
 
 PACED = (
     "Passes are paced: training computes real gradients and holds them until their time. Trials with recorded numbers "
@@ -59,7 +63,7 @@ class Trainer:
         self._progress = TrainingProgress()
         self._running: Running | None = None
         self._measures: Measures | None = None
-        self._keras: KerasState | None = None
+        self._mirror: Mirror | None = None
         self._pending: Path | None = None
 
     def __enter__(self) -> Trainer:
@@ -99,18 +103,19 @@ class Trainer:
             check_factors(self.strategy, captured.spec)
         check_strategy(self.strategy, captured.spec, self.cluster)
         was_built = bool(task.optimizer.built)
-        self._keras = KerasState(task.model, task.optimizer, captured, self._objective.loss, self._objective.metrics)
+        keras = KerasState(task.model, task.optimizer, captured, self._objective.loss, self._objective.metrics)
         form = None if batch is None else BatchForm.of(batch, None if task.any_batch_size else task.batch_size)
         sizes = BatchSizes(len(self.strategy.replicas), task.batch_size)
         self._running = Running(self._place.open(captured, self.strategy), form, sizes, self._progress)
+        self._mirror = Mirror(self._running, keras)
         self._measures = Measures(task.metrics, self._running)
         self.model = task.model
         self.notes += captured.notes
         if self._pending is not None:
             self._restore(self._pending)
         elif was_built:
-            self._progress.steps = self._keras.iterations
-            self._running.load(self._keras.read(self._running.state()))
+            self._progress.steps = keras.iterations
+            self._mirror.load(keras.read(self._running.state()))
 
     def step(self, batch: Any) -> float:
         """One step on `batch` = (inputs, targets), arrays or tensors of any number of examples; the loss before it.
@@ -121,26 +126,69 @@ class Trainer:
         """
         if self._running is None:
             self.prepare(batch)
-        return self._ready()[0].step(batch)
+        running, mirror = self._ready()
+        mirror.take_over()
+        return running.step(batch)
 
-    def fit(self, dataset: Any, steps: int | None = None, callbacks: Sequence[Any] = ()) -> History:
-        """Train for `steps` steps, or one pass over `dataset`; what happened in each step.
+    def fit(
+        self,
+        dataset: Any,
+        steps: Any = None,
+        callbacks: Any = (),
+        *,
+        y: Any = None,
+        batch_size: int | None = None,
+        epochs: int | None = None,
+        verbose: Any = 0,
+        validation_split: float = 0.0,
+        validation_data: Any = None,
+        shuffle: Any = True,
+        class_weight: Mapping[int, float] | None = None,
+        sample_weight: Any = None,
+        initial_epoch: int = 0,
+        steps_per_epoch: int | None = None,
+        validation_steps: int | None = None,
+        validation_batch_size: int | None = None,
+        validation_freq: int | Sequence[int] = 1,
+        **unknown: Any,
+    ) -> History:
+        """Train for `epochs` passes over `dataset` (1 if left out) or for `steps` steps; return the history of these.
 
-        `dataset` is anything that gives batches (inputs, targets) when iterated, such as a `tf.data.Dataset`, a list
-        or a generator, read here and dealt out; or `Sharded` or `RayBatches`, read by the workers. It is begun anew as
-        often as needed. Callbacks have methods of `keras.callbacks.Callback`. Their `logs` hold the loss, at the ends
-        of passes (epochs) also the metrics; the model holds current weights then, not after each batch. A learning rate
-        that a callback sets and `model.stop_training` are heeded; weights that a callback sets stay in `model`.
+        `dataset` is anything that gives batches (inputs, targets) or (inputs, targets, weights) when iterated, such as
+        a `tf.data.Dataset`, a list or a generator, read here and dealt out; or `Sharded` or `RayBatches`, read by the
+        workers; or arrays, with their targets in the next place or as `y`. It is begun anew as often as needed. The
+        other arguments are those of `keras.Model.fit`; validation runs in this process.
+
+        Callbacks are Keras' or have some of their methods. The model holds the current weights at each of their hooks
+        (see `Hooks`); weights, learning rates and `model.stop_training` that a callback sets are heeded. Raises
+        `TrainingError` for arguments that do not go together.
         """
-        hooks = Hooks(callbacks)
+        check_names(unknown)
+        steps, y = as_steps(steps, y)
+        passes = Passes(epochs, steps, steps_per_epoch, initial_epoch)
+        hooks = Hooks(callbacks, _verbosity(verbose))
+        data = DataArguments(
+            y,
+            sample_weight,
+            class_weight,
+            batch_size,
+            shuffle,
+            steps_per_epoch,
+            _without(validation_data, validation_split),
+        )
+        dataset, held_out = batches_of(dataset, data)
+        held_out = held_out if validation_data is None else validation_data
+        validation_size = validation_batch_size or batch_size
+        validation = Validation(held_out, validation_size, validation_steps, validation_freq)
         if self._running is None:
             batch, dataset = first_batch(dataset, len(self.strategy.replicas))
             self.prepare(batch)
-        running, keras = self._ready()
+        running, mirror = self._ready()
         assert self._measures is not None, "made with the rest"
         done = len(self.history)
-        hooks.introduce(self, steps)
-        Fitting(running, keras, dataset, steps, hooks, self._measures).run()
+        hooks.introduce(self, mirror, Extent(passes.last, steps_per_epoch or steps))
+        checked = None if held_out is None else validation
+        Fitting(running, mirror, dataset, passes, hooks, self._measures, checked).run()
         return self.history.since(done)
 
     def metrics(self, reset: bool = False) -> dict[str, float]:
@@ -157,8 +205,7 @@ class Trainer:
 
     def update_model(self) -> None:
         """Write what has been reached into `model` and its optimizer."""
-        running, keras = self._ready()
-        keras.write(running.state())
+        self._ready()[1].show()
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write model and optimizer to `path`, which ends in .keras and is replaced in one go. Raises `TrainingError`.
@@ -194,9 +241,9 @@ class Trainer:
         self._place.close()
 
     def _save(self, file: Path) -> None:
-        running, keras = self._ready()
+        running, mirror = self._ready()
+        mirror.show()
         state = running.state()
-        keras.write(state)
         extras = Extras(
             steps=self.steps,
             strategy=self.strategy.digest,
@@ -206,12 +253,12 @@ class Trainer:
             own=state.own,
             controller=state.controller,
         )
-        write_checkpoint(file, keras.save, extras)
+        write_checkpoint(file, mirror.keras.save, extras)
         self._progress.last_checkpoint = file
 
     def _restore(self, file: Path) -> None:
-        running, keras = self._ready()
-        extras, base = read_extras(file), running.state()
+        running, mirror = self._ready()
+        keras, extras, base = mirror.keras, read_extras(file), running.state()
         keras.load(file)
         steps = extras.steps if extras else keras.iterations
         state = replace(keras.read(base), replica_steps=(steps,) * len(base.replica_steps))
@@ -224,11 +271,23 @@ class Trainer:
                 own=extras.own,
                 controller=extras.controller,
             )
-        running.load(state)
+        mirror.load(state)
         self._progress.steps = steps
         self._progress.last_checkpoint = file
 
-    def _ready(self) -> tuple[Running, KerasState]:
-        if self._running is None or self._keras is None:
+    def _ready(self) -> tuple[Running, Mirror]:
+        if self._running is None or self._mirror is None:
             raise TrainingError("Nothing has been trained yet; call step, fit, or prepare with a first batch.")
-        return self._running, self._keras
+        return self._running, self._mirror
+
+
+def _verbosity(verbose: Any) -> int:
+    """Keras' number for how much is shown of progress: "auto" is a bar."""
+    if verbose not in ("auto", 0, 1, 2):
+        raise TrainingError(f"verbose must be 0, 1, 2 or 'auto', not {verbose!r}.")
+    return 1 if verbose == "auto" else int(verbose)
+
+
+def _without(validation_data: Any, validation_split: float) -> float:
+    """The share to split off, which validation data make superfluous."""
+    return 0.0 if validation_data is not None else validation_split

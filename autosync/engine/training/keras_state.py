@@ -1,7 +1,8 @@
 """A training step's state in Keras' own objects: a model and its optimizer, and the files Keras makes of them."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, final
@@ -13,7 +14,8 @@ from autosync.engine.capture.captured import CapturedModel
 from autosync.engine.capture.optimizer import LOSS_SCALE, inner_optimizer
 from autosync.engine.capture.variables import names_of, state_variables, untracked
 from autosync.engine.step.step_state import StepState
-from autosync.errors import ModelError
+from autosync.engine.training.watched import Watched
+from autosync.errors import ModelError, TrainingError
 
 Array = npt.NDArray[Any]
 
@@ -39,6 +41,8 @@ class KerasState:
 
         self.model = model
         self.optimizer = optimizer
+        self.loss = loss
+        self.metrics = metrics or None
         self._captured = captured
         inner = inner_optimizer(optimizer)
         if not optimizer.built:
@@ -70,6 +74,13 @@ class KerasState:
             is_keras_loss = isinstance(loss, str | keras.losses.Loss)
             kept = loss if is_keras_loss else None
             model.compile(optimizer=optimizer, loss=kept, metrics=metrics or None, auto_scale_loss=False)
+        self._rate = inner._learning_rate
+        self._trainable = {id(variable) for variable in model.trainable_variables}
+        self._weights_and_slots = [
+            *self._trained.values(),
+            *(slot for name in self._trained for slot in self._slots[name]),
+        ]
+        self._watched = Watched([*self._weights_and_slots, *self._scalars, *self._untrained])
 
     def read(self, base: StepState) -> StepState:
         """The state that Keras's objects hold, to continue from. Every replica gets a dropout seed of its own.
@@ -97,6 +108,68 @@ class KerasState:
             ),
         )
 
+    def merged(self, state: StepState, changed: set[int]) -> StepState:
+        """`state` with the contents of the variables whose `id`s are `changed`.
+
+        Weights or slots that were set hold for every replica, so none keeps values of its own.
+        """
+        held = self.read(state)
+        untrained = [id(variable) in changed for variable in self._untrained]
+        return replace(
+            state,
+            values={
+                name: _newer(self._trained[name], changed, held.values[name], old) for name, old in state.values.items()
+            },
+            slots={
+                name: tuple(
+                    _newer(slot, changed, new, old)
+                    for slot, new, old in zip(self._slots[name], held.slots[name], before, strict=True)
+                )
+                for name, before in state.slots.items()
+            },
+            scalars={
+                dtype: tuple(
+                    _newer(scalar, changed, new, old)
+                    for scalar, new, old in zip(self._scalars, held.scalars[dtype], before, strict=True)
+                )
+                for dtype, before in state.scalars.items()
+            },
+            replica_state=tuple(
+                tuple(new if is_new else old for new, old, is_new in zip(mine, before, untrained, strict=True))
+                for mine, before in zip(held.replica_state, state.replica_state, strict=True)
+            ),
+            own=() if changed & {id(variable) for variable in self._weights_and_slots} else state.own,
+        )
+
+    def changed(self, is_stale: bool) -> set[int]:
+        """The `id`s of variables that were set since `write` or `note`; see `Watched.changed`.
+
+        Raises `TrainingError` for other changes to the model or optimizer.
+        """
+        self._check_kind()
+        return self._watched.changed(is_stale)
+
+    def note(self) -> None:
+        """Take the present contents of all variables as those that training goes on from."""
+        self._watched.note()
+
+    def _check_kind(self) -> None:
+        """Raise `TrainingError` if the model or optimizer is no longer the one that was captured."""
+        if getattr(self.model, "optimizer", None) is not self.optimizer:
+            raise TrainingError(
+                "A model must keep its optimizer while it is trained, but it was compiled again; make a new trainer."
+            )
+        if self._rate_variable() is not self._rate:
+            raise TrainingError(
+                "A learning rate must stay a number, or the schedule it was, while a model is trained; "
+                "make a new trainer with the other schedule."
+            )
+        if {id(variable) for variable in self.model.trainable_variables} != self._trainable:
+            raise TrainingError(
+                "A model must keep its trainable variables while it is trained, but `trainable` of the model or of a "
+                "layer was changed; make a new trainer."
+            )
+
     def write(self, state: StepState) -> None:
         """Let model and optimizer hold `state`."""
         for name, variable in self._trained.items():
@@ -109,6 +182,7 @@ class KerasState:
             of_replicas = [arrays[index] for arrays in state.replica_state]
             if id(variable) not in self._of_examples or len(of_replicas) == 1:
                 variable.assign(_in_one(of_replicas, self._captured.seeds[index]))
+        self.note()
 
     def save(self, file: Path) -> None:
         """Write model and optimizer as Keras does; `file` ends in .keras. Raises `ModelError` or `OSError`."""
@@ -132,34 +206,32 @@ class KerasState:
                     f"{str(file)!r} must be a .keras file of this very model with its optimizer, but: {reason}"
                 ) from error
 
-    @property
-    def learning_rate(self) -> float | None:
-        """The learning rate that a callback may set; None where a schedule decides."""
-        import keras
-
-        rate = self._rate_variable()
-        return float(rate.numpy()) if isinstance(rate, keras.Variable) else None
+    @contextmanager
+    def compiled_with_loss(self) -> Iterator[Any]:
+        """The model, compiled with its loss for the block; a loss of the user's own is left out of files otherwise."""
+        if self.loss is None or getattr(self.model, "loss", None) is not None:
+            yield self.model
+            return
+        given = {"optimizer": self.optimizer, "metrics": self.metrics, "auto_scale_loss": False}
+        self.model.compile(loss=self.loss, **given)
+        try:
+            yield self.model
+        finally:
+            self.model.compile(loss=None, **given)
 
     @property
     def iterations(self) -> int:
         """Steps that the optimizer has made."""
         return int(inner_optimizer(self.optimizer).iterations.numpy())
 
-    def with_learning_rate(self, state: StepState) -> StepState:
-        """`state` with the learning rate that the optimizer has now."""
-        rate = next(index for index, each in enumerate(self._scalars) if each is self._rate_variable())
-        scalars = {
-            dtype: tuple(
-                np.asarray(self.learning_rate, each.dtype) if index == rate else each
-                for index, each in enumerate(before)
-            )
-            for dtype, before in state.scalars.items()
-        }
-        return replace(state, scalars=scalars)
-
     def _rate_variable(self) -> Any:
         """The variable that holds the learning rate; where a schedule decides, that schedule."""
         return inner_optimizer(self.optimizer)._learning_rate  # the property would compute a schedule's rate
+
+
+def _newer(variable: Any, changed: set[int], new: Array, old: Array) -> Array:
+    """`new` if `variable` is among those `changed`, else `old`."""
+    return new if id(variable) in changed else old
 
 
 def _slot_places(optimizer: Any, variables: Mapping[str, Any]) -> dict[str, list[int]]:
