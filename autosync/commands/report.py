@@ -22,7 +22,7 @@ COMPARISON = Path("comparison.html")
 
 @click.command("report", context_settings=SETTINGS)
 @click.argument("runs", metavar="RUN [RUN ...]", nargs=-1, required=True)
-@click.option("--data", type=PLACE, help="Directory of the runs' records.  [default: where each run kept them]")
+@click.option("--data", type=PLACE, help="Directory of the runs' records.  [default: in or beside each run]")
 @click.option("--out", type=Path, help=f"File to write.  [default: report.html in the run; of several {COMPARISON}]")
 def command(runs: tuple[str, ...], data: Place | None, out: Path | None) -> None:
     """Write the report of a RUN again, or a page that compares several; RUN is a directory, or a name in runs/."""
@@ -31,7 +31,9 @@ def command(runs: tuple[str, ...], data: Place | None, out: Path | None) -> None
         return
     found = [read_run(run_called(each), data) for each in runs]
     for run in found:
-        if run.trial_count and not run.records:
+        if not run.records and run.kept.elsewhere:
+            click.echo(f"{run.directory}: {run.kept.missing('--data')}")
+        elif run.trial_count and not run.records:
             where = f"in {run.data}" if run.data else "where the run kept them"
             click.echo(
                 f"None of the {run.trial_count} trials of {run.directory} is {where}; name their place with --data."

@@ -24,7 +24,7 @@ def command() -> None:
 
 
 RUN = click.argument("run", required=False)
-DATA = click.option("--data", type=PLACE, help="Directory of the run's records.  [default: where the run kept them]")
+DATA = click.option("--data", type=PLACE, help="Directory of the run's records.  [default: in or beside the run]")
 
 
 @command.command("list")
@@ -63,6 +63,8 @@ def show(run: str | None, data: Place | None) -> None:
     if found.verdict:
         said = " ".join([verdict_in_words(found.verdict), *beside_the_verdict(found.verdict)])
     console.print(said, style="bold", soft_wrap=True)
+    if not found.records and found.kept.elsewhere:
+        console.print(found.kept.missing("--data"), soft_wrap=True)
     for what, name in (("Strategy", "strategy.json"), ("Result", "result.json"), ("Report", "report.html")):
         if (found.directory / name).exists():
             console.print(f"{what + ':':<9} {found.directory / name}", soft_wrap=True)
@@ -118,6 +120,8 @@ def _with_records(name: str | None, data: Place | None, what: str) -> Run:
     found = _run(name, data)
     if found.records:
         return found
+    if found.kept.elsewhere:
+        raise AutosyncError(found.kept.missing("--data"))
     where = f"none of {cut(found.name)} is in {found.data}" if found.data else "there are none where the run kept them"
     raise AutosyncError(f"{what} from the run's records, but {where}; name their directory with --data.")
 

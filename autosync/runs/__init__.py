@@ -13,7 +13,7 @@ from autosync.runs.contenders import (
 from autosync.runs.documents import result_of, result_schema, run_document
 from autosync.runs.export import COLUMNS, csv_of, json_of, trial_rows
 from autosync.runs.listing import RUNS, Listed, contenders_table, listed_runs, run_called, runs_table
-from autosync.runs.run import REVERTED, Run, is_run, read_run, records_of
+from autosync.runs.run import REVERTED, Run, is_run, read_run
 
 __all__ = [
     "COLUMNS",
@@ -33,7 +33,6 @@ __all__ = [
     "listed_runs",
     "ratio_of",
     "read_run",
-    "records_of",
     "result_of",
     "result_schema",
     "run_called",

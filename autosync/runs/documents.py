@@ -51,6 +51,8 @@ def run_document(directory: Path) -> dict[str, Any]:
         if field not in document:
             raise AutosyncError(f"{file} needs the field {field!r}; name a run of autosync.tune.")
     _check(document, NEEDED | MAY_BE_THERE, file)
+    if document["name"] != Path(document["name"]).name or not document["name"].strip("."):
+        raise AutosyncError(f"In {file} 'name' names no folder, so it is not {quoted(document['name'])}; mend it.")
     options = document.get("options", {})
     _check(options, {"data": str, "model": str}, file)
     for field, value in (*document.items(), *options.items()):

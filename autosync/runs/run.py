@@ -1,29 +1,28 @@
 """What a run left on disk: what was asked, its records, where it stands, and what came out."""
 
 from collections.abc import Container, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from autosync.errors import AutosyncError
 from autosync.runs.documents import document_in, result_of, returned_strategy, run_document, state_of
+from autosync.runs.kept_records import KeptRecords, kept_records
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy, cut, listed, quoted
-from autosync.spec.address import Address, Place, place_of
+from autosync.spec.address import Place
 from autosync.stats.accuracy import strategy_medians
 
 REVERTED = "reverted: "
 """The beginning of labels of records that time the winner with one decision reverted, or with none beside those."""
-
-DATA = "data"
-"""The folder in which the tuner keeps its records by default."""
 
 
 @dataclass(frozen=True)
 class Run:
     """A run as it lies in `directory`. Only `document`, its run.json, need be there: a run may have just begun.
 
-    `data` is where its records are, None when they are nowhere; `records` are all of this run, in order of their start.
+    `data` is the place that was read for records, None if there is none; `kept` also names a place that was not read
+    because nobody asked for it. `records` are all records of this run, in the order in which they started.
     """
 
     directory: Path
@@ -34,6 +33,7 @@ class Run:
     probe: Mapping[str, Any] | None = None
     strategy: Strategy | None = None
     seconds_gone: float | None = None
+    kept: KeptRecords = field(default_factory=KeptRecords)
 
     @property
     def name(self) -> str:
@@ -184,11 +184,12 @@ def is_run(directory: Path) -> bool:
 
 
 def read_run(directory: Path, data: Place | None = None) -> Run:
-    """The run in `directory`, its records looked for in `data` or where it kept them. Raises `AutosyncError`."""
+    """The run in `directory` with its records, from `data` or, unasked, from `kept_records`. Raises `AutosyncError`."""
     if not is_run(directory):
         raise AutosyncError(f"A run is a directory with a run.json, but {directory} has none; name a run's directory.")
     document = run_document(directory)
-    data = data or records_of(directory, document)
+    kept = KeptRecords(data) if data is not None else kept_records(directory, document)
+    data = kept.place
     records: tuple[RuntimeRecord, ...] = ()
     if data is not None:
         from autosync.dataset import RecordStore  # pyarrow
@@ -204,25 +205,5 @@ def read_run(directory: Path, data: Place | None = None) -> Run:
         probe=document_in(directory / "probe.json"),
         strategy=returned_strategy(directory),
         seconds_gone=None if state is None else float(state.get("seconds_gone", 0.0)),
+        kept=kept,
     )
-
-
-def records_of(directory: Path | None, document: Mapping[str, Any]) -> Place | None:
-    """The folder with the records of the run in `directory`: where it kept them, or, if it was moved, beside it.
-
-    Else, or without a run, the folder of those that lie here; None if they are nowhere.
-    """
-    kept = place_of(str(document.get("options", {}).get("data", DATA)))
-    beside = [directory / DATA, directory.resolve().parent.parent / DATA] if directory else []
-    places: list[Place] = [kept, *beside, Path(DATA)]
-    return next((place for place in places if _holds_records(place)), None)
-
-
-def _holds_records(place: Place) -> bool:
-    """Whether it is worth reading; who is at an address is first asked by reading."""
-    if isinstance(place, Address):
-        return True
-    try:
-        return place.is_dir() and any(place.glob("*.parquet"))
-    except OSError:  # a name too long, or a directory that may not be read
-        return False

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from autosync.errors import AutosyncError, ModelError, SpecError
-from autosync.runs import is_run, records_of, result_of, run_document
+from autosync.runs import is_run, result_of, run_document
+from autosync.runs.kept_records import KeptRecords, kept_records
 from autosync.spec import (
     ClusterSpec,
     ModelSpec,
@@ -25,10 +26,14 @@ from autosync.words.quantities import milliseconds
 
 @dataclass(frozen=True)
 class RunFiles:
-    """A run's `directory`, None when there is none, and the directory of records `data`."""
+    """A run's `directory`, None if there is none, and where its records are."""
 
     directory: Path | None
-    data: Place | None
+    kept: KeptRecords
+
+    @property
+    def data(self) -> Place | None:
+        return self.kept.place
 
     @property
     def model_digest(self) -> str | None:
@@ -67,16 +72,20 @@ class RunFiles:
 def find_files(given: Place | None, beside: Path) -> RunFiles:
     """The run or records that `given` names; without it the run that the strategy lies in, and records in `data`."""
     if given is None:
-        run = RunFiles(beside if is_run(beside) else None, None)
-        return RunFiles(run.directory, records_of(run.directory, run._document or {}))
+        return _with_records(beside if is_run(beside) else None)
     if isinstance(given, Address):
-        return RunFiles(beside if is_run(beside) else None, given)
+        return RunFiles(beside if is_run(beside) else None, KeptRecords(given))
     directory = given.parent if given.is_file() else given
     if is_run(directory):
-        return RunFiles(directory, records_of(directory, RunFiles(directory, None)._document or {}))
+        return _with_records(directory)
     if directory.is_dir() and any(directory.glob("*.parquet")):
-        return RunFiles(beside if is_run(beside) else None, directory)
+        return RunFiles(beside if is_run(beside) else None, KeptRecords(directory))
     raise AutosyncError(f"--result names a run's directory, its result.json or a directory of records, not {given}.")
+
+
+def _with_records(directory: Path | None) -> RunFiles:
+    """The run in `directory`, if any, and its records as far as they are read unasked."""
+    return RunFiles(directory, kept_records(directory, run_document(directory) if directory else {}))
 
 
 @dataclass(frozen=True)
@@ -179,8 +188,12 @@ def _model(
     looked = f"no record in {run.data} is of a model with them" if records else "there are no records here"
     raise ModelError(
         f"The variables' sizes are not in a strategy, and {looked}; name the model with --model, "
-        f"or its run or records with --result."
+        f"or its run or records with --result.{_and(run.kept.missing('--result'))}"
     )
+
+
+def _and(sentence: str) -> str:
+    return sentence and f" {sentence}"
 
 
 def _count(records: Sequence[RuntimeRecord]) -> str:

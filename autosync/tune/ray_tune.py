@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import re
 from pathlib import Path
 from typing import Any, final
 
@@ -175,7 +176,7 @@ def run_with_tune(campaign: Campaign, lanes: Lanes, directory: RunDirectory, mod
 
 
 def _trial_name(trial: Any, model: str) -> str:
-    return f"{model.replace(':', '-')}-{trial.config['label']}-{trial.config['strategy'][:8]}"
+    return re.sub("[:/\\0]", "-", f"{model}-{trial.config['label']}-{trial.config['strategy'][:8]}")
 
 
 def _quiet_tune() -> None:

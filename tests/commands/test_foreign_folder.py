@@ -80,7 +80,10 @@ def test_an_export_replaces_a_link(tmp_path: Path, outside: Path) -> None:
     assert (tmp_path / "out.csv").read_text().count("\n") > 3
 
 
-def test_an_export_to_a_device_leaves_the_device(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_export_to_a_device_leaves_the_device(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
     write_finished_run(tmp_path / "run")
     assert runs.main(["export", str(tmp_path / "run"), "--out", "/dev/null"]) == 2
     assert "/dev/null cannot be written: it is a device" in capsys.readouterr().err
