@@ -13,6 +13,7 @@ import pyarrow as pa
 from autosync.dataset.files import check_writable, list_files, remove_file, write_file
 from autosync.dataset.parquet import metadata_of, read_table, rows_of
 from autosync.errors import DatasetError, SpecError
+from autosync.files import inner_folder
 from autosync.spec import listed, parse_json
 
 MERGED = "merged"
@@ -59,8 +60,8 @@ class ResultStore:
 
     @classmethod
     def create(cls, directory: Path, columns: tuple[ResultColumn, ...]) -> ResultStore:
-        """The store in `directory`, made if missing; checked now, so that no work is done only to be lost."""
-        check_writable(directory)
+        """The store in `directory`, made if missing, and checked before any work is done. A link is a `WriteError`."""
+        check_writable(inner_folder(directory.parent, directory.name))
         return cls(directory, columns)
 
     def __contains__(self, key: str) -> bool:

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import stat
 from contextlib import suppress
 from pathlib import Path
 
@@ -23,6 +24,27 @@ def inner_folder(folder: Path, name: str, *, mode: int = 0o777) -> Path:
             OSError(errno.ELOOP, os.strerror(errno.ELOOP)),
         )
     return made_folder(inner, mode=mode)
+
+
+def check_without_links(folder: Path) -> None:
+    """Raise `WriteError` if `folder`, or anything in it, is a link or a file with a second name.
+
+    Call it before a library that follows links writes into `folder`, which may be missing.
+    """
+    entries = [folder] if folder.is_symlink() else []
+    for parent, folders, files in os.walk(folder):
+        entries += [Path(parent, name) for name in folders if Path(parent, name).is_symlink()]
+        entries += [Path(parent, name) for name in files if _leads_elsewhere(Path(parent, name))]
+    if entries:
+        raise WriteError(
+            f"{entries[0]} is a link or has a second name, and files would be written through it; remove it.",
+            OSError(errno.ELOOP, os.strerror(errno.ELOOP)),
+        )
+
+
+def _leads_elsewhere(file: Path) -> bool:
+    status = file.lstat()
+    return not stat.S_ISREG(status.st_mode) or status.st_nlink > 1
 
 
 def made_folder(folder: Path, *, mode: int = 0o777) -> Path:

@@ -14,7 +14,7 @@ from safetensors.torch import save as bytes_of_tensors
 
 from autosync.cost import BASES, AnalyticSimulator, Blended, Replay, Restorable, Simulator
 from autosync.errors import AutosyncError, SpecError
-from autosync.files import read_whole, write_atomically
+from autosync.files import made_folder, read_whole, write_atomically
 from autosync.simulator.encoding import (
     BUCKET_INPUTS,
     EDGE_INPUTS,
@@ -42,7 +42,7 @@ class CheckpointError(AutosyncError, RuntimeError):
 
 def write_checkpoint(directory: Path, tensors: Mapping[str, torch.Tensor], document: Mapping[str, Any]) -> None:
     """Write both files, making `directory` where needed; each replaces an older one in one move."""
-    directory.mkdir(parents=True, exist_ok=True)
+    made_folder(directory)
     content = bytes_of_tensors({name: tensor.contiguous() for name, tensor in tensors.items()})
     stated = {"format": FORMAT, "tensors_sha256": hashlib.sha256(content).hexdigest()}
     write_atomically(directory / TENSORS, content)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from autosync.errors import WriteError
-from autosync.files import writable_folder, write_atomically
+from autosync.files import check_without_links, writable_folder, write_atomically
 from autosync.runs.documents import document_in, run_document, state_of
 from autosync.space import SearchSpace
 from autosync.spec import ClusterSpec, Strategy, quoted
@@ -44,11 +44,13 @@ class RunDirectory:
         if options.resume:
             begun = run_document(options.out)
             _check_same(begun.get("options", {}), options)
+            check_without_links(fresh.tune_directory)
             return cls(options.out, begun["name"])
         try:
             writable_folder(options.out)
         except WriteError as error:
             raise OptionsError(f"--out {error}") from None
+        check_without_links(fresh.tune_directory)
         return fresh
 
     @property

@@ -56,7 +56,7 @@ def test_by_default_the_report_lies_beside_the_records(data: Path) -> None:
         (["--seeds", "0"], "Invalid value for '--seeds': 0 is not in the range x>=1."),
         (["--data", "{tmp}/none"], "--data names a folder of records, but there is no folder {tmp}/none."),
         (["--data", "{tmp}/empty"], "there are none in {tmp}/empty; collect some first."),
-        (["--data", "{data}", "--out", "{tmp}/taken"], "{tmp}/taken/results.jsonl must be a file that can be written"),
+        (["--data", "{data}", "--out", "{tmp}/taken"], "{tmp}/taken cannot be made: File exists; name another."),
     ],
 )
 def test_what_is_asked_wrongly_is_one_sentence(

@@ -8,11 +8,16 @@ from pathlib import Path
 import pytest
 
 from autosync.commands import report, runs
+from autosync.dataset.results import ResultStore
 from autosync.errors import WriteError
 from autosync.runs.race_folder import RaceFolder
+from autosync.studies.collect.folder import Folder
 from autosync.studies.evaluation.journal import Journal
 from autosync.train.checkpoint_folder import Checkpoints
 from autosync.train.job import TrainingDirectory
+from autosync.tune.directory import RunDirectory
+from autosync.tune.options import TuneOptions
+from tests import cases
 from tests.runs.examples import Story, write_finished_run, write_run
 
 MINE = "what the user had"
@@ -133,4 +138,31 @@ def test_results_of_an_evaluation_are_appended_and_cut_in_their_own_file_alone(t
         with pytest.raises(WriteError, match=r"results\.jsonl cannot be written"):
             Journal(tmp_path / "results.jsonl")
         (tmp_path / "results.jsonl").unlink()
+    assert unchanged(outside)
+
+
+def test_a_search_keeps_tunes_files_in_its_own_folder(tmp_path: Path, outside: Path) -> None:
+    run = write_run(tmp_path / "run", Story(()), data=tmp_path / "data")
+    options = TuneOptions.create(model="bert", out=run.path, data=tmp_path / "data", trials=40, resume=True)
+    (tmp_path / "run" / "tune" / run.name).mkdir(parents=True)
+    (tmp_path / "run" / "tune" / run.name / "tuner.pkl").symlink_to(outside / "file")
+    with pytest.raises(WriteError, match=r"tuner\.pkl is a link"):
+        RunDirectory.open(options)
+    (tmp_path / "fresh").mkdir()
+    (tmp_path / "fresh" / "tune").symlink_to(outside)
+    with pytest.raises(WriteError, match="tune is a link"):
+        RunDirectory.open(options.model_copy(update={"out": tmp_path / "fresh", "resume": False}))
+    assert unchanged(outside)
+
+
+def test_results_of_a_benchmark_and_records_of_a_collection_stay_in_their_folder(tmp_path: Path, outside: Path) -> None:
+    (tmp_path / "live").symlink_to(outside)
+    with pytest.raises(WriteError, match="live is a link to"):
+        ResultStore.create(tmp_path / "live", ())
+    (tmp_path / "records").symlink_to(outside)
+    with pytest.raises(WriteError, match="records is a link to"), Folder(tmp_path).held():
+        pass
+    (tmp_path / "clusters").symlink_to(outside)
+    with pytest.raises(WriteError, match="clusters is a link to"):
+        Folder(tmp_path).write_cluster("file", cases.local_cluster(2), None)
     assert unchanged(outside)

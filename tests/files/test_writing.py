@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from autosync.errors import WriteError
-from autosync.files import inner_folder, made_folder, replacing, writable_folder, write_atomically
+from autosync.files import check_without_links, inner_folder, made_folder, replacing, writable_folder, write_atomically
 from autosync.files.writing import unwritable
 
 
@@ -206,3 +206,30 @@ def test_a_folder_is_proved_to_be_writable_and_left_empty(tmp_path):
     assert os.listdir(writable_folder(tmp_path / "new" / "folder")) == []
     with pytest.raises(WriteError, match=r"^/proc/self cannot be written: .*; .*\.$"):
         writable_folder(Path("/proc/self"))
+
+
+@pytest.mark.parametrize("kind", ["folder", "dangling", "file", "hard link", "pipe"])
+def test_a_tree_that_a_library_will_write_into_has_no_way_out(tmp_path, kind):
+    inside, outside = tmp_path / "tune" / "run", tmp_path / "outside"
+    inside.mkdir(parents=True)
+    outside.mkdir()
+    (outside / "file").write_text("mine")
+    (inside / "result.json").write_text("{}")
+    check_without_links(tmp_path / "tune")
+    check_without_links(tmp_path / "missing")
+    way_out = inside / "tuner.pkl"
+    if kind == "hard link":
+        os.link(outside / "file", way_out)
+    elif kind == "pipe":
+        os.mkfifo(way_out)
+    else:
+        way_out.symlink_to({"folder": outside, "file": outside / "file", "dangling": tmp_path / "no"}[kind])
+    with pytest.raises(WriteError, match=r"tuner\.pkl is a link or has a second name, .*; remove it\."):
+        check_without_links(tmp_path / "tune")
+
+
+def test_a_linked_tree_is_a_way_out_too(tmp_path):
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "tune").symlink_to("outside")
+    with pytest.raises(WriteError, match="tune is a link"):
+        check_without_links(tmp_path / "tune")

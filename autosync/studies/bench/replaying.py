@@ -17,6 +17,7 @@ from typing import Any, cast, final
 
 from autosync.cost import Blended
 from autosync.errors import BenchError
+from autosync.files import inner_folder
 from autosync.search.protocol import run_search
 from autosync.space import SearchSpace
 from autosync.spec import RuntimeRecord, digest
@@ -50,7 +51,8 @@ def checkpoint_of(
     from autosync.simulator import CHECKPOINTS  # torch is imported only where it is asked for
 
     taught_on = sorted(cell.digest for cell in cells)
-    path = folder / digest([NETWORK, members, most_records, taught_on, f"version {TAUGHT}", CHECKPOINTS])
+    name = digest([NETWORK, members, most_records, taught_on, f"version {TAUGHT}", CHECKPOINTS])
+    path = inner_folder(folder.parent, folder.name) / name
     if not path.exists():
         simulator = untaught(Blended(), members=members)
         simulator.fit(_records(cells, most_records))

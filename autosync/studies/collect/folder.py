@@ -44,7 +44,7 @@ class Folder:
     def held(self) -> Iterator[None]:
         """Keep other collections out of the folder, which is made if missing. Raises `DatasetError`."""
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            inner_folder(self.path, "records")
             descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
             raise DatasetError(f"--out {self.path} cannot be made: {error.strerror}; name another.") from None

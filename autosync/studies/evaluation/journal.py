@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import final
 
 from autosync.errors import SpecError
-from autosync.files import appended_to, read_whole
+from autosync.files import appended_to, made_folder, read_whole
 from autosync.spec import parse_json
 from autosync.studies.evaluation.cells import EvaluationError, MeasuredCell
 from autosync.studies.evaluation.findings import EvaluationFindings
@@ -26,7 +26,7 @@ class Journal:
         self.path = path
         self.results: dict[str, Result] = {}
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            made_folder(path.parent)
             content = read_whole(path) if path.exists() else b""
             whole = content[: content.rfind(b"\n") + 1]
             if whole != content:
