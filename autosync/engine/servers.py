@@ -5,8 +5,10 @@ import math
 import os
 import socket
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+from autosync.engine.listening import listening_at
 from autosync.engine.proxies import bypass_proxies
 from autosync.errors import ClusterError
 
@@ -22,16 +24,20 @@ def start_server(
     An operation is computed by as many threads as the worker has `cores` to count on (None: all of the machine's).
     Each of its `paced_replicas` keeps a thread while it waits, so that there are as many more.
     `peers` are addresses of the other workers and the client, without ports, which no proxy may stand in front of.
-    The server speaks plain gRPC to anyone who can reach the port, as every TensorFlow server does.
+    The server speaks plain gRPC to anyone who can reach the port, as every TensorFlow server does. Raises
+    `ClusterError` if `address` is not one of this machine's.
     """
     import tensorflow as tf
+
+    _check_is_here(address)
 
     bypass_proxies([address, *peers])
     _read_in_large_pieces()
     threads = _threads(cores, paced_replicas)
-    server = tf.distribute.Server(
-        {"worker": [f"{address}:0"]}, job_name="worker", task_index=0, protocol="grpc", config=threads
-    )
+    with listening_at(address, _libraries()):
+        server = tf.distribute.Server(
+            {"worker": [f"{address}:0"]}, job_name="worker", task_index=0, protocol="grpc", config=threads
+        )
     port = server.target.rpartition(":")[2]
     return server, f"{address}:{port}"
 
@@ -55,7 +61,27 @@ def connect(addresses: Sequence[str], host: str = "127.0.0.1", again: bool = Fal
     # lives it does not, but uses what belongs to that one, and crashes once it has gone; so all are left first.
     for workers in ({}, {"worker": list(addresses)}) if again else ({"worker": list(addresses)},):
         cluster = tf.train.ClusterSpec({**workers, "client": [f"{host}:{_free_port(host)}"]})
-        tf.config.experimental_connect_to_cluster(cluster, job_name="client", task_index=0, protocol="grpc")
+        with listening_at(host, _libraries()):
+            tf.config.experimental_connect_to_cluster(cluster, job_name="client", task_index=0, protocol="grpc")
+            tf.config.list_logical_devices()  # starts the client's server, which the first connection puts off
+
+
+def _check_is_here(address: str) -> None:
+    """Raise `ClusterError` if no server can listen at `address`, which Ray says is this node's."""
+    try:
+        _free_port(address)
+    except OSError as error:
+        raise ClusterError(
+            f"A worker's server listens at its node's address, but no interface of this node has {address!r} "
+            f"({error.strerror}); start Ray there with `--node-ip-address` and an address of the node."
+        ) from None
+
+
+def _libraries() -> Path:
+    """The folder of TensorFlow's shared libraries."""
+    import tensorflow as tf
+
+    return Path(tf.sysconfig.get_lib())
 
 
 def _threads(cores: float | None, paced_replicas: int = 0) -> Any:

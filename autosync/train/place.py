@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Where:
-    """What the caller asks for. `cluster` is a `ClusterSpec`, a cluster file, or the address of a Ray cluster.
+    """The place asked for. `cluster` is a `ClusterSpec`, a cluster file, or the address of a Ray cluster.
 
     `workers` is None for as many as the strategy names on one node, and else one a node.
     """
@@ -38,7 +38,12 @@ class Place(Protocol):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes of what was found out on the way, a line each."""
+        """Findings about the cluster, a line each."""
+        ...
+
+    @property
+    def exposure(self) -> str:
+        """A sentence on where servers listen, once a model is placed; empty if none does."""
         ...
 
     def open(self, captured: CapturedModel, strategy: Strategy) -> Runner:
@@ -82,6 +87,8 @@ class InThisProcess:
                 f"This process has fewer than {count} logical devices, and TensorFlow is in use already; call "
                 f"autosync.train.use_logical_devices({count}) before the model is built."
             ) from None
+
+    exposure = ""
 
     def open(self, captured: CapturedModel, strategy: Strategy) -> Training:
         from autosync.engine.placement import Placement
@@ -127,6 +134,11 @@ class OnRay:
             self._end_ray()
             raise
         self.notes = tuple(notes)
+
+    @property
+    def exposure(self) -> str:
+        exposure: str = self._workers.exposure
+        return exposure
 
     def open(self, captured: CapturedModel, strategy: Strategy) -> Runner:
         from autosync.train.on_ray import RayTraining

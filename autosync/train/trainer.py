@@ -94,7 +94,7 @@ class Trainer:
         task = self._task_of(batch)
         captured = capture(task)
         if self.cluster.paced:
-            captured = profiled(captured)  # what paced passes follow
+            captured = profiled(captured)  # paced passes follow the profile
             self.notes += (PACED,)
         names = [each.name for each in captured.spec.variables]
         self.strategy = renamed_for(self.strategy, names, captured.state_names)
@@ -110,7 +110,7 @@ class Trainer:
         self._mirror = Mirror(self._running, keras)
         self._measures = Measures(task.metrics, self._running)
         self.model = task.model
-        self.notes += captured.notes
+        self.notes += (*filter(None, [self._place.exposure]), *captured.notes)
         if self._pending is not None:
             self._restore(self._pending)
         elif was_built:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,6 +12,9 @@ from autosync.spec import ClusterSpec, Node
 from trials.cluster.racks import ASSUMED_UPLINK, CORE, Attached, Uplink, joined
 from trials.cluster.ray_labels import later_of, machines_of, rack_of
 from trials.cluster.seats import part_of, seated_like
+
+LOOPBACK = "127.0.0.1"
+"""The address of a machine that plays a cluster by itself; only its own processes can connect there."""
 
 WORKERS_OF_A_SINGLE_NODE = 4
 """The number of worker processes that a CPU machine which plays a cluster has by default."""
@@ -24,8 +28,8 @@ def cluster_from_ray_nodes(ray_nodes: Sequence[Mapping[str, Any]], workers: int 
     """The cluster that `ray.nodes()` describes, the head first, its links assumed.
 
     `workers` is the number of worker processes in all. By default every node of several has one, and a single CPU
-    node plays a cluster with four. More workers than nodes are spread evenly. Nodes with the Ray label `rack` hang on
-    that rack's switch. Raises `ClusterError`.
+    node plays a cluster with four. More workers than nodes are spread evenly. Nodes with the Ray label `rack`
+    are attached to that switch. Raises `ClusterError`.
     """
     alive = _alive(ray_nodes)
     machines = [machine for node in alive for machine in machines_of([node]).values()]
@@ -54,10 +58,11 @@ def matched(stated: ClusterSpec, ray_nodes: Sequence[Mapping[str, Any]], missing
     """`stated`, in its own order, with the cores and GPUs that Ray's living nodes at its addresses have.
 
     Ray nodes it does not state are not used. Stated nodes that do not live are an error, or left out if `missing_ok`.
-    Where one node alone is stated and one alone lives, no address is needed. Raises `ClusterError`.
+    Where one node alone is stated and one alone lives, no address is needed, and a Ray on loopback lives at any address
+    of this machine. Raises `ClusterError`.
     """
     machines = machines_of(_alive(ray_nodes))
-    if len(stated.nodes) == len(machines) == 1 and not stated.nodes[0].address:
+    if len(stated.nodes) == len(machines) == 1 and _is_here(stated.nodes[0].address, machines):
         stated = seated_like(stated, list(machines))
     living = f"Living: {', '.join(machines)}."
     for node in stated.nodes:
@@ -80,17 +85,29 @@ def matched(stated: ClusterSpec, ray_nodes: Sequence[Mapping[str, Any]], missing
     return replace(part, nodes=tuple(_as_found(node, machines[node.address]) for node in part.nodes))
 
 
+def _is_here(address: str, machines: Mapping[str, Node]) -> bool:
+    """Whether a node stated at `address`, perhaps an empty one, is the machine of a Ray that lives alone."""
+    if not address:
+        return True
+    if list(machines) != [LOOPBACK]:
+        return False
+    try:
+        with socket.socket() as probe:
+            probe.bind((address, 0))
+    except OSError:
+        return False
+    return True
+
+
 def local_cluster(workers: int = WORKERS_OF_A_SINGLE_NODE) -> ClusterSpec:
     """This machine, its CPU cores shared by `workers` workers, its links assumed. Raises `ClusterError`."""
     _check_workers(workers)
     check_room_here(workers)
-    return joined(
-        [Attached(Node("node0", "127.0.0.1", float(os.cpu_count() or 1), workers=workers), ASSUMED_UPLINK)], {}
-    )
+    return joined([Attached(Node("node0", LOOPBACK, float(os.cpu_count() or 1), workers=workers), ASSUMED_UPLINK)], {})
 
 
 def check_room_here(workers: int) -> None:
-    """Raise `ClusterError` for more workers than this machine, whatever it is, could hold by itself."""
+    """Raise `ClusterError` for more workers than this machine could hold by itself."""
     cores = os.cpu_count() or 1
     most = MOST_WORKERS_A_CORE * cores
     if workers > most:
@@ -113,7 +130,7 @@ def _alive(ray_nodes: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def _head_first(node: Mapping[str, Any]) -> tuple[bool, list[int], str]:
-    """The place of a node in order: the head first, then by address, of which 10.0.0.10 comes after 10.0.0.9."""
+    """The place of a node in order: the head first, then by address (10.0.0.10 comes after 10.0.0.9)."""
     numbers = [int(each) for each in re.findall(r"\d+", _address(node))]
     return "node:__internal_head__" not in node["Resources"], numbers, _address(node)
 
@@ -123,7 +140,7 @@ def _address(node: Mapping[str, Any]) -> str:
 
 
 def _rack(node: Mapping[str, Any]) -> str | None:
-    """The name of the node's rack; None for a node outside of racks, which hangs on the core switch itself."""
+    """The name of the node's rack; None for a node outside of racks, which is attached to the core switch."""
     rack = rack_of(node)
     return None if rack == CORE else rack
 

@@ -1,4 +1,4 @@
-"""The supervisor: a Ray actor that owns one set of workers and runs trials on it, whatever becomes of them."""
+"""The supervisor: a Ray actor that owns one set of workers and runs trials on it."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any, final
@@ -40,7 +40,7 @@ class RaySettings:
 
 @dataclass(frozen=True)
 class Started:
-    """What a supervisor says that has started. `report` is the probe's, or None; `captured` refers to the model."""
+    """The answer of a supervisor that has started. `report` is the probe's, or None; `captured` refers to the model."""
 
     model: ModelSpec
     notes: tuple[str, ...]
@@ -51,7 +51,7 @@ class Started:
 
 @final
 class Supervisor:
-    """Runs trials on one set of workers, ends it when it hangs, and starts it anew when it loses a process.
+    """Runs trials on one set of workers, ends it when it hangs, and starts a new one when it loses a process.
 
     What a trial loses to a process or node that went away is *lost*, not failed: it says nothing of the strategy.
     """
@@ -98,7 +98,7 @@ class Supervisor:
             self.close()
             raise
         self._stage = self._new_stage(spec)
-        return Started(spec, notes, self._cluster, self._report, self._captured)
+        return Started(spec, (self._set.exposure, *notes), self._cluster, self._report, self._captured)
 
     def pids(self) -> dict[str, int]:
         return self._living().pids()

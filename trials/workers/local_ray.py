@@ -5,18 +5,20 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import ray
+from ray._private import ray_constants
 
 from autosync.engine.proxies import bypass_proxies
 from autosync.errors import ClusterError
 from autosync.spec import ClusterSpec
-from trials.cluster.discovery import WORKERS_OF_A_SINGLE_NODE, check_room_here
+from trials.cluster.discovery import LOOPBACK, WORKERS_OF_A_SINGLE_NODE, check_room_here
 from trials.cluster.ray_labels import CORES_RESOURCE, RAY_SETTINGS
 from trials.guard import guard_of_this_process
 from trials.signals import ctrl_c_is_ignored
@@ -71,7 +73,7 @@ def start_ray(start: RayStart) -> str:
     cores = os.cpu_count() or 1
     # Worker processes share this machine's cores, so Ray is told of a slot for each and of the true count.
     slots = max(cores, (start.workers or WORKERS_OF_A_SINGLE_NODE) + 2)
-    with ctrl_c_is_ignored(), guard_of_this_process().marks():
+    with ctrl_c_is_ignored(), guard_of_this_process().marks(), _on_loopback():
         context = ray.init(
             address="local",
             num_cpus=slots,
@@ -80,7 +82,22 @@ def start_ray(start: RayStart) -> str:
             **quiet,
         )
     board = f" Dashboard: http://{context.dashboard_url}" if context.dashboard_url else ""
-    return f"Started a local Ray on {cores} cores.{board}"
+    return f"Started a local Ray on {cores} cores, which listens on {LOOPBACK} only.{board}"
+
+
+@contextmanager
+def _on_loopback() -> Iterator[None]:
+    """Let a Ray that starts in the block listen on 127.0.0.1 only, as Ray does by itself where it makes no clusters.
+
+    Elsewhere `ray.init` turns even a stated 127.0.0.1 into the address of an interface, and all of Ray's processes
+    listen on every interface.
+    """
+    before = ray_constants.ENABLE_RAY_CLUSTER
+    ray_constants.ENABLE_RAY_CLUSTER = False
+    try:
+        yield
+    finally:
+        ray_constants.ENABLE_RAY_CLUSTER = before
 
 
 def _to_join(address: str | None) -> str | None:

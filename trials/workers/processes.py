@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, final
 from autosync.engine.loading import load_tensorflow
 from autosync.engine.training.reading_ahead import Offer, Reader
 from autosync.engine.training.training import Training
+from autosync.errors import ClusterError
 from autosync.spec import ClusterSpec, DeviceProfile, ModelSpec, RuntimeRecord, Strategy, TargetRecord
 from trials.clock import Clock, Environment
 from trials.to_target import TargetRequest, run_to_target
@@ -33,14 +34,26 @@ class WorkerProcess:
         `cores` is the worker's share of the cores of its node. `peers` are the addresses of all nodes.
         """
         load_tensorflow()
+        from autosync.engine.listening import listens_on_all_interfaces
         from autosync.engine.servers import start_server
 
-        self._server, self._address = start_server(address, cores, int(paced), peers)
+        self._fault: ClusterError | None = None
+        try:
+            self._server, self._address = start_server(address, cores, int(paced), peers)
+        except ClusterError as error:
+            self._fault = error  # `address` raises it; Ray would wrap what a constructor raises
+            return
+        self._is_open = listens_on_all_interfaces(int(self._address.rpartition(":")[2]))
         self._offers: dict[int, Offer] = {}
 
-    def address(self) -> str:
-        """The address at which the server listens, as `host:port`."""
-        return self._address
+    def address(self) -> tuple[str, bool]:
+        """The address of the server as `host:port`, and whether it listens on all interfaces instead.
+
+        Raises `ClusterError` if no server could listen there.
+        """
+        if self._fault is not None:
+            raise self._fault
+        return self._address, self._is_open
 
     def offer(self, read: Reader, shard: int, shards: int) -> str:
         """Read a shard's batches here and offer them to ops; return the token to ask for them by.

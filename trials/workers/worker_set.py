@@ -19,6 +19,7 @@ from trials.cluster.seats import addresses_of
 from trials.probe import Probing
 from trials.to_target import TargetRequest
 from trials.trial import TrialRequest, reason_of
+from trials.workers.exposure import servers_listen
 from trials.workers.processes import ClientProcess, WorkerProcess
 
 T = TypeVar("T")
@@ -95,7 +96,8 @@ class WorkerSet:
             for index, (node, worker) in enumerate(workers)
         ]
         self._lives = [worker.live.remote() for worker in self.workers]
-        self._addresses: list[str] = []
+        self.exposure = ""
+        """A sentence on where the workers' servers listen, once the set is connected."""
 
     def capture(self, model: str) -> bytes:
         """Capture `model` in the client. Raises `ModelError`, and `SpecError` where the profile does not fit it."""
@@ -117,10 +119,10 @@ class WorkerSet:
     def connect(self) -> None:
         """Join the client to all workers; a model must have been captured or loaded."""
         answers = [worker.address.remote() for worker in self.workers]
-        self._addresses = [self._get(answer, "starting the workers") for answer in answers]
-        self._get(
-            self.client.connect.remote(self._addresses, self.cluster.nodes[0].address), "connecting to the workers"
-        )
+        listening = [self._get(answer, "starting the workers") for answer in answers]
+        addresses = [address for address, _ in listening]
+        self.exposure = servers_listen(addresses, any(is_open for _, is_open in listening))
+        self._get(self.client.connect.remote(addresses, self.cluster.nodes[0].address), "connecting to the workers")
 
     def probe(self) -> ClusterSpec:
         return self.probing().cluster

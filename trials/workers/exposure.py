@@ -1,0 +1,23 @@
+"""Sentences on who can connect to the processes of a trial or a training."""
+
+import ipaddress
+from collections.abc import Iterable
+
+TRUSTED = "They ask for no password, so use a network that you trust."
+
+
+def servers_listen(addresses: Iterable[str], is_open: bool) -> str:
+    """Say where TensorFlow's servers at `addresses` (`host:port`) listen; `is_open` if on all interfaces instead."""
+    hosts = list(dict.fromkeys(address.rpartition(":")[0].strip("[]") for address in addresses))
+    if is_open:
+        return f"TensorFlow's servers listen on all interfaces. {TRUSTED}"
+    if all(_is_loopback(host) for host in hosts):
+        return f"TensorFlow's servers listen on {', '.join(hosts)} only, where every user of this machine can connect."
+    return f"TensorFlow's servers listen at the nodes' addresses only. {TRUSTED}"
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
