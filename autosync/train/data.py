@@ -9,6 +9,7 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
+from autosync.engine.strings import WITHOUT_TEXT, is_text
 from autosync.errors import TrainingError
 
 Array = npt.NDArray[Any]
@@ -78,6 +79,8 @@ def _as_arrays(name: str, value: Any) -> Any:
     if isinstance(value, tuple) or (isinstance(value, list) and value and hasattr(value[0], "shape")):
         return tuple(_as_arrays(f"{name}[{index}]", each) for index, each in enumerate(value))
     array = np.asarray(value)
+    if is_text(array):
+        raise TrainingError(f"{name} of a batch must be numbers, but holds strings, {WITHOUT_TEXT}.")
     if array.dtype.kind not in "biufV" or array.ndim == 0:  # V: bfloat16
         raise TrainingError(
             f"{name} of a batch must be an array of numbers whose first axis counts examples, not "

@@ -85,8 +85,16 @@ def _own_task(model: Any, objective: Objective, optimizer: Any, batch: Any) -> T
     BatchForm.of(batch)  # says what is wrong with a batch in the words of training
     example = as_arrays(batch)
     name = str(getattr(model, "name", "model"))
-    fixed = any(each.shape[0] is not None for each in _inputs(model))
-    parts = OwnParts(model, objective.loss, example, optimizer, any_batch_size=not fixed, metrics=objective.metrics)
+    sizes = {tensor.shape[0] for tensor in _inputs(model)} - {None}
+    parts = OwnParts(
+        model,
+        objective.loss,
+        example,
+        optimizer,
+        any_batch_size=not sizes,
+        most_examples=min(sizes, default=None),
+        metrics=objective.metrics,
+    )
     return own_task(name, parts)
 
 

@@ -88,6 +88,7 @@ class Trainer:
         Raises `ModelError`, `SpecError`, `ClusterError` or `TrainingError` when things do not go together.
         """
         from autosync.engine.capture.capturing import capture
+        from autosync.engine.capture.optimizer import inner_optimizer
         from autosync.engine.capture.profile import profiled
         from autosync.engine.training.keras_state import KerasState
 
@@ -102,7 +103,7 @@ class Trainer:
         if task.any_batch_size:
             check_factors(self.strategy, captured.spec)
         check_strategy(self.strategy, captured.spec, self.cluster)
-        was_built = bool(task.optimizer.built)
+        was_built = bool(inner_optimizer(task.optimizer).built)
         keras = KerasState(task.model, task.optimizer, captured, self._objective.loss, self._objective.metrics)
         form = None if batch is None else BatchForm.of(batch, None if task.any_batch_size else task.batch_size)
         sizes = BatchSizes(len(self.strategy.replicas), task.batch_size)

@@ -8,9 +8,9 @@ import keras
 import numpy as np
 import pytest
 
-from autosync.errors import ModelError
-from tests.train.as_keras import Case, distributed, trains_as_keras
-from tests.train.models import CLASSES, FEATURES, LOSS, classifier
+from autosync.errors import ModelError, TrainingError
+from tests.train.as_keras import Case, distributed, fitted, trains_as_keras
+from tests.train.models import CLASSES, FEATURES, LOSS, batches, classifier
 
 layers = keras.layers
 
@@ -290,3 +290,106 @@ def test_metrics_that_the_forward_pass_updates_are_noted_as_not_reported() -> No
 
     _, _, notes = trains_as_keras(Case(seeded(lambda: stacked(Measuring(name="measuring")))))
     assert "updates metrics of its own (size), which are not reported" in " ".join(notes)
+
+
+@pytest.fixture
+def half_precision() -> Any:
+    """Layers made in the test compute in float16."""
+    policy = keras.config.dtype_policy()
+    keras.config.set_dtype_policy("mixed_float16")
+    yield
+    keras.config.set_dtype_policy(policy)
+
+
+@pytest.mark.usefixtures("half_precision")
+@pytest.mark.parametrize("replicas", [1, 3])
+def test_the_loss_is_scaled_under_mixed_float16_as_compile_does_it(replicas: int) -> None:
+    """Three replicas add up halves of fewer digits; one replica does exactly as Keras does."""
+    case = Case(classifier, optimizer=lambda: keras.optimizers.Adam(0.01), replicas=replicas)
+    model, plain, _ = trains_as_keras(case, 1e-5 if replicas == 1 else 5e-3)
+    assert type(model.optimizer) is type(plain.optimizer) is keras.optimizers.LossScaleOptimizer
+    for mine, its in zip(model.optimizer.variables, plain.optimizer.variables, strict=True):
+        if mine.path.endswith("step_counter"):  # steps since the scale has changed, which the workers count
+            continue
+        np.testing.assert_allclose(mine.numpy(), its.numpy(), rtol=2e-2, atol=1e-3, err_msg=mine.path)
+
+
+@pytest.mark.usefixtures("half_precision")
+def test_an_optimizer_that_keras_has_wrapped_already_goes_on_where_it_was() -> None:
+    model, data = classifier(), list(batches((12,)))
+    inner = keras.optimizers.Adam(0.01)
+    model.compile(inner, LOSS)
+    model.fit(*data[0], batch_size=12, verbose=0)
+    expected = model.optimizer
+    _, losses, _ = distributed(Case(lambda: model, optimizer=lambda: inner, data=lambda: data, replicas=1))
+    assert model.optimizer is expected
+    assert int(inner.iterations.numpy()) == 2
+    assert losses[0] < float(LOSS(data[0][1], classifier()(data[0][0])))
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "SimpleRNN"])
+def test_stateful_recurrent_layers_carry_their_examples_state(kind: str) -> None:
+    """Two replicas, each with its own four of eight examples in every step."""
+
+    def make(examples: int) -> Any:
+        inputs = keras.Input((3, 2), batch_size=examples)
+        hidden = getattr(layers, kind)(5, stateful=True, name="carried")(inputs)
+        return keras.Model(inputs, layers.Dense(CLASSES, name="logits")(hidden), name="carrying")
+
+    def data() -> Any:
+        generator = np.random.default_rng(1)
+        return [(generator.normal(size=(8, 3, 2)).astype("float32"), np.arange(8) % 3) for _ in range(4)]
+
+    def case(examples: int, replicas: int) -> Case:
+        return Case(seeded(lambda: make(examples)), data=data, replicas=replicas)
+
+    plain, expected = fitted(case(8, 1))
+    model, losses, notes = distributed(case(4, 2))
+    np.testing.assert_allclose(losses, expected, rtol=1e-5)
+    for mine, its in zip(model.variables, plain.variables, strict=True):
+        np.testing.assert_allclose(mine.numpy(), its.numpy(), rtol=1e-5, atol=1e-5)
+    assert "Each replica carries its own examples' state from step to step in" in " ".join(notes)
+    alone, _, _ = trains_as_keras(case(8, 1))
+    for mine, its in zip(alone.get_layer("carried").states, plain.get_layer("carried").states, strict=True):
+        np.testing.assert_allclose(mine.numpy(), its.numpy(), rtol=1e-5, atol=1e-5)
+
+
+def _of_words(lookup: Any, dtype: str) -> Any:
+    words = keras.Input(() if isinstance(lookup, layers.TextVectorization) else (4,), dtype=dtype)
+    rows = layers.GlobalAveragePooling1D()(layers.Embedding(20, 5)(lookup(words)))
+    return keras.Model(words, layers.Dense(CLASSES, name="logits")(rows))
+
+
+LOOKUPS = {
+    "IntegerLookup": (lambda: _of_words(layers.IntegerLookup(vocabulary=[7, 8, 9], name="looked"), "int64"), [[7] * 4]),
+    "StringLookup": (lambda: _of_words(layers.StringLookup(vocabulary=["a"], name="looked"), "string"), [["a"] * 4]),
+    "TextVectorization": (
+        lambda: _of_words(layers.TextVectorization(vocabulary=["a", "b"], name="looked"), "string"),
+        [b"a b"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LOOKUPS)
+def test_layers_that_look_up_in_a_table_are_refused_with_the_remedy(name: str) -> None:
+    make, row = LOOKUPS[name]
+    case = Case(seeded(make), data=lambda: [(np.array(row * 6), np.arange(6) % 3)])
+    message = r"('looked' looks values up in one|strings, which replicas cannot look up).*the data before training"
+    with pytest.raises((ModelError, TrainingError), match=message):
+        distributed(case)
+
+
+def test_layers_that_prepare_numbers_without_a_table_train_as_in_keras() -> None:
+    def make() -> Any:
+        numbers = keras.Input((4,))
+        scaled = layers.Normalization(mean=0.5, variance=2.0)(layers.Rescaling(0.5)(numbers))
+        kinds = layers.Discretization([-1.0, 0.0, 1.0], name="kinds")(numbers)
+        coded = layers.CategoryEncoding(4, "count", name="coded")(kinds)
+        hashed = layers.Embedding(5, 3)(layers.Hashing(5, name="hashed")(kinds))
+        both = layers.Concatenate()([scaled, coded, layers.Flatten()(hashed)])
+        return keras.Model(numbers, layers.Dense(CLASSES, name="logits")(both))
+
+    def data() -> Any:
+        return [(np.random.default_rng(n).normal(size=(9, 4)).astype("float32"), np.arange(9) % 3) for n in range(3)]
+
+    trains_as_keras(Case(seeded(make), data=data, optimizer=lambda: keras.optimizers.SGD(0.1)))

@@ -14,7 +14,7 @@ from autosync.errors import ModelError
 SUFFIX_LENGTH = 12
 
 MOST_CONSTANT_BYTES = 1 << 26
-"""The most bytes of constants: each strategy's graph sends them to each worker anew, and must be under 2 GB."""
+"""The most bytes of constants: each strategy's graph sends them to each worker again, and must be under 2 GB."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class GraphFunction:
         """Trace `function` over flat tensor `specs`; it returns a flat list of tensors.
 
         An eager tensor that it reads from outside, as a layer's own constant, becomes a constant of the graph. Raises
-        `ModelError` for whatever else it reads from there (a variable, a table), and where constants are too large.
+        `ModelError` for anything else that it reads from there (a variable, a table), or if constants are too large.
         """
         return cls.trace_with_graph(function, specs)[0]
 
@@ -44,7 +44,7 @@ class GraphFunction:
         """Trace as `trace` does, and give the traced `tf.Graph` too, for those who want to look into it.
 
         In that graph a constant from outside is one more placeholder among `inputs`, after those of `specs`. A refusal
-        names the one of `layers` that reads what is refused.
+        names the one of `layers` that reads it.
         """
         import tensorflow as tf
 
@@ -76,10 +76,7 @@ def _constants(graph: Any, layers: Collection[str]) -> dict[str, Any]:
     constants = {}
     for outside, placeholder in graph.captures:
         if outside.dtype.name in ("resource", "variant"):
-            raise ModelError(
-                f"What a model remembers or looks up must be in Keras variables, but {_reader(placeholder, layers)} "
-                f"reads {_resource(graph, outside)}; make it with add_weight, or leave it out of the model."
-            )
+            raise ModelError(_refusal(_reader(placeholder, layers), _plain_variable(graph, outside)))
         constants[placeholder.op.name] = outside
     size = sum(each.dtype.size * each.shape.num_elements() for each in constants.values())
     if size > MOST_CONSTANT_BYTES:
@@ -102,12 +99,27 @@ def _reader(placeholder: Any, layers: Collection[str]) -> str:
     return f"the operation {name!r}"
 
 
-def _resource(graph: Any, handle: Any) -> str:
-    """The object that a handle from outside belongs to, in words."""
+def _plain_variable(graph: Any, handle: Any) -> str | None:
+    """The variable that a handle from outside belongs to, in words; None if it belongs to a table, say."""
     for variable in graph.variables:
         if variable.handle is handle:
-            return f"a plain {variable.dtype.name} tf.Variable of shape {tuple(variable.shape)}"
-    return "a table, or something else that TensorFlow keeps outside of variables"
+            return f"{variable.dtype.name} tf.Variable of shape {tuple(variable.shape)}"
+    return None
+
+
+def _refusal(reader: str, variable: str | None) -> str:
+    """The sentence that refuses a tensor which `reader` reads from outside of the model's variables."""
+    if variable is not None:
+        return (
+            f"A model's state must be in Keras variables that its layers hold, but {reader} reads a plain {variable}; "
+            "make it with add_weight, give random functions a keras.random.SeedGenerator of the layer, or leave it out "
+            "of the model."
+        )
+    return (
+        f"A replica has no tables, but {reader} looks values up in one, as IntegerLookup, StringLookup and "
+        "TextVectorization do; apply that layer to the data before training, as in dataset.map(lambda x, y: "
+        "(layer(x), y)), and leave it out of the model."
+    )
 
 
 def _embed(graph_def: Any, constants: Mapping[str, Any]) -> None:
@@ -126,8 +138,8 @@ def _embed(graph_def: Any, constants: Mapping[str, Any]) -> None:
 def _rename_library(graph_def: Any, suffix: str) -> None:
     """Give the functions that a graph brings along names of its own.
 
-    A process knows one function of a name, and tracing numbers them anew in every process; what was traced here before,
-    and is simplified now, has the old names too.
+    A process knows one function of a name, and tracing numbers them again in every process. A function that was
+    traced here before and is simplified now has the old names too.
     """
     library = graph_def.library
     names = {each.signature.name: f"{each.signature.name}_{suffix}" for each in library.function}

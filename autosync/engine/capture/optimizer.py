@@ -36,6 +36,18 @@ def inner_optimizer(optimizer: Any) -> Any:
     return optimizer.inner_optimizer if type(optimizer).__name__ == "LossScaleOptimizer" else optimizer
 
 
+def compiled_optimizer(model: Any, optimizer: Any) -> Any:
+    """`optimizer` as `model.compile` keeps it: under the dtype policy mixed_float16 wrapped to scale the loss."""
+    import keras
+
+    if model.dtype_policy.name != "mixed_float16" or inner_optimizer(optimizer) is not optimizer:
+        return optimizer
+    compiled = getattr(model, "optimizer", None)
+    if compiled is not None and inner_optimizer(compiled) is optimizer:
+        return compiled
+    return keras.optimizers.LossScaleOptimizer(optimizer, name="loss_scale_optimizer")
+
+
 def gradient_rule_of(optimizer: Any) -> GradientRule:
     """The rule that a Keras optimizer's settings state."""
     inner = inner_optimizer(optimizer)

@@ -11,8 +11,10 @@ import numpy as np
 
 from autosync.engine.capture.forward import build_on, looked_at
 from autosync.engine.capture.metrics import TaskMetrics
+from autosync.engine.capture.optimizer import compiled_optimizer
 from autosync.engine.capture.overridden import notes_on_overrides
 from autosync.engine.capture.task import TrainingTask
+from autosync.engine.strings import WITHOUT_TEXT, is_text
 from autosync.engine.zoo.blame import blame
 from autosync.engine.zoo.checked import check_trainable, coupled_shapes
 from autosync.engine.zoo.drawing import Seed
@@ -54,6 +56,12 @@ class ExampleBatch:
             )
         return cls(arrays, lengths[0])
 
+    def shortened(self, examples: int | None) -> ExampleBatch:
+        """The first `examples` of the batch; the batch itself if that is None or the batch has no more."""
+        if examples is None or self.batch_size <= examples:
+            return self
+        return ExampleBatch(keras.tree.map_structure(lambda array: array[:examples], self.arrays), examples)
+
     def inputs(self) -> Any:
         """The inputs as tensors, in the order the user gave them."""
         import tensorflow as tf
@@ -75,6 +83,8 @@ class ExampleBatch:
 
 def _array(value: Any) -> Any:
     array = np.asarray(value)
+    if is_text(array):
+        raise ValueError(f"found strings, {WITHOUT_TEXT}")
     if array.dtype.kind not in "biuf":
         raise ValueError(f"found {type(value).__name__} of dtype {array.dtype}")
     return array.astype(np.float32) if array.dtype == np.float64 else array
@@ -86,7 +96,7 @@ class OwnParts:
 
     The loss is a callable (targets, outputs) -> scalar, a Keras loss, or the name of one, then averaged over the batch.
     `metrics` are what `keras.Model.compile` takes. With `any_batch_size` the task also trains on batches of other sizes
-    than the example's.
+    than the example's. Of a longer example the first `most_examples` are taken, as many as the model's inputs have.
     """
 
     model: Any
@@ -94,6 +104,7 @@ class OwnParts:
     example: Any
     optimizer: Any
     any_batch_size: bool = False
+    most_examples: int | None = None
     metrics: Any = ()
     called: tuple[str, str, str] = ("The model", "The loss", "The optimizer")
 
@@ -110,7 +121,7 @@ def own_task(name: str, parts: OwnParts) -> TrainingTask:
     if not isinstance(parts.optimizer, keras.optimizers.Optimizer):
         raise ModelError(f"{optimizer_is} must be a keras.optimizers.Optimizer, not {type(parts.optimizer).__name__}.")
     notes = notes_on_overrides(parts.model, model_is)
-    batch = ExampleBatch.from_pair(name, parts.example)
+    batch = ExampleBatch.from_pair(name, parts.example).shortened(parts.most_examples)
     if keras.backend.backend() != "tensorflow":
         return _elsewhere(name, parts, batch)
     _build(name, parts.model, batch.inputs())
@@ -120,7 +131,7 @@ def own_task(name: str, parts: OwnParts) -> TrainingTask:
         name=name,
         model=parts.model,
         loss=loss,
-        optimizer=parts.optimizer,
+        optimizer=compiled_optimizer(parts.model, parts.optimizer),
         batch_size=batch.batch_size,
         batch=batch,
         any_batch_size=parts.any_batch_size,
