@@ -11,6 +11,7 @@ import click
 from autosync.commands.shell import GOES_ON, NOT_DONE, PLACE, SETTINGS, names_in, run_command
 from autosync.search.registry import SEARCHERS
 from autosync.spec.address import Place
+from autosync.terminal import say
 
 CELLS = tuple(
     f"{model}@{cluster}"
@@ -128,7 +129,7 @@ def cost(out: Path) -> None:
     """What searches cost, beside the training they speed up: the table alone, from the results there are."""
     from autosync.studies.bench.report import Material
 
-    click.echo(Material.read(out).costs().markdown())
+    say(Material.read(out).costs().markdown())
 
 
 @command.command()
@@ -137,7 +138,7 @@ def tables(out: Path) -> None:
     """Write the page with all tables and pictures, from the results there are."""
     from autosync.studies.bench.report import write_report
 
-    click.echo(f"The tables and pictures: {write_report(out)}")
+    say(f"The tables and pictures: {write_report(out)}")
 
 
 @command.command()
@@ -146,7 +147,7 @@ def merge(out: Path) -> None:
     """Put the results of all replays into one file, and of all live searches, to ship them; nothing else may run."""
     from autosync.studies.bench.orders import merge
 
-    merge(out, click.echo)
+    merge(out, say)
 
 
 @command.command()
@@ -168,8 +169,8 @@ def scale(out: Path, models: str, clusters: str, trials: int, seed: int, profile
     chosen = tuple(names_in(models)) or MODELS, tuple(names_in(clusters)) or tuple(CLUSTERS)
     check_models(chosen[0], profiles)
     check_clusters(chosen[1])
-    failed = run(Order(out, *chosen, trials, seed, profiles), click.echo)
-    click.echo(f"The tables: {write_report(out)}")
+    failed = run(Order(out, *chosen, trials, seed, profiles), say)
+    say(f"The tables: {write_report(out)}")
     return NOT_DONE if failed else 0
 
 
@@ -190,25 +191,25 @@ def literature(names: Sequence[str], out: Path, seeds: int, page_only: bool) -> 
 
     experiments = chosen(names)
     if not page_only:
-        run(experiments, seeds, out, click.echo)
+        run(experiments, seeds, out, say)
     for experiment in experiments:
-        click.echo(experiment.title)
+        say(experiment.title)
         for line in claim_lines(experiment, rows_of(experiment, out)):
-            click.echo(line)
-    click.echo(f"The page: {write_page(tuple(EXPERIMENTS.values()), out)}")
+            say(line)
+    say(f"The page: {write_page(tuple(EXPERIMENTS.values()), out)}")
 
 
 def _replay(searchers: str, cells: str, given: dict[str, Any]) -> None:
     from autosync.studies.bench.orders import ReplayOrder, replay
 
-    replay(ReplayOrder(searchers=names_in(searchers), cells=names_in(cells), **given), click.echo)
+    replay(ReplayOrder(searchers=names_in(searchers), cells=names_in(cells), **given), say)
 
 
 def _live(data: Place, out: Path, cells: str, **given: Any) -> int:
     from autosync.studies.bench.live import jobs_of
     from autosync.studies.bench.orders import live
 
-    return 0 if live(jobs_of(names_in(cells), **given), data, out, click.echo) else NOT_DONE
+    return 0 if live(jobs_of(names_in(cells), **given), data, out, say) else NOT_DONE
 
 
 main = partial(run_command, command, interrupted=GOES_ON)

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from autosync.commands.shell import SETTINGS, print_lines, run_command
+from autosync.commands.shell import SETTINGS, run_command
+from autosync.terminal import say, say_all
 from autosync.words.cluster import cluster_lines, route_lines
 from trials.cluster.file import ClusterFile, read_cluster_file
 from trials.cluster.resource_spec import cluster_file_text
@@ -23,7 +24,7 @@ def command(context: click.Context) -> None:
 @command.command("schema")
 def schema_command() -> None:
     """Print the JSON Schema of cluster files."""
-    click.echo(json.dumps(ClusterFile.model_json_schema(), indent=2))
+    say(json.dumps(ClusterFile.model_json_schema(), indent=2))
 
 
 @command.command("show")
@@ -31,14 +32,14 @@ def schema_command() -> None:
 def show_command(file: Path) -> None:
     """Check the cluster file FILE, and print its nodes, links and routes."""
     cluster = read_cluster_file(file)
-    print_lines([*cluster_lines(cluster), *route_lines(cluster)])
+    say_all([*cluster_lines(cluster), *route_lines(cluster)])
 
 
 @command.command("import")
 @click.argument("file", type=Path)
 def import_command(file: Path) -> None:
     """Print the cluster file that says what FILE does, a resource_spec.yml of AutoDist."""
-    click.echo(cluster_file_text(file), nl=False)
+    say(cluster_file_text(file), nl=False)
 
 
 main = partial(run_command, command)

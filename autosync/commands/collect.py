@@ -12,6 +12,7 @@ import click
 from autosync.commands.shell import NOT_DONE, SETTINGS, names_in, run_command
 from autosync.studies.collect.folder import Folder
 from autosync.studies.collect.plan import check_models, chosen, cluster_of, read_plan
+from autosync.terminal import say
 
 
 @click.command("collect", context_settings=SETTINGS)
@@ -43,7 +44,7 @@ def command(plan_file: Path, out: Path | None, time_budget: float | None, card: 
         from autosync.studies.collect.card import write_card  # pandas
 
         write_card(folder)
-        click.echo(f"The figures in {folder.card} are those of the records in {folder.records}.")
+        say(f"The figures in {folder.card} are those of the records in {folder.records}.")
         return 0
     plan = read_plan(plan_file)
     check_models(plan)
@@ -60,15 +61,15 @@ def command(plan_file: Path, out: Path | None, time_budget: float | None, card: 
     with folder.held():
         seconds = math.inf if time_budget is None else time_budget
         order = Order(plan_file, plan, tuple(cells), folder, seconds, given["settle_seconds"], profile)
-        collection = Collection(order, click.echo)
-        click.echo(f"{collection.progress.left} of {collection.progress.total} trials are left in {len(cells)} cells.")
+        collection = Collection(order, say)
+        say(f"{collection.progress.left} of {collection.progress.total} trials are left in {len(cells)} cells.")
         finished = False
         try:
             finished = collection.run()
         finally:
-            click.echo("\n".join(["", *collection.progress.summary()]))
+            say("\n".join(["", *collection.progress.summary()]))
             if not finished:
-                click.echo(f"Go on with: autosync collect {shlex.join(sys.argv[1:])}")
+                say(f"Go on with: autosync collect {shlex.join(sys.argv[1:])}")
     return 0 if finished or collection.time_is_over else NOT_DONE
 
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import click
 
-from autosync.commands.shell import SETTINGS, print_lines, run_command
+from autosync.commands.shell import SETTINGS, run_command
 from autosync.errors import ClusterError
+from autosync.terminal import say, say_all
 from trials.cluster.racks import parse_rate, star_of
 from trials.emulate import faults
 from trials.emulate.hosts import run_inside
@@ -40,15 +41,15 @@ def up_command(file: Path | None, nodes: int | None, link: str | None, no_ray: b
     from trials.cluster.file import read_cluster_file  # pydantic
 
     cluster = read_cluster_file(file) if file else star_of(nodes or 4, parse_rate(link or "1gbit"))
-    made = up(name, cluster, start_ray=not no_ray, say=click.echo)
-    print_lines(status_lines(made))
+    made = up(name, cluster, start_ray=not no_ray, say=say)
+    say_all(status_lines(made))
 
 
 @command.command("status")
 @name_option
 def status_command(name: str) -> None:
     """Print the nodes, their links, processes and memory, and whether Ray is alive on them."""
-    print_lines(status_lines(_found(name)))
+    say_all(status_lines(_found(name)))
 
 
 @command.command("down")
@@ -59,7 +60,7 @@ def down_command(name: str, if_orphaned: bool) -> None:
     if read_state(name) is not None:
         begin_as_root(name)
     gone = down(name, if_orphaned)
-    click.echo(f"Emulated cluster {name!r} is down." if gone else f"No emulated cluster {name!r} is up.{_others()}")
+    say(f"Emulated cluster {name!r} is down." if gone else f"No emulated cluster {name!r} is up.{_others()}")
 
 
 @command.command("exec", context_settings={"ignore_unknown_options": True})
@@ -90,7 +91,7 @@ def _fault(command: str, about: str, act: Callable[[Emulated, str], object], the
     @name_option
     def happen(node: str, name: str) -> None:
         act(_found(name), node)
-        click.echo(f"Node {node!r} {then}.")
+        say(f"Node {node!r} {then}.")
 
 
 _fault("kill", "End all processes of NODE at once.", faults.kill_node, "is dead")
@@ -103,7 +104,7 @@ _fault("plug", "Join NODE to its switch again.", partial(faults.set_link, up=Tru
 @name_option
 def add_command(name: str) -> None:
     """Add a node like the first one, on the same switch."""
-    click.echo(f"Node {faults.add_node(_found(name)).cluster.nodes[-1].name!r} has joined.")
+    say(f"Node {faults.add_node(_found(name)).cluster.nodes[-1].name!r} has joined.")
 
 
 def _found(name: str) -> Emulated:

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from autosync.commands.shell import GOES_ON, PLACE, SETTINGS, names_in, print_lines, run_command
+from autosync.commands.shell import GOES_ON, PLACE, SETTINGS, names_in, run_command
 from autosync.files import inner_folder
 from autosync.spec.address import Address, Place
 from autosync.studies.evaluation import (
@@ -27,6 +27,7 @@ from autosync.studies.evaluation import (
 )
 from autosync.studies.evaluation.cells import KINDS, split_of
 from autosync.studies.evaluation.sources import opened
+from autosync.terminal import say, say_all
 
 
 @click.command("evaluate", context_settings=SETTINGS)
@@ -52,16 +53,16 @@ def command(builders: Mapping[str, Builder], /, data: Place, kind: str | None, o
     if out is None and isinstance(data, Address):
         raise EvaluationError(f"--out names the folder of the report, which cannot be in {data}; name one here.")
     with opened(data, kind) as source:
-        print_lines(source.in_words())
+        say_all(source.in_words())
     cells, small = measured_cells(source.records, split_of)
     left_out = [*small, *passed_over(cells, settings)]
-    print_lines(f"Passed over: {sentence}" for sentence in left_out)
+    say_all(f"Passed over: {sentence}" for sentence in left_out)
     if out is None:
         assert isinstance(data, Path)
         out = inner_folder(data, "evaluation")
     evaluation = Evaluation(cells, settings, builders, Journal(out / "results.jsonl"))
-    done = 0 if given["report_only"] else evaluation.run(experiments, simulators, time.process_time, click.echo)
-    click.echo(f"{done} results are new. The report: {write_report(out, evaluation.findings(), left_out)}")
+    done = 0 if given["report_only"] else evaluation.run(experiments, simulators, time.process_time, say)
+    say(f"{done} results are new. The report: {write_report(out, evaluation.findings(), left_out)}")
 
 
 def _settings(is_quick: bool, seeds: int | None, most_records: int | None) -> EvaluationSettings:

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import click
 
-from autosync.commands.shell import PLACE, SETTINGS, print_lines, run_command
+from autosync.commands.shell import PLACE, SETTINGS, run_command
 from autosync.engine.capture_apart import captured_apart
 from autosync.spec import ClusterSpec, DeviceProfile, ModelSpec, Strategy, read_device_profile
 from autosync.spec.address import Place
+from autosync.terminal import say_all
 from trials.capture_limit import capture_time_limit
 
 
@@ -48,7 +49,7 @@ def command(
     makers = Makers(partial(_captured, how=capturing), read_cluster_file, _implied)
     subject = find_subject(Sources(strategy, model, cluster, result), makers)
     check_profile(given, subject.cluster)
-    print_lines(explained(subject))
+    say_all(explained(subject))
 
 
 @dataclass(frozen=True)

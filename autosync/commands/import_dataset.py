@@ -9,6 +9,7 @@ from autosync.commands.shell import NOT_DONE, PLACE, SETTINGS, run_command
 from autosync.dataset.autosync_import import import_dataset
 from autosync.dataset.store import RecordStore
 from autosync.spec.address import Place
+from autosync.terminal import say
 
 
 @click.command("import", context_settings=SETTINGS)
@@ -23,8 +24,8 @@ def command(directory: Path, out: Place, sparse_rows: int | None) -> int:
     """Read the public AutoSync dataset, unpacked to DIRECTORY, into records of this program."""
     imported = import_dataset(directory, RecordStore.create(out), sparse_rows)
     for (where, reason), count in imported.passed_over.most_common():
-        click.echo(f"{count} of {where} passed over: {reason}")
-    click.echo(f"{imported.records} samples are in {out} now; {sum(imported.passed_over.values())} were passed over.")
+        say(f"{count} of {where} passed over: {reason}")
+    say(f"{imported.records} samples are in {out} now; {sum(imported.passed_over.values())} were passed over.")
     return 0 if imported.records else NOT_DONE
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from autosync.commands.shell import PLACE, SETTINGS, print_lines, run_command
+from autosync.commands.shell import PLACE, SETTINGS, run_command
 from autosync.files import write_atomically
 from autosync.simulator.learned import LearnedSimulator
 from autosync.simulator.networks import NETWORKS
@@ -19,6 +19,7 @@ from autosync.studies.evaluation import METRICS, MeasuredCell, measured_cells
 from autosync.studies.evaluation.cells import KINDS, cells_to_teach, split_of
 from autosync.studies.evaluation.pretraining import card_of, pretrained, pretrained_by_stream
 from autosync.studies.evaluation.sources import Source, opened
+from autosync.terminal import say, say_all
 
 CARD = "card.json"
 SHOWN = ("pairwise", "peak_at_1", "mape", "coverage")
@@ -39,17 +40,17 @@ def command(data: Place, kind: str | None, out: Path | None, network: str, seed:
     part, and says on its card how well it predicts those of the test part. Very many records are streamed.
     """
     with opened(data, kind, workers) as source:
-        print_lines(source.in_words())
+        say_all(source.in_words())
         cells, small = measured_cells(source.records, split_of)
-        print_lines(f"Not on the card: {sentence}" for sentence in small)
+        say_all(f"Not on the card: {sentence}" for sentence in small)
         learned = _learned(source, cells_to_teach(source.records, split_of), network, seed, workers)
     out = out or shipped_folder(learned.kinds[0])
     learned.save(out)
     card = card_of(learned, cells)
     write_atomically(out / CARD, json.dumps(card, indent=1) + "\n")
-    print_lines(_table(card))
+    say_all(_table(card))
     size = sum(file.stat().st_size for file in out.iterdir())
-    click.echo(f"{network}, fitted on {card['records']} records: {size / 1e6:.2f} MB in {out}")
+    say(f"{network}, fitted on {card['records']} records: {size / 1e6:.2f} MB in {out}")
 
 
 def _learned(
@@ -58,7 +59,7 @@ def _learned(
     """A simulator fitted on all records, by those in memory where they are all or where it reads more than is kept."""
     if source.survey is None or (workers is None and (source.is_whole or network != STREAMING)):
         if not source.is_whole:
-            click.echo(f"Only the network {STREAMING} is fitted on all of them; {network} is on that sample.")
+            say(f"Only the network {STREAMING} is fitted on all of them; {network} is on that sample.")
         return pretrained(cells, network, seed)
     return pretrained_by_stream(cells, source.survey, network, seed, workers)
 

@@ -16,6 +16,7 @@ from autosync.profiling.device import DEVICES
 from autosync.profiling.measured import Measuring, measured
 from autosync.profiling.precision import PRECISIONS
 from autosync.spec import canonical_json
+from autosync.terminal import say
 
 
 @click.command("profile", context_settings=SETTINGS)
@@ -38,8 +39,8 @@ def command(model: str, out: Path, precision: str, **how: Any) -> None:
     profile = found.profile
     write_atomically(out, canonical_json(profile.to_json()) + "\n")
     for name in found.unused:
-        click.echo(f"Variable {name!r} has no gradient and is left out, as when the model is captured.")
-    click.echo(
+        say(f"Variable {name!r} has no gradient and is left out, as when the model is captured.")
+    say(
         f"{model} on {profile.device}, {profile.precision}, {profile.batch_size} examples: forward "
         f"{profile.forward_seconds * 1e3:.2f} ms, backward {profile.backward_seconds * 1e3:.2f} ms; in {out}"
     )

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from autosync.commands.shell import NOT_DONE, SETTINGS, print_lines, run_command, without_rays_own_news
+from autosync.commands.shell import NOT_DONE, SETTINGS, run_command, without_rays_own_news
 from autosync.engine.zoo import check_model_name
 from autosync.errors import WriteError
 from autosync.files import made_folder, write_atomically
@@ -27,6 +27,7 @@ from autosync.spec import (
     read_device_profile,
 )
 from autosync.spec.target import metric_of
+from autosync.terminal import say_all
 from autosync.words.cluster import cluster_lines, kept_in_words
 from autosync.words.quantities import counted, model_in_words
 from autosync.words.strategy import statistics_in_words
@@ -99,7 +100,7 @@ def _opened(choice: Choice, strategy: Strategy, as_json: bool) -> Iterator[Backe
     with opened(choice) as ready:
         backend = ready.backend
         if not as_json:
-            print_lines([*ready.notes, model_in_words(backend.model), *cluster_lines(backend.cluster)])
+            say_all([*ready.notes, model_in_words(backend.model), *cluster_lines(backend.cluster)])
         check_strategy(strategy, backend.model, backend.cluster)
         yield backend
 
@@ -107,7 +108,7 @@ def _opened(choice: Choice, strategy: Strategy, as_json: bool) -> Iterator[Backe
 def _time(choice: Choice, request: TrialRequest, as_json: bool) -> int:
     with _opened(choice, request.strategy, as_json) as backend:
         record = backend.run(request)
-    print_lines([canonical_json(record.to_json())] if as_json else record_lines(record))
+    say_all([canonical_json(record.to_json())] if as_json else record_lines(record))
     return 0 if record.outcome == "ok" else NOT_DONE
 
 
@@ -120,13 +121,13 @@ def _train(choice: Choice, request: TargetRequest, folder: Path, as_json: bool) 
     strategy, own = record.strategy.digest[:8], digest(record.to_json())[:8]
     file = folder / f"{record.model.name.replace('/', '-')}-{strategy}-{record.seed}-{own}.json"
     if not as_json:
-        print_lines(target_lines(record))
+        say_all(target_lines(record))
     try:
         write_atomically(file, document, afterwards="keep the record printed above")
     except WriteError:
-        print_lines([document])  # a run of hours must not be lost with the disk
+        say_all([document])  # a run of hours must not be lost with the disk
         raise
-    print_lines([document] if as_json else [f"The record is in {file}."])
+    say_all([document] if as_json else [f"The record is in {file}."])
     return 0 if record.outcome == "reached" else NOT_DONE
 
 

@@ -14,6 +14,7 @@ from autosync.commands.shell import INTERRUPTED, PLACE, SETTINGS, run_command, w
 from autosync.engine.capture_apart import CAPTURE_SECONDS
 from autosync.race.options import OBJECTIVES, OF_RACE, check_for_race
 from autosync.search.registry import SEARCHERS
+from autosync.terminal import say
 from autosync.tune.options import ON_NODE_LOSS, SIMULATORS, TRAINING_STEPS, OptionsError, TuneOptions, flag
 
 
@@ -130,7 +131,7 @@ def _race(out: Path | None, given: Mapping[str, Any]) -> int:
     try:
         return race(out, given, sys.argv[1:])
     except KeyboardInterrupt:
-        click.echo("Interrupted; every run that was over is kept, and --resume with --out goes on.", err=True)
+        say("Interrupted; every run that was over is kept, and --resume with --out goes on.", err=True)
         return INTERRUPTED
 
 
@@ -139,7 +140,7 @@ def _search(options: TuneOptions) -> int:
     if options.replay is not None:
         from autosync.tune.recorded.searching import search_recorded
 
-        return search_recorded(options, click.echo)
+        return search_recorded(options, say)
     without_rays_own_news()  # before any module that imports Ray
     if options.emulate is not None:
         from autosync.tune.emulation import tune_emulated

@@ -8,14 +8,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import click
-
 from autosync.engine.zoo import check_model_name
 from autosync.race.job import run_race
 from autosync.race.options import RaceOptions
 from autosync.runs.race_folder import RaceFolder
 from autosync.spec import Target
 from autosync.spec.target import metric_of
+from autosync.terminal import say
 from autosync.tune.emulation import on_its_head
 from autosync.tune.options import OptionsError
 from autosync.tune.ran_on import is_inside
@@ -39,7 +38,7 @@ def race(out: Path | None, given: Mapping[str, Any], arguments: Sequence[str]) -
     if options.cluster is not None:
         read_cluster_file(options.cluster)
     if options.emulate is None or is_inside():
-        return run_race(options, click.echo)
+        return run_race(options, say)
     name, spec = f"tune{os.getpid()}", cluster_to_emulate(options.emulate)
     begin_as_root(name)
     RaceFolder.open(options.out, options.identity(), options.resume)

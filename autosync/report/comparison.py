@@ -189,7 +189,7 @@ def _table(runs: Sequence[ComparedRun]) -> Table:
                 (
                     each.title,
                     f"{each.run.model_name}, {counted(len(each.run.cluster.nodes), 'node')}",
-                    winner.name if winner else NOTHING,
+                    winner.name_beside_its_time if winner else NOTHING,
                     str(each.run.trial_count),
                     duration(seconds) if seconds else NOTHING,
                     milliseconds(winner.median_seconds, winner.time) if winner else NOTHING,

@@ -12,8 +12,9 @@ from autosync.runs.contenders import (
 )
 from autosync.runs.documents import result_of, result_schema, run_document
 from autosync.runs.export import COLUMNS, csv_of, json_of, trial_rows
-from autosync.runs.listing import RUNS, Listed, contenders_table, listed_runs, run_called, runs_table
+from autosync.runs.listing import RUNS, Listed, listed_runs, run_called
 from autosync.runs.run import REVERTED, Run, is_run, read_run
+from autosync.runs.run_tables import contenders_table, runs_table
 
 __all__ = [
     "COLUMNS",

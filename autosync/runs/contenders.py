@@ -38,6 +38,14 @@ class Contender:
     def name(self) -> str:
         return strategy_name(self.label, self.digest, self.purpose, self.changes_statistics, self.time)
 
+    @property
+    def name_beside_its_time(self) -> str:
+        """The name for a row whose step time says already if it is not real."""
+        timed = self.median_seconds is not None
+        return strategy_name(
+            self.label, self.digest, self.purpose, self.changes_statistics, "real" if timed else self.time
+        )
+
 
 @dataclass(frozen=True)
 class Ratio:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from autosync.errors import AutosyncError, SpecError
 from autosync.files import inner_folder, write_atomically
+from autosync.runs.race_result import asked_fault, result_fault
 from autosync.spec import ClusterSpec, Strategy, TargetRecord, canonical_json, quoted, read_json
 
 FORMAT = "autosync.race/1"
@@ -50,23 +51,32 @@ class RaceFolder:
         return self.path / "strategy.json"
 
     def asked(self) -> dict[str, Any]:
-        """What was asked. Raises `AutosyncError`."""
-        return self._read("race.json")
+        """The question, from `race.json`. Raises `AutosyncError`."""
+        return self._checked("race.json", asked_fault)
 
     def write_asked(self, identity: Mapping[str, Any], more: Mapping[str, Any], cluster: ClusterSpec) -> None:
         self._write("race.json", {"format": FORMAT, **identity, **more, "cluster": cluster.to_json()})
 
     def base(self) -> Strategy:
-        """The plain strategy of a race that has begun."""
-        return Strategy.from_json(self.asked()["base"])
+        """The plain strategy of a race that has begun. Raises `AutosyncError`."""
+        base = self.asked().get("base")
+        if base is None:
+            raise AutosyncError(f"{self.path / 'race.json'} must state the plain strategy; start the race again.")
+        return Strategy.from_json(base)
+
+    @property
+    def record_count(self) -> int:
+        return len(list((self.path / RECORDS).glob("*.json")))
 
     def records(self) -> list[TargetRecord]:
-        """What was run, in order. Raises `AutosyncError` for a file that is no record."""
+        """Records of the runs, in order. Raises `AutosyncError` for a file that is no record."""
         files = sorted((self.path / RECORDS).glob("*.json"))
         try:
             return [TargetRecord.from_json(read_json(file, str(file))) for file in files]
         except SpecError as error:
             raise AutosyncError(f"A record of {self.path} cannot be read: {error} Remove it, and resume.") from None
+        except OSError as error:
+            raise AutosyncError(f"A record of {self.path} cannot be read: {error.strerror}.") from None
 
     def append(self, record: TargetRecord) -> None:
         """Keep `record` for good."""
@@ -78,16 +88,21 @@ class RaceFolder:
         self._write("result.json", result)
 
     def result(self) -> dict[str, Any] | None:
-        return self._read("result.json") if (self.path / "result.json").exists() else None
+        """The outcome, from `result.json`; None before the race has ended. Raises `AutosyncError`."""
+        return self._checked("result.json", result_fault) if (self.path / "result.json").exists() else None
 
     def write_strategy(self, strategy: Strategy) -> None:
         self._write("strategy.json", strategy.to_json())
 
-    def _read(self, name: str) -> dict[str, Any]:
+    def _checked(self, name: str, fault_of: Callable[[Mapping[str, Any]], str]) -> dict[str, Any]:
+        file = self.path / name
         try:
-            return dict(read_json(self.path / name, f"{self.path / name}"))
-        except (SpecError, OSError, ValueError) as error:
-            raise AutosyncError(f"{self.path / name} cannot be read: {error}") from None
+            document = read_json(file, str(file))
+        except OSError as error:
+            raise AutosyncError(f"{file} cannot be read: {error.strerror}.") from None
+        if fault := fault_of(document):
+            raise AutosyncError(f"{file} must be as a race left it, but {fault}; remove it, or name another race.")
+        return document
 
     def _write(self, name: str, document: Mapping[str, Any]) -> None:
         text = canonical_json(document) if name.startswith("records/") else json.dumps(document, indent=2)

@@ -1,5 +1,6 @@
 """What a message shows of a value that came from outside: never more than a line of it."""
 
+import unicodedata
 from collections.abc import Collection
 from typing import Any
 
@@ -19,6 +20,21 @@ def cut(text: str) -> str:
     spaces."""
     whole = " ".join(text[: 4 * MOST_QUOTED].split())
     return whole if len(whole) <= MOST_QUOTED and len(text) <= 4 * MOST_QUOTED else f"{whole[: MOST_QUOTED - 3]}..."
+
+
+def printable(text: str) -> str:
+    """`text` with control characters, lone surrogates and marks that reorder text written as escapes such as \\x1b."""
+    if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
+        return text
+    return "".join(character if _is_plain(character) else _escaped(character) for character in text)
+
+
+def _is_plain(character: str) -> bool:
+    return character.isprintable() or character in "\n\t" or unicodedata.category(character) == "Zs"
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")
 
 
 def listed(names: Collection[Any]) -> str:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
-import click
 from rich.console import Console
 
 from autosync.engine.capture_apart import captured_apart
@@ -19,6 +18,7 @@ from autosync.engine.zoo import build_task, check_model_name
 from autosync.errors import TrainingError, WriteError
 from autosync.files import appended_to, made_folder, write_atomically
 from autosync.spec import ClusterSpec, Strategy, cut, read_json
+from autosync.terminal import Terminal, say
 from autosync.train.checkpoint_folder import Checkpoints
 from autosync.train.data import Synthetic
 from autosync.train.distribution import distribute_task
@@ -82,9 +82,6 @@ def _identity(model: str, strategy: Strategy) -> dict[str, Any]:
 FAILED, INTERRUPTED = 1, 130
 """Exit statuses: training ended early, and Ctrl-C, as shells have it."""
 
-PLAIN_WIDTH = 120
-"""Width of the output in columns where it does not go to a terminal."""
-
 
 @dataclass(frozen=True)
 class TrainOptions:
@@ -106,7 +103,7 @@ class TrainOptions:
 
 def train(options: TrainOptions) -> int:
     """Train as `options` say and print how it goes; the exit status. Raises `AutosyncError` for what cannot begin."""
-    console = Console(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
+    console = Terminal()
     check_model_name(options.model)
     strategy = read_strategy(options.strategy)
     directory = TrainingDirectory.open(options.out, options.model, strategy, options.resume)
@@ -158,7 +155,7 @@ def _train(trainer: Trainer, checkpoints: Checkpoints, options: TrainOptions, pr
         console.print(f"Go on with: {again}", soft_wrap=True)
         return INTERRUPTED
     except TrainingError as error:
-        click.echo(f"train: {error}", err=True)
+        say(f"train: {error}", err=True)
         console.print(f"Go on with: {again}", soft_wrap=True)
         return FAILED
     if left > 0 and trainer.steps % options.checkpoint_every:

@@ -4,10 +4,9 @@ import os
 import sys
 from collections.abc import Sequence
 
-import click
-
 from autosync.errors import ClusterError
 from autosync.spec import ClusterSpec
+from autosync.terminal import say
 from autosync.tune.directory import RunDirectory
 from autosync.tune.options import TuneOptions
 from autosync.tune.ran_on import INSIDE
@@ -30,7 +29,7 @@ def tune_emulated(what: str, options: TuneOptions, arguments: Sequence[str]) -> 
     except ClusterError as error:
         if not options.or_local:
             raise
-        click.echo(f"{error} So the search is on workers of this machine, and nothing shapes what is between them.")
+        say(f"{error} So the search is on workers of this machine, and nothing shapes what is between them.")
         return None
     RunDirectory.open(options)
     if not any(each == "--out" or each.startswith("--out=") for each in arguments):
@@ -40,9 +39,9 @@ def tune_emulated(what: str, options: TuneOptions, arguments: Sequence[str]) -> 
 
 def on_its_head(name: str, spec: ClusterSpec, arguments: Sequence[str]) -> int:
     """Run `autosync tune` with `arguments` on the head of a cluster like `spec`, made for it; its exit status."""
-    click.echo(f"Making an emulated cluster of {len(spec.nodes)} nodes ...")
+    say(f"Making an emulated cluster of {len(spec.nodes)} nodes ...")
     with emulated(name, spec) as cluster:
-        click.echo(f"Dashboard: {cluster.dashboard_url} (token: {cluster.token_path})")
+        say(f"Dashboard: {cluster.dashboard_url} (token: {cluster.token_path})")
         sys.stdout.flush()
         command = [sys.executable, "-m", "autosync.tune", *arguments]
         # The driver thinks up strategies; on the head's share of a core it would be what the trials wait for.

@@ -134,7 +134,7 @@ class Progress:
             line.append(f"{record.outcome:>8}", "yellow" if record.outcome == "stopped" else "red")
             line.append(f"  {record.reason}")
         if not self._live and record.outcome == "ok" and standing.best is not record:
-            line.append(f"  best {milliseconds(standing.best_seconds, record.time)}")
+            line.append(f"  best {milliseconds(standing.best_seconds)}")
         return line
 
     def _line(self) -> Table:

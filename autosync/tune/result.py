@@ -5,10 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rich.table import Table
-
 from autosync.cost import step_bound
 from autosync.runs import Contender, beside_the_verdict, contenders, contenders_table
+from autosync.runs.tables import FittedTable
 from autosync.search.verdict.counterfactuals import Worth
 from autosync.search.verdict.judging import Verdict
 from autosync.spec import ModelSpec, RuntimeRecord
@@ -34,25 +33,25 @@ class Result:
         return contenders(self.trials, self.rounds)
 
 
-def result_table(result: Result) -> Table:
+def result_table(result: Result) -> FittedTable:
     """Median step, its 95 % interval and the speed-up over the best baseline; finalists, re-measured, come first."""
     verdict = result.verdict
     return contenders_table(result.contenders(), verdict.winner.digest, verdict.baseline.digest)
 
 
-def worths_table(worths: Sequence[Worth]) -> Table:
+def worths_table(worths: Sequence[Worth]) -> FittedTable:
     """What each of the winner's decisions is worth: how many times as long a step takes without it."""
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    table.add_column("the winner, but", overflow="fold")
-    for title in ("step takes", "95 % interval", "rounds"):
-        table.add_column(title, justify="right", no_wrap=True)
+    table = FittedTable()
+    table.texts("the winner, but")
+    table.numbers("step takes", "95 % interval", "rounds")
     for worth in worths:
-        table.add_row(
+        cells = (
             worth.counterfactual.label,
             "-" if worth.ratio is None else f"{worth.ratio:.2f} x",
             f"{worth.interval[0]:.2f} - {worth.interval[1]:.2f}" if worth.interval else "",
             str(worth.rounds),
         )
+        table.row(cells)
     return table
 
 

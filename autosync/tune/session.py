@@ -9,6 +9,7 @@ from rich.console import Console
 
 from autosync.dataset import RecordStore
 from autosync.errors import DatasetError, NodesLostError
+from autosync.terminal import Terminal
 from autosync.tune.composing import search
 from autosync.tune.directory import RunDirectory
 from autosync.tune.finishing import command_to_go_on
@@ -21,9 +22,6 @@ from trials.workers.local_ray import RayStart, start_ray, watch_head
 HEADLESS = 3
 """Exit status when the cluster's head died."""
 
-PLAIN_WIDTH = 120
-"""Columns of output that does not go to a terminal."""
-
 
 def tune(options: TuneOptions) -> int:
     """Run the search that `options` ask for, print what it found, and return the exit status.
@@ -31,8 +29,7 @@ def tune(options: TuneOptions) -> int:
     Raises `AutosyncError` for what the user can put right, and `KeyboardInterrupt` on Ctrl-C, with everything kept,
     every process ended, and the way to go on printed.
     """
-    # Names may hold brackets and colons, which are no markup.
-    console = Console(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
+    console = Terminal()
     check_cheap_things(options)
     store = RecordStore.create(options.data)
     directory = RunDirectory.open(options)

@@ -11,6 +11,7 @@ from tests.architecture.source_tree import ROOT
 WRITER = "autosync/files/writing.py"
 
 MAY_WRITE = {
+    "autosync/commands/shell.py": "a temporary file of an unused name, which mkstemp has opened",
     "autosync/dataset/files.py": "a new file of an unused name, whose time is the file system's",
     "autosync/engine/capture/captured.py": "an archive in memory",
     "autosync/engine/capture_apart.py": "its own temporary folder",
@@ -19,6 +20,7 @@ MAY_WRITE = {
     "autosync/studies/bench/replaying.py": "renames a folder of an unused name, which a link cannot redirect",
     "autosync/studies/evaluation/workers.py": "its own temporary folder",
     "autosync/studies/literature/live.py": "its own temporary folder",
+    "autosync/terminal.py": "the null device",
     "trials/emulate/as_root.py": "files of the kernel",
     "trials/emulate/changes.py": "the folder of an emulated cluster, which is its user's alone",
     "trials/emulate/isolation.py": "mount points of its own",

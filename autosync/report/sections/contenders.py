@@ -74,5 +74,12 @@ def _row(each: Contender, winner: str | None, yardstick: Contender | None) -> Ro
             f"{each.outcome}, {counted(each.steps, 'step')}" if each.outcome != "ok" else counted(each.steps, "step")
         )
     median = NOTHING if each.median_seconds is None else milliseconds(each.median_seconds, each.time)
-    cells = (each.name, each.architecture or NOTHING, median, interval_ms(each.interval), speedup, timed)
+    cells = (
+        each.name_beside_its_time,
+        each.architecture or NOTHING,
+        median,
+        interval_ms(each.interval),
+        speedup,
+        timed,
+    )
     return Row(cells, strong=each.digest == winner, colour=look_of(each.architecture).colour.name)

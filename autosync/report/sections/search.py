@@ -92,7 +92,11 @@ def _row(point: Point) -> Row:
         (
             str(point.number),
             strategy_name(
-                record.label, record.strategy.digest, record.purpose, record.strategy.changes_statistics, record.time
+                record.label,
+                record.strategy.digest,
+                record.purpose,
+                record.strategy.changes_statistics,
+                record.time if median is None else "real",  # the median says it
             ),
             point.architecture,
             NOTHING if median is None else milliseconds(median, record.time),

@@ -11,8 +11,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import click
-
 from autosync.engine.zoo import default_space
 from autosync.errors import AutosyncError
 from autosync.files import inner_folder, write_atomically
@@ -20,6 +18,7 @@ from autosync.spec import digest, read_json
 from autosync.studies.scale.clusters import CLUSTERS
 from autosync.studies.scale.models import model_of
 from autosync.studies.scale.searching import VERSION, Asked, searched
+from autosync.terminal import say
 
 
 @dataclass(frozen=True)
@@ -86,7 +85,7 @@ def _done(cell: Order) -> None:
         "passes": "flops" if profile is None else f"{profile.device}, {profile.precision}",
         "version": VERSION,
     }
-    found = searched(asked, lambda line: click.echo(f"  {line}", err=True))
+    found = searched(asked, lambda line: say(f"  {line}", err=True))
     write_atomically(file, json.dumps(about | found))
 
 
@@ -95,7 +94,7 @@ def _main(out: str, model: str, cluster: str, trials: str, seed: str, profiles: 
     try:
         _done(order)
     except AutosyncError as error:
-        click.echo(str(error), err=True)
+        say(str(error), err=True)
         return 1
     return 0
 
