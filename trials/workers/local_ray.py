@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import ray
 from ray._private import ray_constants
@@ -23,6 +22,7 @@ from trials.cluster.ray_labels import CORES_RESOURCE, RAY_SETTINGS
 from trials.guard import guard_of_this_process
 from trials.signals import ctrl_c_is_ignored
 from trials.trial import reason_of
+from trials.workers.ray_token import agreed_with, ensure_private_token
 
 NOT_SHIPPED = ["/.git", "/.venv", "/data", "/runs", "**/__pycache__"]
 """The parts of a working directory that stay here, as .gitignore would say it."""
@@ -57,7 +57,7 @@ def start_ray(start: RayStart) -> str:
     """Connect this process to Ray; return a sentence about it.
 
     A Ray that is started here ends with this process, even if that is killed.
-    Raises `ClusterError` when no cluster answers, or this machine has no room for the workers.
+    Raises `ClusterError` if no cluster answers or it rejects this user, or if this machine has no room for the workers.
     """
     check_workers(start.workers, start.address)
     for name, value in {**RAY_SETTINGS, "RAY_TRAIN_V2_ENABLED": "0"}.items():
@@ -66,15 +66,15 @@ def start_ray(start: RayStart) -> str:
     if start.working_dir is not None:
         quiet["runtime_env"] = {"working_dir": str(start.working_dir), "excludes": NOT_SHIPPED}
     address = _to_join(start.address)
-    bypass_proxies([ray.util.get_node_ip_address(), *([] if address is None else [_host_of(address)])])
+    bypass_proxies([ray.util.get_node_ip_address()])
     if address is not None:
-        context: Any = _joined(address, quiet)
-        return f"Joined the Ray cluster at {context.address_info['address']}."
+        return _joined(address, quiet)
+    ensure_private_token()
     cores = os.cpu_count() or 1
-    # Worker processes share this machine's cores, so Ray is told of a slot for each and of the true count.
+    # Worker processes share this machine's cores: Ray gets a slot for each, and the true count as another resource.
     slots = max(cores, (start.workers or WORKERS_OF_A_SINGLE_NODE) + 2)
     with ctrl_c_is_ignored(), guard_of_this_process().marks(), _on_loopback():
-        context = ray.init(
+        context: Any = ray.init(
             address="local",
             num_cpus=slots,
             resources={CORES_RESOURCE: float(cores)},
@@ -101,27 +101,48 @@ def _on_loopback() -> Iterator[None]:
 
 
 def _to_join(address: str | None) -> str | None:
-    """The address of the cluster to join, given or in the environment; None when a Ray is to be started here."""
-    return address or os.environ.get("RAY_ADDRESS") or None
+    """The address of the cluster to join, from the option or the environment; None if a Ray starts here."""
+    address = address or os.environ.get("RAY_ADDRESS") or None
+    return None if address == "local" else address
 
 
-def _host_of(address: str) -> str:
-    """The host of an address such as 10.0.0.1:6379, [fd00::1]:6379 or ray://head:10001."""
-    return urlsplit(address if "://" in address else f"//{address}").hostname or address
+def _joined(address: str, quiet: dict[str, Any]) -> str:
+    """Join the cluster at `address` and say so. Ray itself would retry for minutes, so the head is asked first.
 
-
-def _joined(address: str, quiet: dict[str, Any]) -> Any:
-    """Join the cluster at `address`. Ray itself would try for minutes, so a closed port is found out first."""
-    host, colon, port = address.rpartition(":")
+    Raises `ClusterError` if no cluster answers there, or if it rejects this user.
+    """
     try:
-        if colon and port.isdecimal() and "/" not in host:
-            socket.create_connection((host, int(port)), timeout=REACH_SECONDS).close()
-        return ray.init(address=address, **quiet)
-    except (OSError, ValueError) as error:
+        head = _head_of(address)
+        host, _, port = head.rpartition(":")
+        host = host.strip("[]")
+        socket.create_connection((host, int(port)), timeout=REACH_SECONDS).close()
+        bypass_proxies([host])
+        with agreed_with(head) as remark:
+            context: Any = ray.init(address=head, **quiet)
+    except (OSError, OverflowError, ValueError) as error:
         raise ClusterError(
             f"No Ray cluster answers at {address!r} ({reason_of(error)}); check --address and RAY_ADDRESS, or run "
             "`ray start --head` there."
         ) from None
+    return f"Joined the Ray cluster at {context.address_info['address']}{remark}."
+
+
+def _head_of(address: str) -> str:
+    """HOST:PORT of the head that `address` means, which may be `auto`, a cluster that runs on this machine.
+
+    Raises `ClusterError` for an address of Ray Client, `ConnectionError` if no cluster runs here, else `ValueError`.
+    """
+    if "://" in address:
+        raise ClusterError(
+            f"autosync joins a Ray cluster at its head, HOST:PORT (6379 by default), not through {address!r}; give the "
+            "head's address, on a machine that all nodes can reach."
+        )
+    from ray._private.services import canonicalize_bootstrap_address
+
+    head = canonicalize_bootstrap_address(address)
+    if head is None:
+        raise ConnectionError("no Ray cluster was found on this machine")
+    return head
 
 
 def cpus_per_worker(cluster: ClusterSpec) -> float:
