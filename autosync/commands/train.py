@@ -41,6 +41,7 @@ def command(
 
     The exit status is 0 when all steps were done, 1 when a failure ended training, 2 when it cannot begin.
     """
+    out_is_default = out is None
     if out is None:
         if resume:
             raise TrainingError("--resume needs --out, the directory of the run to go on with.")
@@ -62,7 +63,8 @@ def command(
             resume,
             capture_seconds,
             Where(**where),  # type: ignore[arg-type]
-        )
+        ),
+        out_is_default,
     )
 
 

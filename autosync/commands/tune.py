@@ -109,6 +109,7 @@ def command(context: click.Context, /, out: Path | None, objective: str, **given
     if of_race := [name for name in OF_RACE if name in stated]:
         raise OptionsError(f"{flag(of_race[0])} is for --objective target; add that, or leave it out.")
     given = {name: value for name, value in given.items() if name not in OF_RACE}
+    out_is_default = out is None
     if out is None:
         if given["resume"] and given["replay"] is None:
             raise OptionsError("--resume needs --out, the directory of the run to go on with.")
@@ -118,7 +119,7 @@ def command(context: click.Context, /, out: Path | None, objective: str, **given
         raise OptionsError("--replay searches recorded trials and keeps nothing; leave --out out.")
     options = TuneOptions.create(out=out, **given)
     try:
-        return _search(options)
+        return _search(options, out_is_default)
     except KeyboardInterrupt:
         return INTERRUPTED
 
@@ -135,8 +136,8 @@ def _race(out: Path | None, given: Mapping[str, Any]) -> int:
         return INTERRUPTED
 
 
-def _search(options: TuneOptions) -> int:
-    """Run the search where `options` have it: among records, on a cluster made for it, or on the one there is."""
+def _search(options: TuneOptions, out_is_default: bool) -> int:
+    """Run the search among records, on a cluster made for it, or on the existing one, as `options` ask."""
     if options.replay is not None:
         from autosync.tune.recorded.searching import search_recorded
 
@@ -147,13 +148,13 @@ def _search(options: TuneOptions) -> int:
         from autosync.tune.ran_on import is_inside
 
         if not is_inside():
-            status = tune_emulated(options.emulate, options, sys.argv[1:])
+            status = tune_emulated(options.emulate, options, sys.argv[1:], out_is_default)
             if status is not None:
                 return status
             options = options.model_copy(update={"emulate": None, "or_local": False})
     from autosync.tune.session import tune  # Ray and pyarrow are imported only once the options are right
 
-    return tune(options)
+    return tune(options, out_is_default)
 
 
 main = partial(run_command, command)

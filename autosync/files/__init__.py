@@ -2,7 +2,7 @@
 
 from autosync.files.folders import check_without_links, inner_folder, made_folder, writable_folder
 from autosync.files.opening import appended_to, opened_to_read, read_whole
-from autosync.files.writing import replacing, write_atomically
+from autosync.files.writing import replacing, unwritable, write_atomically
 
 __all__ = [
     "appended_to",
@@ -12,6 +12,7 @@ __all__ = [
     "opened_to_read",
     "read_whole",
     "replacing",
+    "unwritable",
     "writable_folder",
     "write_atomically",
 ]

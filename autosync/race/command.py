@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ from autosync.runs.race_folder import RaceFolder
 from autosync.spec import Target
 from autosync.spec.target import metric_of
 from autosync.terminal import say
-from autosync.tune.emulation import on_its_head
+from autosync.tune.directory import claimed_run
+from autosync.tune.emulation import on_its_head, with_out
 from autosync.tune.options import OptionsError
 from autosync.tune.ran_on import is_inside
 from search_spaces import load_menu
@@ -38,17 +40,17 @@ def race(out: Path | None, given: Mapping[str, Any], arguments: Sequence[str]) -
     if options.cluster is not None:
         read_cluster_file(options.cluster)
     if options.emulate is None or is_inside():
-        return run_race(options, say)
+        with claimed_run(options.out, is_default=out is None, resume=options.resume) as claimed:
+            return run_race(replace(options, out=claimed), say)
     name, spec = f"tune{os.getpid()}", cluster_to_emulate(options.emulate)
     begin_as_root(name)
-    RaceFolder.open(options.out, options.identity(), options.resume)
-    if not any(each == "--out" or each.startswith("--out=") for each in arguments):
-        arguments = [*arguments, "--out", str(options.out)]
-    return on_its_head(name, spec, arguments)
+    with claimed_run(options.out, is_default=out is None, resume=options.resume) as claimed:
+        RaceFolder.open(claimed, options.identity(), options.resume)
+        return on_its_head(name, spec, with_out(arguments, claimed))
 
 
 def options_of(out: Path | None, given: Mapping[str, Any]) -> RaceOptions:
-    """What the command's options ask for. Raises `AutosyncError`."""
+    """The options of the race that the command was given. Raises `AutosyncError`."""
     stated = {name: DEFAULTS[name] if given[name] is None else given[name] for name in DEFAULTS}
     if given["target"] is None:
         raise OptionsError("--objective target needs a --target, such as loss=0.08.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,10 @@ RECORDS = "records"
 
 COMBINED = " + "
 """What joins the names of disciplines in that of a combination of them."""
+
+
+NUMBER = re.compile("[0-9]{4,9}")
+"""The name of a record's file. Other files may lie among the records."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +74,8 @@ class RaceFolder:
         return len(list((self.path / RECORDS).glob("*.json")))
 
     def records(self) -> list[TargetRecord]:
-        """Records of the runs, in order. Raises `AutosyncError` for a file that is no record."""
-        files = sorted((self.path / RECORDS).glob("*.json"))
+        """The records, in the order of the runs. Raises `AutosyncError` for a file that holds no record."""
+        files = sorted((self.path / RECORDS).glob("*.json"), key=lambda file: (len(file.stem), file.stem))
         try:
             return [TargetRecord.from_json(read_json(file, str(file))) for file in files]
         except SpecError as error:
@@ -79,10 +84,10 @@ class RaceFolder:
             raise AutosyncError(f"A record of {self.path} cannot be read: {error.strerror}.") from None
 
     def append(self, record: TargetRecord) -> None:
-        """Keep `record` for good."""
+        """Keep `record` for good, under the number after the highest: a user may have removed damaged records."""
         inner_folder(self.path, RECORDS)
-        number = len(list((self.path / RECORDS).glob("*.json")))
-        self._write(f"records/{number:04d}.json", record.to_json())
+        numbers = [int(file.stem) for file in (self.path / RECORDS).glob("*.json") if NUMBER.fullmatch(file.stem)]
+        self._write(f"{RECORDS}/{max(numbers, default=-1) + 1:04d}.json", record.to_json())
 
     def write_result(self, result: Mapping[str, Any]) -> None:
         self._write("result.json", result)

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, final
 
@@ -17,6 +17,7 @@ from autosync.engine.loading import load_tensorflow
 from autosync.engine.zoo import build_task, check_model_name
 from autosync.errors import TrainingError, WriteError
 from autosync.files import appended_to, made_folder, write_atomically
+from autosync.runs.claim import claimed
 from autosync.spec import ClusterSpec, Strategy, cut, read_json
 from autosync.terminal import Terminal, say
 from autosync.train.checkpoint_folder import Checkpoints
@@ -101,8 +102,17 @@ class TrainOptions:
     where: Where
 
 
-def train(options: TrainOptions) -> int:
-    """Train as `options` say and print how it goes; the exit status. Raises `AutosyncError` for what cannot begin."""
+def train(options: TrainOptions, out_is_default: bool = False) -> int:
+    """Train as `options` say and print the progress; the exit status. Raises `AutosyncError` if it cannot begin.
+
+    With `out_is_default` the folder is named after the time, so another name does as well.
+    """
+    with claimed(options.out, is_default=out_is_default, resume=options.resume) as out:
+        return _train(replace(options, out=out))
+
+
+def _train(options: TrainOptions) -> int:
+    """`train` in a folder that is claimed."""
     console = Terminal()
     check_model_name(options.model)
     strategy = read_strategy(options.strategy)
@@ -119,7 +129,7 @@ def train(options: TrainOptions) -> int:
         for line in (*trainer.notes, model_line(options.model, trainer.cluster), *_in_words(trainer)):
             console.print(line, soft_wrap=True)
         _take_up(trainer, checkpoints, options, console)
-        return _train(trainer, checkpoints, options, _Printer(console, directory, options.log_every))
+        return _steps(trainer, checkpoints, options, _Printer(console, directory, options.log_every))
 
 
 def _task(model: str, cluster: ClusterSpec) -> Any:
@@ -144,7 +154,7 @@ def _take_up(trainer: Trainer, checkpoints: Checkpoints, options: TrainOptions, 
         console.print("The run has no checkpoint yet, so it begins at step 0.")
 
 
-def _train(trainer: Trainer, checkpoints: Checkpoints, options: TrainOptions, printer: _Printer) -> int:
+def _steps(trainer: Trainer, checkpoints: Checkpoints, options: TrainOptions, printer: _Printer) -> int:
     console, left = printer.console, options.steps - trainer.steps
     again = resume_command(["train", *sys.argv[1:]], str(options.out), RanOn(emulated_cluster=emulated_cluster()))
     try:

@@ -6,18 +6,20 @@ import json
 import shlex
 import uuid
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from autosync.errors import WriteError
 from autosync.files import check_without_links, writable_folder, write_atomically
+from autosync.runs.claim import claimed
 from autosync.runs.documents import document_in, run_document, state_of
 from autosync.space import SearchSpace
 from autosync.spec import ClusterSpec, Strategy, quoted
 from autosync.spec.codec import every, required
 from autosync.tune.options import OptionsError, TuneOptions, flag
-from autosync.tune.ran_on import ran_on
+from autosync.tune.ran_on import is_inside, ran_on
 
 GO_ON = "add --resume to go on"
 
@@ -137,6 +139,14 @@ class RunDirectory:
     def _replace(self, name: str, text: str) -> None:
         """Replace the file `name`. Raises `WriteError`, as on a full disk."""
         write_atomically(self._file(name), text, afterwards=GO_ON)
+
+
+def claimed_run(out: Path, *, is_default: bool, resume: bool) -> AbstractContextManager[Path]:
+    """The folder of a search or a race, which no other command can have meanwhile; see `claimed`.
+
+    On the head of an emulated cluster the command outside has claimed the folder already.
+    """
+    return nullcontext(out) if is_inside() else claimed(out, is_default=is_default, resume=resume)
 
 
 def _check_same(before: dict[str, Any], options: TuneOptions) -> None:

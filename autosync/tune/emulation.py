@@ -3,11 +3,12 @@
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from autosync.errors import ClusterError
 from autosync.spec import ClusterSpec
 from autosync.terminal import say
-from autosync.tune.directory import RunDirectory
+from autosync.tune.directory import RunDirectory, claimed_run
 from autosync.tune.options import TuneOptions
 from autosync.tune.ran_on import INSIDE
 from autosync.tune.refusals import check_cheap_things
@@ -16,9 +17,12 @@ from trials.emulate import emulated, run_inside
 from trials.emulate.ordinary import begin_as_root
 
 
-def tune_emulated(what: str, options: TuneOptions, arguments: Sequence[str]) -> int | None:
+def tune_emulated(
+    what: str, options: TuneOptions, arguments: Sequence[str], out_is_default: bool = False
+) -> int | None:
     """Run `autosync tune` with `arguments`, which gave `options`, on a cluster like `what`; its exit status.
 
+    With `out_is_default` the folder is named after the time, so another name does as well.
     None where this machine allows no cluster, once that is said, if the options ask for workers of the machine then.
     Whatever becomes of it, nothing of the cluster is left. Raises `ClusterError` when it cannot be made.
     """
@@ -31,10 +35,15 @@ def tune_emulated(what: str, options: TuneOptions, arguments: Sequence[str]) -> 
             raise
         say(f"{error} So the search is on workers of this machine, and nothing shapes what is between them.")
         return None
-    RunDirectory.open(options)
-    if not any(each == "--out" or each.startswith("--out=") for each in arguments):
-        arguments = [*arguments, "--out", str(options.out)]
-    return on_its_head(name, spec, arguments)
+    with claimed_run(options.out, is_default=out_is_default, resume=options.resume) as out:
+        RunDirectory.open(options.model_copy(update={"out": out}))
+        return on_its_head(name, spec, with_out(arguments, out))
+
+
+def with_out(arguments: Sequence[str], out: Path) -> Sequence[str]:
+    """`arguments` of a command, and the folder of its run if they name none."""
+    named = any(argument == "--out" or argument.startswith("--out=") for argument in arguments)
+    return arguments if named else [*arguments, "--out", str(out)]
 
 
 def on_its_head(name: str, spec: ClusterSpec, arguments: Sequence[str]) -> int:

@@ -11,7 +11,7 @@ from autosync.dataset import RecordStore
 from autosync.errors import DatasetError, NodesLostError
 from autosync.terminal import Terminal
 from autosync.tune.composing import search
-from autosync.tune.directory import RunDirectory
+from autosync.tune.directory import RunDirectory, claimed_run
 from autosync.tune.finishing import command_to_go_on
 from autosync.tune.job import Job, open_fleet
 from autosync.tune.options import TuneOptions
@@ -23,14 +23,21 @@ HEADLESS = 3
 """Exit status when the cluster's head died."""
 
 
-def tune(options: TuneOptions) -> int:
-    """Run the search that `options` ask for, print what it found, and return the exit status.
+def tune(options: TuneOptions, out_is_default: bool = False) -> int:
+    """Run the search that `options` ask for, print its outcome, and return the exit status.
 
-    Raises `AutosyncError` for what the user can put right, and `KeyboardInterrupt` on Ctrl-C, with everything kept,
-    every process ended, and the way to go on printed.
+    With `out_is_default` the folder is named after the time, so another name does as well.
+    Raises `AutosyncError` for faults that the user can correct, and `KeyboardInterrupt` on Ctrl-C, with everything
+    kept, every process ended, and the way to go on printed.
     """
-    console = Terminal()
     check_cheap_things(options)
+    with claimed_run(options.out, is_default=out_is_default, resume=options.resume) as out:
+        return _tune(options.model_copy(update={"out": out}))
+
+
+def _tune(options: TuneOptions) -> int:
+    """`tune` in a folder that is claimed."""
+    console = Terminal()
     store = RecordStore.create(options.data)
     directory = RunDirectory.open(options)
     begin = time.monotonic() - (directory.read_state()[1] if options.resume else 0.0)

@@ -16,6 +16,7 @@ MAY_WRITE = {
     "autosync/engine/capture/captured.py": "an archive in memory",
     "autosync/engine/capture_apart.py": "its own temporary folder",
     "autosync/files/opening.py": "appends, to a regular file with one name alone",
+    "autosync/runs/claim.py": "its own lock file, which is a regular file with one name alone",
     "autosync/simulator/streamed.py": "its own temporary folder",
     "autosync/studies/bench/replaying.py": "renames a folder of an unused name, which a link cannot redirect",
     "autosync/studies/evaluation/workers.py": "its own temporary folder",

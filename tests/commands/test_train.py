@@ -17,6 +17,7 @@ import pytest
 import tensorflow as tf  # noqa: F401 - so that this process has logical devices before the command runs
 
 from autosync.commands.train import main
+from autosync.runs.claim import claimed
 from autosync.spec import Strategy, canonical_json
 from tests.architecture.source_tree import ROOT
 from tests.train.models import REPLICAS
@@ -49,7 +50,15 @@ def ran(monkeypatch: Any, *arguments: object) -> tuple[int, str]:
 
 def weights(file: Path) -> list[bytes]:
     model = keras.models.load_model(file)
-    return [each.numpy().tobytes() for each in (*model.variables, *model.optimizer.variables)]
+    return [variable.numpy().tobytes() for variable in (*model.variables, *model.optimizer.variables)]
+
+
+def test_a_folder_that_another_command_uses_is_refused(monkeypatch: Any, strategy: Path, tmp_path: Path) -> None:
+    with claimed(tmp_path / "run"):
+        status, told = ran(monkeypatch, "--model", "mlp", "--strategy", strategy, "--out", tmp_path / "run")
+    assert status == 2
+    assert told.startswith(f"train: --out {tmp_path / 'run'} is in use by another command (process ")
+    assert told.count("\n") == 1
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ import ray
 from autosync.commands.tune import command, main
 from autosync.errors import ClusterError
 from autosync.race.options import OF_RACE
+from autosync.runs.claim import claimed
 from autosync.spec import DeviceProfile
 from autosync.tune.emulation import tune_emulated
 from autosync.tune.options import TuneOptions
@@ -25,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(autouse=True)
 def nothing_is_started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Whatever is refused here must be refused before Ray starts."""
+    """Every refusal here must come before Ray starts."""
 
     def started(**_: object) -> None:
         raise AssertionError("Ray was started")
@@ -44,6 +45,14 @@ def refused(*arguments: str) -> str:
     assert told.endswith(".\n")
     assert told.count("\n") == 1
     return told.removeprefix("tune: ").strip()
+
+
+def test_a_folder_that_another_command_uses_is_refused() -> None:
+    with claimed(Path("run")):
+        for more in ((), ("--resume",)):
+            told = refused("--model", "mlp", "--out", "run", *more)
+            assert told.startswith("--out run is in use by another command (process ")
+    assert not Path("run").exists()
 
 
 def test_an_unknown_model_is_refused_with_the_known_ones() -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from contextlib import redirect_stderr
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 
 import pytest
 
+from autosync.commands.tune import main
 from autosync.errors import AutosyncError
 from autosync.race.candidates import best_baseline, compressed
 from autosync.race.effects import effects, expected
@@ -18,6 +21,7 @@ from autosync.race.times import speed_up
 from autosync.race.verdict import verdict
 from autosync.race.words import outcome_lines
 from autosync.report.race import write_race_report
+from autosync.runs.claim import claimed
 from autosync.runs.race_folder import RaceFolder
 from autosync.spec import PLAIN, ClusterSpec, Target, TopK
 from autosync.tune.ran_on import ran_on
@@ -202,8 +206,8 @@ def hash_of(planned: Planned) -> int:
 
 def test_effects_of_parts_add_up_in_logarithms_and_grow_less_sure() -> None:
     race = new_race()
-    for each in race.named:
-        run(race, Planned(each, 0))
+    for candidate in race.named:
+        run(race, Planned(candidate, 0))
     of_parts = effects(race.named, race.times)
     assert of_parts["filter"].log_steps == pytest.approx(math.log(1.1))
     assert of_parts["filter"].log_step_seconds == pytest.approx(math.log(0.5))
@@ -232,6 +236,45 @@ class TestFolder:
         assert (tmp_path / "race" / "report" / "curves.png").exists()
         assert folder.base() == SETTING.base
         assert write_race_report(folder) == tmp_path / "race" / "report.html"
+
+    @pytest.mark.parametrize("removed", [[0], [1], [2], [0, 1], [0, 1, 2]], ids=str)
+    def test_a_record_that_was_removed_makes_no_other_be_overwritten(self, tmp_path: Path, removed: list[int]) -> None:
+        folder = RaceFolder.open(tmp_path / "race", {}, resume=False)
+        race = new_race()
+        for _ in range(5):
+            planned = race.next()
+            assert planned is not None
+            run(race, planned)
+        first, (another, last) = list(race.done.values())[:3], list(race.done.values())[3:]
+        for record in first:
+            folder.append(record)
+        (tmp_path / "race/records/notes of mine.json.bak").write_text("no record")
+        for number in removed:
+            (tmp_path / f"race/records/{number:04d}.json").unlink()
+        folder.append(another)
+        folder.append(last)
+        kept = [record for number, record in enumerate(first) if number not in removed]
+        assert folder.records() == [*kept, another, last]
+
+    def test_records_beyond_four_digits_stay_in_order(self, tmp_path: Path) -> None:
+        folder = RaceFolder.open(tmp_path / "race", {}, resume=False)
+        race = new_race()
+        for _ in range(3):
+            planned = race.next()
+            assert planned is not None
+            run(race, planned)
+        records = list(race.done.values())
+        folder.append(records[0])
+        (tmp_path / "race/records/0000.json").rename(tmp_path / "race/records/9999.json")
+        folder.append(records[1])
+        folder.append(records[2])
+        assert folder.records() == records
+
+    def test_a_race_is_refused_in_a_folder_that_another_command_uses(self, tmp_path: Path) -> None:
+        given = ["--model", "mlp", "--objective", "target", "--target", "loss=0.1", "--out", str(tmp_path / "race")]
+        with claimed(tmp_path / "race"), redirect_stderr(StringIO()) as told:
+            assert main(given) == 2
+        assert told.getvalue().startswith(f"tune: --out {tmp_path / 'race'} is in use by another command (process ")
 
     @pytest.mark.parametrize("faster", [True, False])
     def test_the_page_claims_the_speed_of_the_strategy_that_is_returned(self, tmp_path: Path, faster: bool) -> None:

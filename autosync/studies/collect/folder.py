@@ -1,6 +1,5 @@
 """The folder of a collection: its records, and its clusters and models as they were measured when first met."""
 
-import fcntl
 import hashlib
 import json
 import os
@@ -10,8 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from autosync.errors import DatasetError
 from autosync.files import inner_folder, write_atomically
+from autosync.runs.claim import claimed
 from autosync.spec import ClusterSpec, ModelProfile, ModelSpec, read_json
 from autosync.spec.codec import required
 
@@ -42,21 +41,10 @@ class Folder:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Keep other collections out of the folder, which is made if missing. Raises `DatasetError`."""
-        try:
+        """Keep other commands out of the folder, which is made if missing. Raises `AutosyncError`."""
+        with claimed(self.path):
             inner_folder(self.path, "records")
-            descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except OSError as error:
-            raise DatasetError(f"--out {self.path} cannot be made: {error.strerror}; name another.") from None
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield
-        except BlockingIOError:
-            raise DatasetError(
-                f"Another collection is under way in {self.path}; wait for it to end, or name another --out."
-            ) from None
-        finally:
-            os.close(descriptor)
 
     def read_cluster(self, name: str) -> ClusterSpec | None:
         """The cluster as it was measured, or None when it was not met before."""

@@ -87,7 +87,7 @@ def test_a_collection_killed_or_interrupted_goes_on_where_it_was_and_ends_with_n
     assert f"{SLOTS - len(kept)} of {SLOTS} trials are left in 1 cells." in printed
     assert f"mlp@2x200mbit     {SLOTS} of {SLOTS}" in printed
     every = records(folder)
-    assert [each.sequence for each in every] == list(range(SLOTS))
+    assert [record.sequence for record in every] == list(range(SLOTS))
     assert len({each.strategy.digest for each in every}) == SLOTS - 1
     assert [each.purpose for each in every].count("remeasure") == 1
     assert {each.outcome for each in every} <= {"ok", "stopped"}
@@ -127,7 +127,7 @@ def test_two_collections_do_not_share_a_folder(folder: Folder) -> None:
     with folder.held():
         job = collect(folder)
         assert job.status() == 2
-    assert "collect: Another collection is under way in" in job.complaint
+    assert "is in use by another command (process" in job.complaint
 
 
 def test_what_was_asked_wrongly_is_said_before_anything_is_made(folder: Folder) -> None:
