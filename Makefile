@@ -34,6 +34,8 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@$(BIN)/python -m pip --version > /dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV) || \
 	    { echo "A virtual environment could not be made; on Debian: apt install python3-venv."; exit 1; }
 	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt torch
+# A distribution called autosync is an older install of this project or a foreign one; either brings files of the same names.
+	@$(BIN)/python -m pip uninstall --quiet --quiet --yes autosync
 	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable '.[dev]'
 # pip would compile one file after the other. Some are for other versions of Python, and fail.
 	@$(BIN)/python -m compileall -q -j 0 $(VENV)/lib > /dev/null 2>&1 || true

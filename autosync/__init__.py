@@ -7,8 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from autosync.version import VERSION
+
 if TYPE_CHECKING:
     from autosync.train import distribute as distribute
+
+__version__ = VERSION
 
 
 def __getattr__(name: str) -> Any:

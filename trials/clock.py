@@ -12,6 +12,7 @@ from typing import Protocol
 
 from autosync.engine.version import ENGINE
 from autosync.spec.record import ENGINE_IN_VERSIONS
+from autosync.version import VERSION
 
 UNIT_SECONDS = 2.0**-30
 
@@ -49,7 +50,7 @@ class WallClock:
 class FakeClock:
     """A clock on which every reading takes a time drawn from the strategy's digest: same strategy, same times.
 
-    It lets a whole search be repeated exactly, whatever machine or back end runs it. Times are whole multiples of
+    It lets a whole search be repeated exactly, on any machine and back end. Times are whole multiples of
     2**-30 s, so that differences are exact and do not depend on when a trial begins.
     """
 
@@ -70,7 +71,7 @@ class FakeClock:
         return self._units * UNIT_SECONDS
 
 
-PACKAGES = ("autosync", "tensorflow", "keras", "ray", "numpy")
+LIBRARIES = ("tensorflow", "keras", "ray", "numpy")
 
 
 @dataclass(frozen=True)
@@ -82,9 +83,13 @@ class Environment:
 
     @classmethod
     def here(cls) -> Environment:
-        """The environment of this process; a package that is not installed (a source checkout, say) is left out."""
-        versions = {"python": platform.python_version(), ENGINE_IN_VERSIONS: str(ENGINE)}
-        for package in PACKAGES:
+        """The environment of this process, without libraries that are not installed."""
+        versions = {
+            "python": platform.python_version(),
+            ENGINE_IN_VERSIONS: str(ENGINE),
+            "autosync": VERSION,
+        }
+        for package in LIBRARIES:
             try:
                 versions[package] = metadata.version(package)
             except metadata.PackageNotFoundError:

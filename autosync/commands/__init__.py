@@ -8,6 +8,7 @@ from importlib import import_module
 import click
 
 from autosync.commands.shell import SETTINGS, run_command
+from autosync.version import VERSION
 
 __all__ = ["COMMANDS", "command", "main"]
 
@@ -54,7 +55,7 @@ class _Subcommands(click.Group):
 
 
 @click.group("autosync", cls=_Subcommands, context_settings=SETTINGS)
-@click.version_option(package_name="autosync", prog_name="autosync")
+@click.version_option(VERSION, prog_name="autosync")
 def command() -> None:
     """Choose how data-parallel training synchronizes its gradients, by measuring."""
 
@@ -65,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if name not in COMMANDS or COMPLETION in os.environ:
         return run_command(command, arguments)
     if arguments is None:
-        sys.argv[1:] = rest  # what a search keeps of how it was called are its own arguments
+        sys.argv[1:] = rest  # a search records its own arguments
     status: int = import_module(_module(name)).main(rest)
     return status
 

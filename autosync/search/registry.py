@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Entry(NamedTuple):
-    """A searcher: `module:name` of what makes it from an `Asked`, and the library that it needs beyond this program's.
+    """A searcher: `module:name` of the function that makes it from an `Asked`, and its library if that is an extra.
 
     `needs` is the module of that library, and what it is called.
     """
@@ -40,19 +40,19 @@ SEARCHERS: Mapping[str, Entry] = {
 
 
 def check_installed(name: str) -> None:
-    """Raise `AutosyncError` when the searcher called `name` needs what is not installed."""
+    """Raise `AutosyncError` if the library of the searcher `name` is missing."""
     needs = SEARCHERS[name].needs
     if needs and find_spec(needs[0]) is None:
         raise AutosyncError(
-            f"Searcher {name!r} needs {needs[1]}, which is not installed; install autosync[rivals], "
-            "or take another searcher."
+            f"Searcher {name!r} needs {needs[1]}, which is not installed; run `pip install '.[rivals]'` in a "
+            "clone of autosync, or take another searcher."
         )
 
 
 def make_searcher(name: str, asked: Asked) -> LedgerSearch:
     """The searcher called `name`, a key of `SEARCHERS`.
 
-    Raises `AutosyncError` when the library that it needs is not installed.
+    Raises `AutosyncError` if its library is missing.
     """
     check_installed(name)
     module, _, maker = SEARCHERS[name].maker.partition(":")

@@ -10,7 +10,8 @@ import sys
 import pytest
 
 from autosync.commands import COMMANDS, main
-from tests.architecture.source_tree import ROOT, project
+from autosync.version import VERSION
+from tests.architecture.source_tree import ROOT
 
 ALIASES = {
     "autosync": "autosync",
@@ -59,7 +60,7 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_the_version_is_that_of_the_project(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
-    assert capsys.readouterr().out == f"autosync, version {project()['project']['version']}\n"
+    assert capsys.readouterr().out == f"autosync, version {VERSION}\n"
 
 
 def test_every_command_of_before_has_an_older_name() -> None:

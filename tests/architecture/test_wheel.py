@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from setuptools import find_packages
 
+from autosync.version import VERSION
 from tests.architecture.source_tree import PACKAGES, ROOT, modules, project
 
 
@@ -60,7 +61,7 @@ def test_what_is_built_runs_where_nothing_of_the_source_is(tmp_path: Path) -> No
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
     subprocess.run([*pip, "wheel", "--quiet", "--no-deps", "--wheel-dir", tmp_path, ROOT], check=True, timeout=300)
     (wheel,) = tmp_path.glob("*.whl")
-    assert wheel.name.startswith(f"autosync-{project()['project']['version']}-")
+    assert wheel.name.startswith(f"autosync_dp-{VERSION}-")
     venv.create(tmp_path / "clean")
     place = {"base": str(tmp_path / "clean"), "platbase": str(tmp_path / "clean")}
     packages = Path(sysconfig.get_path("purelib", "venv", place))

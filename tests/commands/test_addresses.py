@@ -16,7 +16,7 @@ from tests.dataset.s3 import S3, credentials, s3_server
 from tests.runs.examples import Story, search_records, write_run
 from tests.studies.evaluation.made_up import records
 
-pytest.importorskip("moto.server", reason="moto serves S3 in these tests; install autosync[dev]")
+pytest.importorskip("moto.server", reason="moto serves S3 in these tests; run `pip install '.[dev]'`")
 
 
 @pytest.fixture(scope="module")

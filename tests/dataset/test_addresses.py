@@ -20,7 +20,7 @@ from tests.dataset.examples import example_record
 from tests.dataset.relay import Relay
 from tests.dataset.s3 import BUCKET, S3, credentials, s3_server, started
 
-pytest.importorskip("moto.server", reason="moto serves S3 in these tests; install autosync[dev]")
+pytest.importorskip("moto.server", reason="moto serves S3 in these tests; run `pip install '.[dev]'`")
 
 LARGE = 40_000
 """Steps of a record whose file is far larger than what a socket holds."""

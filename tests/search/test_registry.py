@@ -29,8 +29,8 @@ def test_without_its_library_it_says_what_to_install(name: str, library: str, mo
     with pytest.raises(AutosyncError) as refusal:
         make_searcher(name, Asked(HERE, [], 0, AnalyticSimulator))
     assert str(refusal.value) == (
-        f"Searcher {name!r} needs {library}, which is not installed; install autosync[rivals], "
-        "or take another searcher."
+        f"Searcher {name!r} needs {library}, which is not installed; run `pip install '.[rivals]'` in a "
+        "clone of autosync, or take another searcher."
     )
     for other in ("original", "guided", "random"):
         check_installed(other)
