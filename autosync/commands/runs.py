@@ -8,7 +8,7 @@ import click
 
 from autosync.commands.shell import PLACE, SETTINGS, run_command
 from autosync.errors import AutosyncError
-from autosync.files import write_atomically
+from autosync.files import read_whole, write_atomically
 from autosync.runs.contenders import beside_the_verdict, contenders_of, verdict_in_words
 from autosync.runs.documents import result_schema, returned_strategy
 from autosync.runs.export import csv_of, json_of
@@ -121,7 +121,7 @@ def best(run: str | None, as_json: bool) -> None:
     file = directory / "strategy.json"
     if returned_strategy(directory) is None:
         raise AutosyncError(f"A run has a strategy once its trials are over, but {file} is not there; go on with it.")
-    emit(file.read_text(encoding="utf-8").rstrip() if as_json else str(file))
+    emit(read_whole(file).decode().rstrip() if as_json else str(file))
 
 
 @command.command()

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from autosync.dataset.pages import Footer, PageError, held_by, read_footer
 from autosync.dataset.remote import remote_at, said
 from autosync.errors import DatasetError
+from autosync.files import opened_to_read
 from autosync.spec import cut
 from autosync.spec.address import Address, Place
 
@@ -133,7 +134,7 @@ def rows_of(table: pa.Table) -> Iterator[dict[str, Any]]:
 def _opened(path: Place) -> Iterator[BinaryIO]:
     """The file; what fails within is said as `read_table` says it."""
     try:
-        with BytesIO(_fetched(path)) if isinstance(path, Address) else path.open("rb") as file:
+        with BytesIO(_fetched(path)) if isinstance(path, Address) else opened_to_read(path) as file:
             yield file
     except FileNotFoundError:
         raise

@@ -177,7 +177,7 @@ def arrays_in(dataset: Any) -> Iterator[Arrays]:
     """The arrays of each block that `blocks_of` gave."""
     for batch in dataset.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=1):
         for packed in batch.column("packed"):
-            with np.load(BytesIO(packed.as_py())) as arrays:
+            with np.load(BytesIO(packed.as_py()), allow_pickle=False) as arrays:
                 yield dict(arrays)
 
 

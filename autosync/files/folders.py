@@ -16,14 +16,18 @@ def inner_folder(folder: Path, name: str, *, mode: int = 0o777) -> Path:
     A link named `name` would lead out of a folder that the user did name, so it is refused. `folder` itself may be a
     link: the user named it. Raises `WriteError`.
     """
-    inner = folder / name
+    return made_folder(check_inside(folder / name), mode=mode)
+
+
+def check_inside(inner: Path) -> Path:
+    """`inner`, a folder inside one that the user named, or one that is missing. Raises `WriteError` for a link."""
     if inner.is_symlink():
         target = os.readlink(inner)
         raise WriteError(
-            f"{inner} is a link to {target[:200]!r}, and no file is written there; remove the link.",
+            f"{inner} is a link to {target[:200]!r}, which is not followed; remove the link.",
             OSError(errno.ELOOP, os.strerror(errno.ELOOP)),
         )
-    return made_folder(inner, mode=mode)
+    return inner
 
 
 def check_without_links(folder: Path) -> None:

@@ -120,6 +120,6 @@ def _check(document: Mapping[str, Any], kinds: Mapping[str, type], file: Path) -
 
 def _read(file: Path, limits: Limits = DOCUMENT) -> dict[str, Any]:
     try:
-        return read_json(file, str(file), limits=limits)
+        return read_json(file, str(file), limits=limits, through_links=False)
     except OSError as error:
         raise AutosyncError(f"{file} cannot be read: {error.strerror}.") from None

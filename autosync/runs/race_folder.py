@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from autosync.errors import AutosyncError, SpecError
-from autosync.files import inner_folder, write_atomically
+from autosync.files import check_inside, inner_folder, write_atomically
 from autosync.runs.race_result import asked_fault, result_fault
 from autosync.spec import ClusterSpec, Strategy, TargetRecord, canonical_json, quoted, read_json
 
@@ -75,13 +75,13 @@ class RaceFolder:
 
     def records(self) -> list[TargetRecord]:
         """The records, in the order of the runs. Raises `AutosyncError` for a file that holds no record."""
-        files = sorted((self.path / RECORDS).glob("*.json"), key=lambda file: (len(file.stem), file.stem))
+        files = sorted(check_inside(self.path / RECORDS).glob("*.json"), key=lambda file: (len(file.stem), file.stem))
         try:
-            return [TargetRecord.from_json(read_json(file, str(file))) for file in files]
+            return [TargetRecord.from_json(read_json(file, str(file), through_links=False)) for file in files]
+        except OSError as error:
+            raise AutosyncError(f"A record of {self.path} cannot be read: {error.strerror}; remove it.") from None
         except SpecError as error:
             raise AutosyncError(f"A record of {self.path} cannot be read: {error} Remove it, and resume.") from None
-        except OSError as error:
-            raise AutosyncError(f"A record of {self.path} cannot be read: {error.strerror}.") from None
 
     def append(self, record: TargetRecord) -> None:
         """Keep `record` for good, under the number after the highest: a user may have removed damaged records."""
@@ -102,7 +102,7 @@ class RaceFolder:
     def _checked(self, name: str, fault_of: Callable[[Mapping[str, Any]], str]) -> dict[str, Any]:
         file = self.path / name
         try:
-            document = read_json(file, str(file))
+            document = read_json(file, str(file), through_links=False)
         except OSError as error:
             raise AutosyncError(f"{file} cannot be read: {error.strerror}.") from None
         if fault := fault_of(document):

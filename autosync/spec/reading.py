@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from autosync.errors import SpecError
+from autosync.files import opened_to_read
 from autosync.spec.quoting import cut, quoted
 
 
@@ -37,14 +38,19 @@ BEYOND_FLOAT = re.compile(r"[eE]\+?\d{3}")
 LONE_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
-def read_json(file: Path, what: str, finite: bool = True, limits: Limits = DOCUMENT) -> dict[str, Any]:
-    """The JSON object in `file`, as `parse_json` reads it. Raises `SpecError`, and `OSError` where there is none."""
-    return parse_json(read_bytes(file, what, limits.size), what, finite, limits)
+def read_json(
+    file: Path, what: str, finite: bool = True, limits: Limits = DOCUMENT, through_links: bool = True
+) -> dict[str, Any]:
+    """The JSON object in `file`, as `parse_json` reads it. Raises `SpecError`, and `OSError` as `read_bytes` does."""
+    return parse_json(read_bytes(file, what, limits.size, through_links), what, finite, limits)
 
 
-def read_bytes(file: Path, what: str, most: int = DOCUMENT.size) -> bytes:
-    """What `file` holds, never read further than `most` bytes. Raises `SpecError` for more, and `OSError`."""
-    with file.open("rb") as stream:
+def read_bytes(file: Path, what: str, most: int = DOCUMENT.size, through_links: bool = True) -> bytes:
+    """The content of a regular file, at most `most` bytes; `through_links=False` refuses a link.
+
+    Raises `SpecError` for a larger file, and `OSError` for one that is missing, no regular file or a refused link.
+    """
+    with opened_to_read(file, through_links=through_links) as stream:
         data = stream.read(most + 1)
     if len(data) > most:
         raise SpecError(f"{what} must have at most {_mebibytes(most)}, but has more; name another file.")

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autosync.errors import TrainingError, WriteError
-from autosync.files import made_folder, replacing
+from autosync.files import made_folder, opened_to_read, replacing
 from autosync.spec import STATE, parse_json, quoted
 from autosync.spec.codec import optional
 
@@ -59,7 +59,7 @@ def write_checkpoint(file: Path, save: Callable[[Path], None], extras: Extras) -
 def read_extras(file: Path) -> Extras | None:
     """What `write_checkpoint` added, or None for a file that Keras alone wrote. Raises `TrainingError`."""
     try:
-        with zipfile.ZipFile(file) as archive:
+        with opened_to_read(file) as stream, zipfile.ZipFile(stream) as archive:
             return _read(archive) if DOCUMENT in archive.namelist() else None
     except OSError as error:
         raise TrainingError(f"The checkpoint {str(file)!r} cannot be read: {error.strerror or error}.") from None

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
+from autosync.errors import TrainingError
 from autosync.files import inner_folder
 from autosync.train.trainer import Trainer
 
@@ -39,8 +40,14 @@ class Checkpoints:
         return saved
 
     def latest(self) -> Path | None:
-        """The newest checkpoint, or None."""
-        return self.files()[-1] if self.files() else None
+        """The newest checkpoint, or None. Raises `TrainingError` for a link, which may lead to a stranger's file."""
+        files = self.files()
+        if not files:
+            return None
+        for path in (Path(self.directory), files[-1]):
+            if path.is_symlink():
+                raise TrainingError(f"Training resumes from its own files, but {path} is a link; remove it.")
+        return files[-1]
 
     def files(self) -> list[Path]:
         """The checkpoints, the oldest first."""

@@ -51,7 +51,7 @@ class TrainingDirectory:
         if file.exists() and not resume:
             raise TrainingError(f"--out {path} holds a run already; add --resume to go on, or name another.")
         if resume:
-            before = read_json(file, str(file))
+            before = _asked_before(file)
             for name, now in _identity(model, strategy).items():
                 if before.get(name) != now:
                     was = cut(str(before.get(name)))
@@ -73,6 +73,15 @@ class TrainingDirectory:
         """Append to `loss.jsonl`. Raises `WriteError`."""
         with appended_to(self.path / "loss.jsonl") as file:
             file.write((json.dumps(line) + "\n").encode())
+
+
+def _asked_before(file: Path) -> dict[str, Any]:
+    try:
+        return read_json(file, str(file), through_links=False)
+    except OSError as error:
+        raise TrainingError(
+            f"--resume needs a run to go on from, but {file} cannot be read: {error.strerror}; name another folder."
+        ) from None
 
 
 def _identity(model: str, strategy: Strategy) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Text from outside is parsed in two places, which have limits; what is parsed elsewhere the program has written."""
+"""Text from outside is parsed in two places, which have limits, and files from outside are opened in one place."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ OWN_WORDS = {
     "autosync/tune/options.py": "the options, of which pydantic has just made JSON",
     "autosync/tune/ray_tune.py": "a request, which the searcher beside it has written",
     "autosync/engine/capture/captured.py": "a captured model, which another process of the program sends",
+    "autosync/engine/listening.py": "files of the kernel",
     "autosync/runs/documents.py": "a file of the package",
     "autosync/dataset/results.py": "metadata of a Parquet file, a number for each key",
     "autosync/studies/collect/card.py": "a row's versions, which are a column of records",
@@ -36,3 +37,89 @@ def test_a_parser_elsewhere_would_be_noticed():
     for line in ("json.loads(text)", "json.load(file)", "yaml.safe_load(text)", "yaml.load(text, Loader)"):
         assert PARSED.search(line)
     assert not PARSED.search("parse_yaml(data) and parse_json(data)")
+
+
+OPENER = "autosync/files/opening.py"
+
+OWN_FILES = {
+    "autosync/engine/capture_apart.py": "a file that its own process has written into a private folder",
+    "autosync/engine/capture/captured.py": "an archive in memory",
+    "autosync/engine/zoo/characters.py": "modules of Python",
+    "autosync/engine/zoo/digits.py": "a file of the package",
+    "autosync/engine/listening.py": "files of the kernel",
+    "autosync/runs/documents.py": "a file of the package",
+    "autosync/simulator/stored.py": "a file that its own process has written into a private folder",
+    "autosync/studies/bench/versions.py": "modules of the package",
+    "autosync/studies/evaluation/workers.py": "a file that its own process has written into a private folder",
+    "trials/emulate/as_root.py": "files of the kernel",
+    "trials/emulate/hosts.py": "files of the kernel",
+    "trials/emulate/isolation.py": "files of the kernel",
+    "trials/emulate/obstacles.py": "files of the kernel",
+    "trials/emulate/ordinary.py": "files of the kernel",
+    "trials/emulate/processes.py": "files of the kernel",
+    "trials/emulate/quotas.py": "files of the kernel",
+    "trials/emulate/ray_nodes.py": "a log in the folder of an emulated cluster, which is its user's alone",
+    "trials/emulate/relay.py": "files of the kernel",
+    "trials/emulate/requirements.py": "files of the kernel",
+    "trials/emulate/state.py": "a folder, to lock it",
+    "trials/emulate/status.py": "files of the kernel",
+    "trials/guard.py": "files of the kernel",
+    "trials/workers/ray_token.py": "the token, to take it away from other users without following a link",
+    "autosync/files/writing.py": "a folder, to sync it",
+}
+
+OPENED = re.compile(
+    r"\.read_(text|bytes)\(|\.open\((mode=)?\"r|(?<!def )(?<![\w.])open\((?!\))(?!.*\"[wax])|ZipFile\((?!stream)"
+    r"|np\.(load|fromfile|memmap)\((?!BytesIO)|O_RDONLY|\btorch\.load\(|\bpq\.(read_table|ParquetFile)\((?!file)"
+    r"|\btarfile\.|\bh5py\."
+)
+
+UNPICKLES = re.compile(
+    r"\b(cloud)?pickle\.(load|Unpickler)|\bjoblib\b|\bshelve\b|\bmarshal\b|\btorch\.load\(|allow_pickle=True|safe_mode=False"
+    r"|weights_only=False|\bload_model\(|enable_unsafe_deserialization|\bdill\b|yaml\.(unsafe|full)_load|yaml\.Loader\b"
+    r"|shell=True|\bos\.(system|popen)\(|\btempfile\.mktemp\(|autoescape=False"
+)
+
+
+def found_by(pattern: re.Pattern[str]) -> set[str]:
+    return {
+        str(file.relative_to(ROOT))
+        for package in ("autosync", "trials", "search_spaces")
+        for file in (ROOT / package).rglob("*.py")
+        if pattern.search(re.sub(r"`[^`]*`", "", file.read_text(encoding="utf-8")))
+    }
+
+
+def test_nothing_but_the_opener_opens_files_from_outside():
+    found = found_by(OPENED)
+    assert OPENER in found
+    assert found - {OPENER} <= set(OWN_FILES), "open it with autosync.files.opened_to_read, or read_whole"
+    assert set(OWN_FILES) <= found, "these open nothing any more: take them off the list"
+
+
+def test_nothing_unpickles_a_file_or_asks_a_shell():
+    assert found_by(UNPICKLES) == set()
+
+
+def test_an_opener_elsewhere_would_be_noticed():
+    for line in (
+        "path.read_text()",
+        'path.open("rb")',
+        "open(path)",
+        "zipfile.ZipFile(path)",
+        "np.load(path)",
+        "os.open(path, os.O_RDONLY)",
+    ):
+        assert OPENED.search(line)
+    for line in ("RunDirectory.open(options)", "zipfile.ZipFile(stream)", "np.load(BytesIO(data))"):
+        assert not OPENED.search(line)
+
+
+def test_what_runs_code_from_a_file_would_be_noticed():
+    for line in (
+        "pickle.load(file)",
+        "torch.load(path)",
+        "np.load(path, allow_pickle=True)",
+        "run(command, shell=True)",
+    ):
+        assert UNPICKLES.search(line)

@@ -63,7 +63,7 @@ def test_a_linked_folder_of_pictures_is_refused(
     (tmp_path / "run" / "report").symlink_to(outside)
     assert report.main(["run"]) == 2
     assert capsys.readouterr().err == (
-        f"report: run/report is a link to '{outside}', and no file is written there; remove the link.\n"
+        f"report: run/report is a link to '{outside}', which is not followed; remove the link.\n"
     )
     assert unchanged(outside)
     assert report.main(["run", "--out", "elsewhere.html"]) == 0

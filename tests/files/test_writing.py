@@ -182,7 +182,7 @@ def test_a_linked_folder_inside_is_refused_and_one_that_was_named_is_followed(tm
     outside.mkdir()
     run.mkdir()
     (run / "report").symlink_to(outside)
-    with pytest.raises(WriteError, match=r"report is a link to '.*outside', and no file is written there; remove the"):
+    with pytest.raises(WriteError, match=r"report is a link to '.*outside', which is not followed; remove the"):
         inner_folder(run, "report")
     (run / "dangling").symlink_to(tmp_path / "nowhere")
     with pytest.raises(WriteError, match="is a link"):

@@ -11,7 +11,7 @@ from typing import Any
 
 from autosync.dataset import RecordStore
 from autosync.errors import DatasetError
-from autosync.files import write_atomically
+from autosync.files import read_whole, write_atomically
 from autosync.spec import RuntimeRecord, canonical_json
 from autosync.stats.cells import cell_of
 from autosync.stats.noise import MEDIAN_OVER_MEAN_ERROR
@@ -57,7 +57,7 @@ def write_card(folder: Folder) -> None:
     Raises `DatasetError`, and `WriteError`.
     """
     try:
-        text = folder.card.read_text(encoding="utf-8")
+        text = read_whole(folder.card).decode()
     except OSError as error:
         raise DatasetError(f"The data card {folder.card} cannot be read: {error.strerror}; write one first.") from None
     before, begin, rest = text.partition(BEGIN)

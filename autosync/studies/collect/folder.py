@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from autosync.errors import DatasetError
 from autosync.files import inner_folder, write_atomically
 from autosync.runs.claim import claimed
 from autosync.spec import ClusterSpec, ModelProfile, ModelSpec, read_json
@@ -51,7 +52,7 @@ class Folder:
         file = self._cluster_file(name)
         if not file.exists():
             return None
-        return ClusterSpec.from_json(required(read_json(file, str(file)), "cluster", dict, str(file)))
+        return ClusterSpec.from_json(required(_read(file), "cluster", dict, str(file)))
 
     def write_cluster(self, name: str, cluster: ClusterSpec, probing: dict[str, Any] | None) -> None:
         """Keep the cluster with the report of its probe."""
@@ -61,7 +62,7 @@ class Folder:
         """`model` with the profile that is kept here; without one, its own is kept."""
         file = self.path / "profiles" / f"{model.name}.json"
         if file.exists():
-            kept = read_json(file, str(file))
+            kept = _read(file)
             if required(kept, "model_digest", str, str(file)) == model.digest:
                 profile = ModelProfile.from_json(required(kept, "profile", dict, str(file)))
                 return replace(model, profile=profile)
@@ -71,6 +72,14 @@ class Folder:
 
     def _cluster_file(self, name: str) -> Path:
         return self.path / "clusters" / f"{name}.json"
+
+
+def _read(file: Path) -> dict[str, Any]:
+    """The document in `file`, which is no link. Raises `DatasetError`."""
+    try:
+        return read_json(file, str(file), through_links=False)
+    except OSError as error:
+        raise DatasetError(f"{file} cannot be read: {error.strerror}; remove it to have it made again.") from None
 
 
 def _write(file: Path, document: dict[str, Any]) -> None:

@@ -59,7 +59,11 @@ def run(order: Order, say: Callable[[str], None]) -> int:
 
 def results(out: Path) -> list[dict[str, Any]]:
     """The results in the folder, by model, then by size of the cluster."""
-    found = [read_json(file, f"Result {str(file)!r}") for file in sorted((out / "cells").glob("*.json"))]
+    files = sorted((out / "cells").glob("*.json"))
+    try:
+        found = [read_json(file, f"Result {str(file)!r}") for file in files]
+    except OSError as error:
+        raise AutosyncError(f"A result in {out / 'cells'} cannot be read: {error.strerror}; remove it.") from None
     places = {name: place for place, name in enumerate(CLUSTERS)}
     return sorted(found, key=lambda each: (each["model"], places[each["cluster"]]))
 

@@ -25,7 +25,10 @@ def model_of(name: str, folder: Path, profiles: Path | None) -> ModelSpec:
         if done.returncode or not file.exists():
             last = done.stderr.strip().splitlines()[-1:] or ["it said nothing"]
             raise AutosyncError(f"Model {name!r} must be captured once, which failed: {last[0]}")
-    model = ModelSpec.from_json(read_json(file, f"Model file {str(file)!r}"))
+    try:
+        model = ModelSpec.from_json(read_json(file, f"Model file {str(file)!r}"))
+    except OSError as error:
+        raise AutosyncError(f"Model file {str(file)!r} cannot be read: {error.strerror}; remove it.") from None
     wanted = [] if profiles is None else [profiles / f"{name}{ending}.json" for ending in ("", "_tf32")]
     profile = next((file for file in wanted if file.exists()), None)
     return model if profile is None else replace(model, device_profile=read_device_profile(profile))
