@@ -128,16 +128,29 @@ class Stage:
     environment: Environment = field(default_factory=Environment)
 
 
+CLEARLY, CLEAR_STEPS = 1.5, 3
+"""A strategy is clearly slow if so many steps after the first warm-up step each take over `CLEARLY` times what its
+median may take. Its remaining warm-up steps would only cost time."""
+
+
 @dataclass
 class _Measured:
-    """What a trial has found out so far; it is kept whatever happens next."""
+    """The measurements of a trial so far, which its record holds however the trial ends."""
 
+    warmup_steps: int
+    """The first of `taken`, which are no timings."""
     setup_seconds: float = 0.0
-    step_seconds: list[float] = field(default_factory=list)
     final_loss: float | None = None
     pace: KeptPace | None = None
-    begun: list[float] = field(default_factory=list)
-    """When each timed step began, in seconds from the beginning of the trial."""
+    taken: list[float] = field(default_factory=list)
+    """Seconds of each step, warm-up steps included."""
+    began: list[float] = field(default_factory=list)
+    """When each of these steps began, in seconds from the beginning of the trial."""
+
+    @property
+    def step_seconds(self) -> list[float]:
+        """Seconds of the timed steps."""
+        return self.taken[self.warmup_steps :]
 
 
 class _Ended(Exception):  # noqa: N818 - not an error: the way a trial ends early, with its outcome
@@ -156,7 +169,7 @@ def run_trial(realizer: Realizer, request: TrialRequest, stage: Stage) -> Runtim
     clock = stage.clock
     clock.start_trial(request.strategy.digest)
     started_at, begin = clock.timestamp(), clock.now()
-    measured, outcome, reason = _Measured(), "ok", ""
+    measured, outcome, reason = _Measured(request.protocol.warmup_steps), "ok", ""
     try:
         _measure(realizer, request, stage, begin, measured)
     except _Ended as ended:
@@ -173,7 +186,7 @@ def run_trial(realizer: Realizer, request: TrialRequest, stage: Stage) -> Runtim
         step_seconds=tuple(measured.step_seconds),
         final_loss=measured.final_loss,
         pace=measured.pace,
-        phases=phases_here(stage.cluster, [started_at + begun for begun in measured.begun]),
+        phases=phases_here(stage.cluster, [started_at + began for began in measured.began[measured.warmup_steps :]]),
     )
 
 
@@ -192,7 +205,7 @@ def _measure(realizer: Realizer, request: TrialRequest, stage: Stage, begin: flo
             _time_steps(step, request, stage.clock, begin, measured)
         except _Ended as ended:
             stopped = ended
-        measured.pace = kept_pace(step, stage.cluster, request.protocol.warmup_steps + 1, len(measured.step_seconds))
+        measured.pace = kept_pace(step, stage.cluster, measured.warmup_steps + 1, len(measured.step_seconds))
         if measured.pace is not None and measured.pace.fault:
             raise _Ended("failed", measured.pace.fault)
         if stopped is not None:
@@ -205,6 +218,9 @@ def _time_steps(step: RunningStep, request: TrialRequest, clock: Clock, begin: f
     measured.setup_seconds = clock.now() - begin
     for number in range(1, protocol.warmup_steps + protocol.timed_steps + 1):
         before = clock.now()
+        if len(measured.taken) < len(measured.began):  # a warm-up step ends as the next step begins
+            measured.taken.append(before - begin - measured.began[-1])
+            _stop_if_clearly_slow(request, measured)
         if before - begin > protocol.time_limit_seconds:
             raise _Ended(
                 "timed_out",
@@ -212,9 +228,10 @@ def _time_steps(step: RunningStep, request: TrialRequest, clock: Clock, begin: f
                 f"{protocol.warmup_steps + protocol.timed_steps} steps.",
             )
         _run_step(step, number, measured)
+        measured.began.append(before - begin)
         if number > protocol.warmup_steps:
-            measured.step_seconds.append(clock.now() - before)
-            measured.begun.append(before - begin)
+            measured.taken.append(clock.now() - before)
+            _stop_if_clearly_slow(request, measured)
             _stop_if_slow(request, measured)
 
 
@@ -225,6 +242,17 @@ def _run_step(step: Callable[[], float], number: int, measured: _Measured) -> No
     measured.final_loss = loss
 
 
+def _stop_if_clearly_slow(request: TrialRequest, measured: _Measured) -> None:
+    """Stop a strategy whose first steps after the first warm-up step are all clearly slow, and count these as timed."""
+    best, protocol = request.best_median_seconds, request.protocol
+    first = min(1, protocol.warmup_steps)
+    if best is None or len(measured.taken) != first + CLEAR_STEPS or protocol.timed_steps <= CLEAR_STEPS:
+        return
+    if min(measured.taken[first:]) > CLEARLY * protocol.stop_factor * best:
+        measured.warmup_steps = first
+        raise _stopped(request, measured.step_seconds, best)
+
+
 def _stop_if_slow(request: TrialRequest, measured: _Measured) -> None:
     """Stop once the median is beyond doubt so much worse than the best strategy's, as far as its own steps tell."""
     best, protocol, timed = request.best_median_seconds, request.protocol, len(measured.step_seconds)
@@ -232,10 +260,14 @@ def _stop_if_slow(request: TrialRequest, measured: _Measured) -> None:
         return
     least, _ = median_interval(measured.step_seconds)
     if least > protocol.stop_factor * best:
-        median = statistics.median(measured.step_seconds)
-        whose = "best baseline" if request.purpose == "baseline" else "best"
-        raise _Ended(
-            "stopped",
-            f"After {timed} timed steps the median of {median * 1e3:.1f} ms is surely over {protocol.stop_factor:g} x "
-            f"the {whose} {request.best_when}, {best * 1e3:.1f} ms.",
-        )
+        raise _stopped(request, measured.step_seconds, best)
+
+
+def _stopped(request: TrialRequest, step_seconds: list[float], best: float) -> _Ended:
+    median = statistics.median(step_seconds)
+    whose = "best baseline" if request.purpose == "baseline" else "best"
+    return _Ended(
+        "stopped",
+        f"After {len(step_seconds)} timed steps the median of {median * 1e3:.1f} ms is surely over "
+        f"{request.protocol.stop_factor:g} x the {whose} {request.best_when}, {best * 1e3:.1f} ms.",
+    )

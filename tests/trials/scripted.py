@@ -12,7 +12,7 @@ from tests import cases
 from trials.clock import Clock, FakeClock
 from trials.trial import Stage, TrialRequest, run_trial
 
-__all__ = ["Script", "ScriptedStep", "SlowClock", "SteppingClock", "play", "request"]
+__all__ = ["Script", "ScriptedStep", "SlowClock", "SteppingClock", "Timeline", "play", "request"]
 
 
 @final
@@ -94,12 +94,36 @@ class SteppingClock:
         return 0.0
 
 
+@final
+@dataclass
+class Timeline:
+    """A realizer that is also the clock: its steps take the `seconds` one after the other, the building step first."""
+
+    seconds: Sequence[float]
+    steps: int = 0
+
+    def realize(self, strategy: Strategy) -> ScriptedStep:  # noqa: ARG002
+        return ScriptedStep(self._step)
+
+    def _step(self) -> float:
+        self.steps += 1
+        return 0.5
+
+    def start_trial(self, strategy_digest: str) -> None: ...
+
+    def now(self) -> float:
+        return sum(self.seconds[: self.steps])
+
+    def timestamp(self) -> float:
+        return 0.0
+
+
 def request(baseline: str = "parameter_server", workers: int = 2, **changes: Any) -> TrialRequest:
     """A request to time a baseline of the test model, with 2 warm-up and 6 timed steps."""
     strategy = BASELINES[baseline](cases.mlp_model(), cases.local_cluster(workers))
     return replace(TrialRequest(strategy, TimingProtocol(warmup_steps=2, timed_steps=6)), **changes)
 
 
-def play(script: Script, wanted: TrialRequest, clock: Clock | None = None) -> RuntimeRecord:
+def play(script: Script | Timeline, wanted: TrialRequest, clock: Clock | None = None) -> RuntimeRecord:
     """The record of a trial of `wanted` on two workers."""
     return run_trial(script, wanted, Stage(cases.mlp_model(), cases.local_cluster(2), clock or FakeClock()))

@@ -9,7 +9,7 @@ import pytest
 
 from autosync.errors import SpecError
 from autosync.spec import Discipline, Rhythm, TimingProtocol
-from tests.trials.scripted import Script, SlowClock, SteppingClock, play, request
+from tests.trials.scripted import Script, SlowClock, SteppingClock, Timeline, play, request
 from trials.clock import FakeClock
 
 
@@ -121,6 +121,34 @@ def test_a_trial_over_its_time_limit_is_timed_out_with_the_steps_it_has() -> Non
     assert record.median_seconds is None
 
 
+def test_a_trial_slower_than_the_best_is_stopped_with_the_steps_it_has() -> None:
+    protocol = TimingProtocol(warmup_steps=2, timed_steps=6, stop_factor=2.0, check_after=3)
+    script = Timeline([0.3125] * 9)
+    record = play(script, request(protocol=protocol, best_median_seconds=0.125), script)
+    assert record.outcome == "stopped"
+    assert record.reason == "After 3 timed steps the median of 312.5 ms is surely over 2 x the best so far, 125.0 ms."
+    assert script.steps == 1 + 2 + 3
+
+
+@pytest.mark.parametrize("purpose", ["baseline", "search"])
+def test_a_clearly_slow_strategy_costs_one_warm_up_step_and_three_more(purpose: str) -> None:
+    """2.5 s a step where the best takes 0.9: with 10 warm-up steps and 5 timed ones it would cost 40 s."""
+    protocol, script = TimingProtocol(warmup_steps=10, timed_steps=40, stop_factor=1.25), Timeline([5.0, *[2.5] * 50])
+    asked = request(protocol=protocol, best_median_seconds=0.9, purpose=purpose)
+    record = play(script, asked, script)
+    assert (record.outcome, record.step_seconds) == ("stopped", (2.5, 2.5, 2.5))
+    assert "After 3 timed steps the median of 2500.0 ms is surely over 1.25 x the best" in record.reason
+    assert script.steps == 1 + 1 + 3
+
+
+def test_a_strategy_that_warms_up_slowly_is_not_stopped() -> None:
+    protocol = TimingProtocol(warmup_steps=10, timed_steps=40, stop_factor=1.25)
+    asked = request(protocol=protocol, best_median_seconds=0.9)
+    script = Timeline([5.0, 3.0, 2.5, 2.5, *[1.0] * 47])
+    record = play(script, asked, script)
+    assert (record.outcome, record.step_seconds) == ("ok", (1.0,) * 40)
+
+
 def test_a_trial_much_slower_than_the_best_is_stopped_with_the_steps_it_has() -> None:
     protocol = TimingProtocol(warmup_steps=2, timed_steps=6, stop_factor=2.0, check_after=3)
     script = good()
@@ -132,7 +160,7 @@ def test_a_trial_much_slower_than_the_best_is_stopped_with_the_steps_it_has() ->
         f"After 3 timed steps the median of {median * 1e3:.1f} ms is surely over 2 x the best so far, 0.1 ms."
     )
     assert len(record.step_seconds) == 3
-    assert script.steps == 1 + 2 + 3
+    assert script.steps == 1 + 1 + 3
 
 
 def test_a_baseline_is_stopped_beside_baselines_and_says_so() -> None:
