@@ -69,11 +69,15 @@ class Foresight(Protocol):
         ...
 
 
+FIRST_BASELINES = 3
+"""The baselines that are timed before the first candidate."""
+
+
 @runtime_checkable
 class Weighing(Protocol):
-    """A searcher that weighs baselines against its own strategies, and may put some of them off until late.
+    """A searcher that can be asked for a baseline or a candidate, because trials are too few for all baselines.
 
-    When baselines are asked for is one more thing that its later proposals depend on.
+    Its later proposals also depend on when either is asked for.
     """
 
     def baselines_left(self) -> int:
@@ -84,16 +88,30 @@ class Weighing(Protocol):
         """Up to `count` of the baselines left, whether or not answers are in."""
         ...
 
+    def ask_candidates(self, count: int) -> list[Proposal]:
+        """Up to `count` proposals like those of `ask`, without baselines after the first `FIRST_BASELINES`."""
+        ...
+
 
 def ask_within(searcher: Searcher, trials: int) -> list[Proposal]:
-    """The next proposal, at most one, where `trials` more will be timed. Of the last ones every other is a baseline.
+    """The next proposal, at most one, if `trials` more will be timed. Every second of the last trials is a baseline.
 
-    Baselines were left because little was expected of them; where that is wrong, the searcher is to learn of it while
-    it can still go on from there. With no room for others, all are baselines.
+    The searcher has put baselines off because it expected little of them. Where that is wrong, it learns so while it
+    can still go on from there. If trials are too few for all baselines, candidates get at least half of those after the
+    first `FIRST_BASELINES`.
     """
-    if isinstance(searcher, Weighing) and 2 * searcher.baselines_left() >= trials:
-        return searcher.ask_baselines(1)
-    return searcher.ask(1)
+    left = searcher.baselines_left() if isinstance(searcher, Weighing) else 0
+    if not left or 2 * left < trials:
+        return searcher.ask(1)
+    return ask_for(searcher, is_candidate=trials % 2 == 1 and 2 * left > trials)
+
+
+def ask_for(searcher: Searcher, is_candidate: bool) -> list[Proposal]:
+    """The next proposal, at most one: a candidate or a baseline, or the other kind where a kind is used up."""
+    assert isinstance(searcher, Weighing), "only a searcher that weighs can be asked for either"
+    if not is_candidate:
+        return searcher.ask_baselines(1) or searcher.ask(1)
+    return searcher.ask_candidates(1) or ([] if searcher.pending() else searcher.ask_baselines(1))
 
 
 def run_search(

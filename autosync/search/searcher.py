@@ -8,7 +8,7 @@ from typing import Any, ClassVar, final
 
 from autosync.cost import Simulator
 from autosync.search.ledger import STATE, Ledger
-from autosync.search.protocol import Proposal
+from autosync.search.protocol import FIRST_BASELINES, Proposal
 from autosync.space import SearchSpace
 from autosync.spec import RuntimeRecord, Strategy
 from autosync.spec.codec import required
@@ -50,6 +50,15 @@ class LedgerSearch(ABC):
     def ask(self, count: int) -> list[Proposal]:
         return self._asked(count, lambda: self._ledger.claimed_baseline() or self._next())
 
+    def baselines_left(self) -> int:
+        return len(self._ledger.baselines_left())
+
+    def ask_baselines(self, count: int) -> list[Proposal]:
+        return self._asked(count, self._baseline_proposal)
+
+    def ask_candidates(self, count: int) -> list[Proposal]:
+        return self._asked(count, self._first_baseline_or_candidate)
+
     def tell(self, record: RuntimeRecord) -> None:
         self._ledger.tell(record)
 
@@ -66,6 +75,18 @@ class LedgerSearch(ABC):
     @abstractmethod
     def _next(self) -> Proposal | None:
         """The next proposal, claimed; None while it depends on answers that are not in, or with the space used up."""
+
+    def _candidate(self) -> Proposal | None:
+        """The next proposal that is no baseline, claimed; None as for `_next`."""
+        return self._next()
+
+    def _baseline_proposal(self) -> Proposal | None:
+        """The next baseline, claimed; None if none is left."""
+        return self._ledger.claimed_baseline()
+
+    def _first_baseline_or_candidate(self) -> Proposal | None:
+        is_early = self._ledger.proposals < FIRST_BASELINES + len(self._ledger.given)
+        return (self._baseline_proposal() if is_early else None) or self._candidate()
 
     def _own_state(self) -> dict[str, Any]:
         return {}
@@ -105,6 +126,14 @@ class RoundSearch(LedgerSearch):
             self._queue.extend(self._picked())
             if not self._queue:
                 return None
+
+    def _candidate(self) -> Proposal | None:
+        """The next proposal of this round, or of a new one, that is no baseline; those put off stay in the ledger."""
+        if not self._queue and not self._ledger.pending():
+            self._queue.extend(self._picked())
+        is_open = self._ledger.is_new_and_no_baseline
+        self._queue = deque(proposal for proposal in self._queue if is_open(proposal.strategy))
+        return self._next() if self._queue else None
 
     def _own_state(self) -> dict[str, Any]:
         return {"queue": [each.to_json() for each in self._queue]}

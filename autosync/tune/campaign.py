@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, final
 
 from autosync.errors import SpecError, TrialError
-from autosync.search.protocol import Proposal, Searcher, Weighing, ask_within
+from autosync.search.protocol import FIRST_BASELINES, Proposal, Searcher, Weighing, ask_for, ask_within
 from autosync.spec import RuntimeRecord, Strategy, TimingProtocol, cut
 from autosync.tune.patience import Patience
 from autosync.tune.yardstick import best_now, best_when
@@ -43,12 +43,15 @@ class Keeper(Protocol):
 @dataclass(frozen=True)
 class Limits:
     """Limits of a search, which ends after `trials` in all, out of `patience`, or once `out_of_time` says that there is
-    no time for so many trials more.
+    no time for that number of trials more (0: for another one).
+
+    `affordable` shortens the protocol of a trial whose steps are expected to take the given seconds, None if unknown.
     """
 
     trials: int
     out_of_time: Callable[[int], bool] = lambda _: False
     patience: Patience = field(default_factory=Patience)
+    affordable: Callable[[TimingProtocol, float | None], TimingProtocol] = lambda protocol, _: protocol
 
 
 @final
@@ -143,10 +146,18 @@ class Campaign:
         return self._request(proposals[0])
 
     def _proposed(self) -> list[Proposal]:
-        """Ask for one proposal: a baseline as soon as there is room or time for these alone, or no patience is left."""
+        """Ask for one proposal: a baseline if patience is out, or if the time left is for these alone.
+
+        Before baselines get that time, candidates get as many trials as baselines after the first ones.
+        """
         baselines, limits = self._baselines_left, self._limits
-        if baselines and (limits.out_of_time(baselines + 1) or self._out_of_patience()):
-            return ask_within(self.searcher, baselines)
+        if baselines and self._out_of_patience():
+            return ask_for(self.searcher, is_candidate=False)
+        if baselines and limits.out_of_time(baselines + 1):
+            purposes = Counter(record.purpose for record in self.records)
+            purposes.update(proposal.purpose for proposal in self.searcher.pending())
+            is_candidate = purposes["search"] <= purposes["baseline"] - FIRST_BASELINES
+            return ask_for(self.searcher, is_candidate or purposes["baseline"] < FIRST_BASELINES)
         return ask_within(self.searcher, limits.trials - len(self.records) - self._out)
 
     def _out_of_patience(self) -> str | None:
@@ -208,9 +219,10 @@ class Campaign:
 
     def _request(self, proposal: Proposal) -> TrialRequest:
         timed = self._timed(proposal.purpose)
+        expected = best_now(self.records[: self._earlier], self.records[self._earlier :]) or proposal.predicted_seconds
         return TrialRequest(
             strategy=proposal.strategy,
-            protocol=self._protocol,
+            protocol=self._limits.affordable(self._protocol, expected),
             purpose=proposal.purpose,
             label=proposal.label,
             run=self._run,

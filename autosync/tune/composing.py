@@ -7,22 +7,23 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
+import numpy as np
 import ray
 
 from autosync.baselines import BASELINES, different_strategies
-from autosync.cost import Simulator
+from autosync.cost import AnalyticSimulator, Simulator
 from autosync.engine.zoo import default_space
 from autosync.errors import NodesLostError
 from autosync.search import registry
 from autosync.search.guided.searcher import GuidedOptions
-from autosync.search.protocol import Searcher
+from autosync.search.protocol import FIRST_BASELINES, Searcher
 from autosync.search.searcher import Asked, LedgerSearch
 from autosync.space import SearchSpace
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy, TimingProtocol, strategy_faults
+from autosync.tune.budget import Reserve, affordable
 from autosync.tune.campaign import Campaign, Limits, restore
 from autosync.tune.curves import SearchMetrics, SearchScalars
 from autosync.tune.directory import asked
-from autosync.tune.finals import seconds_for
 from autosync.tune.finishing import command_to_go_on, finish, print_interrupted
 from autosync.tune.grid import is_of_grid, time_grid
 from autosync.tune.job import Job
@@ -78,8 +79,14 @@ def _baselines_in_words(model: ModelSpec, cluster: ClusterSpec, different: int, 
         same = first.setdefault(baseline(model, cluster).digest, name)
         if same != name:
             yield f"  {name} is the same as {same} here."
-    if trials < different:
-        yield f"  With --trials {trials}, {different - trials} of them are not timed: the best baseline may be missed."
+    if trials < 2 * different - FIRST_BASELINES:
+        after = max(0, trials - FIRST_BASELINES)
+        timed = min(trials, FIRST_BASELINES) + after // 2
+        left = different - timed
+        yield (
+            f"  With --trials {trials}, {counted(trials - timed, 'candidate')} and {counted(timed, 'baseline')} are "
+            f"timed; {counted(left, 'baseline')} {'is' if left == 1 else 'are'} not, and may be the best."
+        )
 
 
 def untimed_in_words(baselines: list[tuple[str, Strategy]], records: list[RuntimeRecord]) -> Iterator[str]:
@@ -119,7 +126,7 @@ def search(job: Job, go_on: bool) -> int:
     options, model, cluster = job.options, job.backend.model, job.backend.cluster
     declared = load_space(options.space or default_space(model.name))
     space = declared.without(*options.without_rules).bind(model, cluster)
-    baselines = list(different_strategies(BASELINES, model, cluster).items())
+    baselines, first_seconds = _fastest_first(different_strategies(BASELINES, model, cluster), model, cluster)
     job.console.print(f"Space {space.name}: 10^{space.log10_size:.1f} strategies.")
     searcher = make_searcher(options, space, baselines, _guide(job, space, go_on))
     searcher.try_first([fitted(job, space, file) for file in options.try_first])
@@ -135,7 +142,7 @@ def search(job: Job, go_on: bool) -> int:
     job.directory.write_run(options, model.digest, cluster, asked(options, space, sys.argv[1:]))
     progress = Progress(job.console, trials, options.time_budget_seconds, lambda: job.seconds_gone)
 
-    limits = _limits(job, trials, lambda: campaign.records)
+    limits = _limits(job, trials, lambda: campaign.records, first_seconds)
     told = [each for each in earlier if each.outcome != "lost"]
     metrics = SearchMetrics(model.name, job.directory.name, job.backend.__len__, told)
     scalars = SearchScalars(job.directory.tune_directory / job.directory.name, told)
@@ -183,12 +190,28 @@ def _protocol(options: TuneOptions) -> TimingProtocol:
     )
 
 
-def _limits(job: Job, trials: int, records: Callable[[], list[RuntimeRecord]]) -> Limits:
-    """The search's limits. Its time is out when what is left is needed for the finals."""
+def _fastest_first(
+    baselines: dict[str, Strategy], model: ModelSpec, cluster: ClusterSpec
+) -> tuple[list[tuple[str, Strategy]], float]:
+    """The baselines in the order of the closed form's predictions, and predicted step seconds of the first."""
+    predicted = AnalyticSimulator().predict(model, cluster, [*baselines.values()])
+    order = np.argsort(predicted, kind="stable")
+    labelled = [*baselines.items()]
+    return [labelled[place] for place in order], math.exp(float(predicted.min()))
+
+
+def _limits(job: Job, trials: int, records: Callable[[], list[RuntimeRecord]], first_seconds: float) -> Limits:
+    """The search's limits. Its time is out when the rest is needed for the finals; see `autosync.tune.budget`.
+
+    `first_seconds` are the expected step seconds of a first trial for which the searcher predicts none.
+    """
     options = job.options
 
     def out_of_time(more: int) -> bool:
-        in_turn = math.ceil(more / max(1, len(job.backend)))
-        return seconds_for(in_turn, records(), options.rounds, options.counterfactuals) >= job.seconds_left
+        reserve = Reserve(options.rounds, options.counterfactuals, max(1, len(job.backend)))
+        return reserve.is_out_of_time(more, records(), job.seconds_left)
 
-    return Limits(trials, out_of_time, Patience(options.patience, options.training_steps))
+    def shortened(protocol: TimingProtocol, step_seconds: float | None) -> TimingProtocol:
+        return affordable(protocol, step_seconds or first_seconds, options.time_budget_seconds)
+
+    return Limits(trials, out_of_time, Patience(options.patience, options.training_steps), shortened)

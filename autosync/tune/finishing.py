@@ -9,7 +9,8 @@ from autosync.errors import NodesLostError, TrialError
 from autosync.report import write_report
 from autosync.runs import csv_of, read_run, verdict_in_words
 from autosync.spec import RuntimeRecord
-from autosync.tune.finals import finalists, hold_finals, measure_worths
+from autosync.tune.finalists import finalists
+from autosync.tune.finals import hold_finals, measure_worths
 from autosync.tune.job import Job
 from autosync.tune.options import TuneOptions
 from autosync.tune.progress import Standing, ranking_in_words

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from autosync.baselines.tuned import all_reduce_grid
 from autosync.errors import NodesLostError, TrialError
 from autosync.spec import RuntimeRecord, TimingProtocol
-from autosync.tune.finals import seconds_for, take_turns
+from autosync.tune.budget import Reserve
+from autosync.tune.finals import take_turns
 from autosync.tune.job import Job
 from autosync.tune.yardstick import best_now
 from autosync.words.quantities import counted
@@ -36,13 +37,13 @@ def time_grid(job: Job, records: Sequence[RuntimeRecord], protocol: TimingProtoc
         f"bucket sizes and algorithms ...",
         soft_wrap=True,
     )
+    reserve = Reserve(job.options.rounds, job.options.counterfactuals)
     for number, (name, strategy) in enumerate(left.items()):
         best = best_now([], [each for each in (*records, *found) if each.purpose == "baseline"])
         request = TrialRequest(
             strategy, protocol, "baseline", f"{LABEL}, {name}", job.directory.name, job.options.seed, best
         )
-        finals = seconds_for(1, [*records, *found], job.options.rounds, job.options.counterfactuals)
-        if finals >= job.seconds_left:
+        if reserve.is_out_of_time(1, [*records, *found], job.seconds_left):
             job.console.print(f"The time budget has no room for {len(left) - number} of them.")
             break
         try:

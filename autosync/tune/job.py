@@ -22,6 +22,8 @@ from trials.cluster.seats import addresses_of, alike, groups_of, seated_like, un
 from trials.fleet.fleet import Fleet, FleetSettings
 from trials.opening import model_line, model_on, trials_on_ray
 
+CLOSING_SECONDS, CLOSING_SHARE = 6.0, 0.03
+
 
 @dataclass(frozen=True)
 class Job:
@@ -42,8 +44,14 @@ class Job:
 
     @property
     def seconds_left(self) -> float:
-        """What is left of the time budget, if there is one: it is for the whole run, finals included."""
-        return (self.options.time_budget_seconds or math.inf) - self.seconds_gone
+        """What trials, finals included, may still take of the time budget; infinite without one.
+
+        `CLOSING_SECONDS` are kept for the report, but no more than `CLOSING_SHARE` of the budget.
+        """
+        budget = self.options.time_budget_seconds
+        if budget is None:
+            return math.inf
+        return budget - min(CLOSING_SECONDS, CLOSING_SHARE * budget) - self.seconds_gone
 
     def append(self, record: RuntimeRecord) -> None:
         """Keep `record` for good."""

@@ -21,7 +21,7 @@ from autosync.errors import SpecError
 from autosync.search.evolution import EvolutionSearch
 from autosync.search.guided.breeding import BreedingOptions
 from autosync.search.guided.searcher import GuidedOptions, GuidedSearch
-from autosync.search.protocol import Proposal, Searcher, Weighing, run_search
+from autosync.search.protocol import FIRST_BASELINES, Proposal, Searcher, Weighing, run_search
 from autosync.search.random_search import RandomSearch
 from autosync.search.rivals import Encoding, Knobs, OneByOneSearch, OriginalOptions, OriginalSearch, PerVariable
 from autosync.space import SearchSpace, Space
@@ -172,7 +172,7 @@ def of_another_process(request: pytest.FixtureRequest) -> dict[str, list[str]]:
 
 def first_baselines(searcher: Searcher) -> int:
     """How many baselines come before anything else."""
-    return FEW.first_baselines if isinstance(searcher, Weighing) else DISTINCT
+    return FEW.first_baselines if isinstance(searcher, GuidedSearch) else DISTINCT
 
 
 @pytest.fixture(params=[name if name in QUICK else thorough(name) for name in SEARCHERS])
@@ -190,8 +190,8 @@ class TestSearcherContract:
         searcher = make(space_of(), [*GIVEN, ("again", GIVEN[0][1])], 0)
         proposals = searcher.ask(DISTINCT)
         assert len(proposals) == first_baselines(searcher)
-        if isinstance(searcher, Weighing):
-            proposals += searcher.ask_baselines(100)
+        assert isinstance(searcher, Weighing)
+        proposals += searcher.ask_baselines(100)
         first: dict[str, str] = {}
         for label, strategy in GIVEN:
             first.setdefault(strategy.digest, label)
@@ -201,8 +201,15 @@ class TestSearcherContract:
         else:
             assert sorted(found) == sorted(first.items())
             assert proposals == sorted(proposals, key=lambda each: each.predicted_seconds or 0.0)
-        records = run_search(searcher, record_of, DISTINCT + 5)
+        records = run_search(searcher, record_of, 2 * DISTINCT)
         assert [each.purpose for each in records].count("baseline") == DISTINCT
+
+    @pytest.mark.parametrize("trials", [4, 5, 7, 8, 12])
+    def test_candidates_get_half_of_the_trials_after_the_first_baselines(self, make: Maker, trials: int):
+        records = run_search(make(space_of(), GIVEN, 0), record_of, trials)
+        purposes = [record.purpose for record in records]
+        assert purposes[:FIRST_BASELINES] == ["baseline"] * FIRST_BASELINES
+        assert 2 * purposes[FIRST_BASELINES:].count("search") >= trials - FIRST_BASELINES
 
     def test_every_proposal_but_a_baseline_lies_in_the_space(self, make: Maker):
         space = space_of()

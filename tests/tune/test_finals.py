@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from autosync.spec import RuntimeRecord
-from autosync.tune.finals import CANDIDATES, again, finalists, seconds_for, take_turns
+from autosync.tune.finalists import CANDIDATES, again, finalists
+from autosync.tune.finals import take_turns
 from tests.tune.pretend import PretendBackend
 from tests.tune.records import found, record
 from trials.trial import TrialRequest
@@ -90,24 +89,12 @@ def test_a_turn_has_half_the_steps_rounded_up_and_is_never_stopped_early() -> No
     assert len(turn[0].step_seconds) == 5
 
 
-def test_a_time_budget_leaves_room_for_the_finals_setup_whole_and_steps_halved() -> None:
-    baseline = record("parameter_server", [0.2], total_seconds=2.25)  # 0.25 s of setup, 2 s of steps
-    assert seconds_for(0, [baseline], 6) == 6 * (0.25 + 1.0)
-    assert seconds_for(0, [baseline, record(found(1)[0], [0.1], total_seconds=0.25)], 6) == 6 * (1.25 + 0.25)
-    assert seconds_for(0, [], 6) == 0.0
-
-
-def test_a_time_budget_leaves_room_for_trials_as_long_as_the_longest_that_was_timed() -> None:
-    records = [record("parameter_server", [0.2], total_seconds=seconds) for seconds in (1.0, 2.25)]
-    records.append(record("byteps", outcome="failed", total_seconds=9.0))
-    assert seconds_for(4, records, 6) - seconds_for(0, records, 6) == pytest.approx(4 * 2.25)
-    assert seconds_for(4, [], 6) == 0.0
-
-
-def test_a_time_budget_leaves_room_for_counterfactuals_beside_the_winner() -> None:
-    baseline = record("parameter_server", [0.2], total_seconds=2.25)
-    assert seconds_for(0, [baseline], 6, counterfactuals=3) == (6 + 6 * 4) * (0.25 + 1.0)
-    assert seconds_for(0, [], 6, counterfactuals=3) == 0.0
+def test_a_slow_finalist_has_turns_that_cost_as_much_as_the_fastest_ones() -> None:
+    fast, slow = record("byteps", [0.1]), record("all_reduce_25mb", [0.4], "stopped")
+    protocols = [again(each, fastest_seconds=0.1).protocol for each in (fast, slow)]
+    assert [(each.warmup_steps, each.timed_steps) for each in protocols] == [(3, 5), (1, 3)]
+    close = record("byteps", [0.14])
+    assert again(close, fastest_seconds=0.1).protocol == protocols[0]
 
 
 def test_turns_end_with_the_round_before_time_is_out() -> None:

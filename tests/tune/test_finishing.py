@@ -16,6 +16,7 @@ from autosync.runs import REVERTED, read_run, result_schema
 from autosync.spec import RuntimeRecord
 from autosync.tune import finishing
 from autosync.tune.campaign import Limits
+from autosync.tune.finals import measure_worths
 from autosync.tune.finishing import finish, print_interrupted
 from autosync.tune.job import Job
 from tests.tune.pretend import Kept, PretendBackend, campaign, pretended_job, printed
@@ -74,12 +75,11 @@ def test_decisions_of_the_winner_are_reverted_when_that_is_asked_for(
         assert each["label"] in printed(one)
 
 
-def test_a_spent_time_budget_reverts_nothing_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("autosync.tune.finishing.report_run", lambda _job: None)
+def test_a_spent_time_budget_reverts_nothing_more(tmp_path: Path) -> None:
     one = replace(job(tmp_path, counterfactuals=1, time_budget_seconds=5.0), begin=time.monotonic() - 60.0)
-    assert finish(one, searched(one), STOPPED) == 0
-    (found,) = json.loads((tmp_path / "run" / "result.json").read_text())["counterfactuals"]
-    assert (found["worth"], found["rounds"], found["note"]) == (None, 0, "There was no time for it.")
+    winner = next(record for record in searched(one) if record.purpose == "search")
+    (worth,) = measure_worths(one, winner)
+    assert (worth.ratio, worth.rounds, worth.note) == (None, 0, "There was no time for it.")
 
 
 def test_a_report_that_cannot_be_drawn_is_a_sentence_and_the_run_ends_as_it_would(

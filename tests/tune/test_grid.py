@@ -14,7 +14,7 @@ from autosync.baselines.tuned import all_reduce_grid
 from autosync.errors import NodesLostError, TrialError
 from autosync.runs import contenders
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord
-from autosync.tune.finals import finalists
+from autosync.tune.finalists import finalists
 from autosync.tune.grid import is_of_grid, time_grid
 from tests.tune.pretend import CLUSTER, MODEL, PROTOCOL, PretendBackend, pretended_job, printed
 from tests.tune.records import record

@@ -14,7 +14,7 @@ from autosync.search.protocol import GIVEN
 from autosync.search.registry import SEARCHERS
 from autosync.spec import Strategy
 from autosync.tune.composing import fitted, make_searcher
-from autosync.tune.finals import CANDIDATES, finalists
+from autosync.tune.finalists import CANDIDATES, finalists
 from autosync.tune.options import OptionsError
 from search_spaces import load_space
 from tests.cases import ncf_like_model, star_cluster

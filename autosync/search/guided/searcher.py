@@ -17,7 +17,7 @@ from autosync.search.guided.breeding import BreedingOptions, Relief, breed
 from autosync.search.guided.decisions import DecisionCoder
 from autosync.search.guided.outlook import Outlook
 from autosync.search.ledger import STATE
-from autosync.search.protocol import Proposal
+from autosync.search.protocol import FIRST_BASELINES, Proposal
 from autosync.search.searcher import Asked, RoundSearch
 from autosync.space import SearchSpace
 from autosync.spec import Strategy
@@ -36,7 +36,7 @@ class GuidedOptions:
     Each pick is instead, with chance `explore_share`, a strategy sampled without regard to the simulator.
     """
 
-    first_baselines: int = 3
+    first_baselines: int = FIRST_BASELINES
     round_size: int = 4
     leaders: int = 10
     explore_share: float = 0.05
@@ -48,7 +48,7 @@ class GuidedSearch(RoundSearch):
     """Proposes baselines, then in rounds; a round depends on what was answered before it began, and on that alone.
 
     Only a few baselines come first. The others are candidates of every round, so one that promises little is proposed
-    late, and by itself perhaps never: whoever wants all of them timed calls `ask_baselines` in time.
+    late or never, unless `ask_baselines` is called for it in time.
 
     The searcher owns `simulator` and fits it to all records at the start of a round. Before that it is asked about the
     baselines alone, and what it said of them is kept. What it says may depend on the records of its last two fits,
@@ -84,12 +84,6 @@ class GuidedSearch(RoundSearch):
 
     def ask(self, count: int) -> list[Proposal]:
         return self._asked(count, self._next)
-
-    def baselines_left(self) -> int:
-        return len(self._ledger.baselines_left())
-
-    def ask_baselines(self, count: int) -> list[Proposal]:
-        return self._asked(count, self._baseline_proposal)
 
     def _asked(self, count: int, following: Callable[[], Proposal | None]) -> list[Proposal]:
         if not self._ledger.proposals:

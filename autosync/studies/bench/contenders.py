@@ -15,13 +15,12 @@ from autosync.cost import BASES, Simulator
 from autosync.errors import BenchError
 from autosync.search.guided.searcher import GuidedOptions, GuidedSearch
 from autosync.search.protocol import Searcher
-from autosync.search.random_search import RandomSearch
 from autosync.search.registry import SEARCHERS, make_searcher
 from autosync.search.rivals import OriginalSearch
 from autosync.search.searcher import Asked
 from autosync.space import SearchSpace
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord, Strategy
-from autosync.studies.bench.ideal import foreseen
+from autosync.studies.bench.ideal import IdealSearch, foreseen
 from autosync.studies.bench.pooled_simulator import Memory, PooledSimulator
 from autosync.tune.options import CLOSED_FORMS, SIMULATORS
 from autosync.tune.recorded.cells import RecordedCell
@@ -87,7 +86,7 @@ def _ideal(start: Beginning) -> Searcher:
     """A search that always proposes the strategy with the least time without noise, be it a baseline or not."""
     if start.known.cell is None:
         raise BenchError("What a search could do that knew everything is worked out from the cell that it searches.")
-    return RandomSearch(start.space, [(IDEAL, each) for each in foreseen(start.known.cell, start.seed)], start.seed)
+    return IdealSearch(start.space, [(IDEAL, each) for each in foreseen(start.known.cell, start.seed)], start.seed)
 
 
 def _registered(start: Beginning, name: str) -> Searcher:

@@ -6,9 +6,9 @@ from typing import Any, cast
 
 from autosync.space import SearchSpace
 from autosync.spec import RuntimeRecord, TimingProtocol
+from autosync.tune.budget import seconds_of_trials
 from autosync.tune.campaign import Campaign, Limits
 from autosync.tune.composing import make_searcher
-from autosync.tune.finals import seconds_for
 from autosync.tune.options import OptionsError, TuneOptions
 from autosync.tune.patience import Patience
 from autosync.tune.recorded.cells import RecordedCell, read_cells
@@ -39,7 +39,7 @@ def search_recorded(options: TuneOptions, say: Callable[[str], None]) -> int:
     say(f"{cell.name}: {len(cell.trials)} strategies were timed, {len(cell.baselines)} of them baselines.")
 
     def out_of_time(more: int) -> bool:
-        gone = table.clock_seconds + seconds_for(more, campaign.records, rounds=0)
+        gone = table.clock_seconds + seconds_of_trials(more, campaign.records)
         return gone >= (options.time_budget_seconds or math.inf)
 
     limits = Limits(options.trials, out_of_time, Patience(options.patience, options.training_steps))
