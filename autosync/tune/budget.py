@@ -58,7 +58,7 @@ class Reserve:
     def finals_seconds(self, records: Sequence[RuntimeRecord]) -> float:
         """Seconds that the finals would take among the strategies timed so far, with `CANDIDATES` candidates.
 
-        Missing candidates count as long as the fastest strategy. Finalists that lose drop out at the first look, which
+        Missing candidates count as long as the fastest strategy. Finalists that lose leave at the first look, which
         leaves a candidate and a baseline. Counterfactuals take turns with the winner after that.
         """
         chosen = finalists(records)
