@@ -13,7 +13,9 @@ from trials.opening import KINDS
 
 
 @click.command("train", context_settings=SETTINGS)
-@click.option("--model", required=True, help="A zoo model such as bert, or your own as package.module:function.")
+@click.option(
+    "--model", required=True, help="A zoo model such as bert, or your own Keras model as package.module:function."
+)
 @click.option("--strategy", required=True, type=Path, help="What autosync tune found: strategy.json.")
 @click.option("--steps", default=500, type=click.IntRange(1), help="Steps of the whole run.")
 @click.option("--out", type=Path, help="Directory of the run.  [default: runs/train-MODEL-TIME]")
@@ -37,7 +39,7 @@ def command(
     capture_seconds: float,
     **where: object,
 ) -> int:
-    """Train a model under a strategy, on the batches it draws by itself. One's own data: autosync.distribute.
+    """Train a Keras model on TensorFlow under a strategy, on batches it draws. Your own data: autosync.distribute.
 
     The exit status is 0 when all steps were done, 1 when a failure ended training, 2 when it cannot begin.
     """

@@ -24,7 +24,7 @@ from autosync.tune.options import ON_NODE_LOSS, SIMULATORS, TRAINING_STEPS, Opti
     "--task",
     "model",
     required=True,
-    help="A zoo model such as bert, or your own as package.module:function.",
+    help="A zoo model such as bert, or your own Keras model as package.module:function.",
 )
 @click.option(
     "--objective",
@@ -101,7 +101,10 @@ from autosync.tune.options import ON_NODE_LOSS, SIMULATORS, TRAINING_STEPS, Opti
 @click.option("--working-dir", type=Path, help="Directory that Ray ships to every node, with your model in it.")
 @click.pass_context
 def command(context: click.Context, /, out: Path | None, objective: str, **given: Any) -> int:
-    """Find the fastest gradient-synchronization strategy for a model on this cluster, by measuring."""
+    """Find the fastest gradient-synchronization strategy for a model on this cluster, by measuring.
+
+    Models are Keras models on TensorFlow.
+    """
     stated = [name for name in given if context.get_parameter_source(name) is not ParameterSource.DEFAULT]
     if objective == "target":
         check_for_race(stated)

@@ -8,6 +8,8 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from autosync.errors import ModelError
+
 UNUSED = ("matplotlib", "sklearn")
 """Modules that Keras, which TensorFlow imports, takes along if installed: for pictures and `keras.wrappers`."""
 
@@ -39,6 +41,17 @@ def load_tensorflow() -> None:
     finally:
         for name in withheld:
             del sys.modules[name]
+
+
+def check_backend() -> None:
+    """Raise `ModelError` where Keras runs on something else than TensorFlow, or is set to."""
+    keras = sys.modules.get("keras")
+    name = keras.backend.backend() if keras is not None else os.environ.get("KERAS_BACKEND", "tensorflow")
+    if name != "tensorflow":
+        raise ModelError(
+            f"Keras must run on TensorFlow here, but its back end is {name!r}; set KERAS_BACKEND=tensorflow before "
+            'Keras is imported, or the "backend" in keras.json.'
+        )
 
 
 @contextmanager

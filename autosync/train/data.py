@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 import numpy.typing as npt
@@ -62,15 +62,32 @@ def leaves_of(batch: Any) -> Iterator[tuple[str, Array]]:
     """Every array of `batch` by a name such as `inputs['ids']`, in TensorFlow's order: dictionaries by their keys."""
     inputs, targets = as_arrays(batch)
     yield from _leaves("inputs", inputs)
-    yield from _leaves("targets", targets)
+    if isinstance(targets, Weighted):
+        yield from _leaves("targets", targets.targets)
+        yield from _leaves("weights", targets.weights)
+    else:
+        yield from _leaves("targets", targets)
+
+
+class Weighted(NamedTuple):
+    """The targets of a batch with a weight for each example."""
+
+    targets: Any
+    weights: Any
 
 
 def as_arrays(batch: Any) -> tuple[Any, Any]:
-    """(inputs, targets) with NumPy arrays in the place of tensors and of lists of numbers. Raises `TrainingError`."""
-    if not isinstance(batch, tuple | list) or len(batch) != 2:
-        what = f"a {type(batch).__name__} of {len(batch)}" if isinstance(batch, tuple | list) else type(batch).__name__
-        raise TrainingError(f"A batch must be a pair (inputs, targets), not {what}.")
-    return _as_arrays("inputs", batch[0]), _as_arrays("targets", batch[1])
+    """(inputs, targets) with NumPy arrays instead of tensors and of lists of numbers. Raises `TrainingError`.
+
+    A batch (inputs, targets, weights) gets targets that are `Weighted`.
+    """
+    if not isinstance(batch, tuple | list) or len(batch) not in (2, 3):
+        kind = f"a {type(batch).__name__} of {len(batch)}" if isinstance(batch, tuple | list) else type(batch).__name__
+        raise TrainingError(f"A batch must be a pair (inputs, targets), perhaps with weights as a third, not {kind}.")
+    inputs, targets = _as_arrays("inputs", batch[0]), _as_arrays("targets", batch[1])
+    if len(batch) == 2 or batch[2] is None:
+        return inputs, targets
+    return inputs, Weighted(targets, _as_arrays("weights", batch[2]))
 
 
 def _as_arrays(name: str, value: Any) -> Any:

@@ -6,8 +6,9 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from autosync.engine.loading import check_backend
 from autosync.spec import ClusterSpec, Strategy
-from autosync.train.data import BatchForm, as_arrays
+from autosync.train.data import BatchForm, Weighted, as_arrays
 from autosync.train.given_strategy import check_devices, read_strategy, workers_named
 from autosync.train.place import Where, open_place
 from autosync.train.running import Objective
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 
 def distribute(
     model: Any,
-    loss: Any,
-    optimizer: Any,
+    loss: Any = None,
+    optimizer: Any = None,
     strategy: Strategy | Mapping[str, Any] | str | os.PathLike[str] = "strategy.json",
     cluster: ClusterSpec | str | os.PathLike[str] | None = None,
     *,
@@ -33,9 +34,10 @@ def distribute(
 
     model      a `keras.Model`; its layers' weights are what training starts from. Leave the batch size of its inputs
                open, so that batches of any size can be dealt out.
-    loss       a callable (targets, outputs) -> scalar, a Keras loss or the name of one: a mean over examples.
-    optimizer  a `keras.optimizers.Optimizer`; one that has trained this model already, as after
-               `keras.models.load_model`, goes on where it was.
+    loss       a Keras loss, its name, or a function (targets, outputs) of one value, or one for each example, which are
+               averaged; None for the loss that the model is compiled with.
+    optimizer  a `keras.optimizers.Optimizer` or the name of one; one that has trained this model already, as after
+               `keras.models.load_model`, continues from there. None for that of a compiled model.
     strategy   what `autosync tune` wrote: a file, its document, or a `Strategy`.
     cluster    None for the Ray cluster in $RAY_ADDRESS, or a local one that is started and ended with the trainer; the
                address of another; a cluster file (.yaml) or a `ClusterSpec` whose nodes are Ray's.
@@ -48,6 +50,8 @@ def distribute(
 
     Raises `SpecError`, `ClusterError`, `ModelError` or `TrainingError`, with no process left behind.
     """
+    check_backend()
+    check_model(model, loss, optimizer)
     wanted = read_strategy(strategy)
     place = open_place(Where(cluster, backend, workers), workers_named(wanted))
     objective = Objective(loss, metrics)
@@ -60,6 +64,15 @@ def distribute(
         place.close()
         raise
     return trainer
+
+
+def check_model(model: Any, loss: Any, optimizer: Any) -> None:
+    """Raise `ModelError` for what is no Keras model, loss or optimizer, before any process is started."""
+    from autosync.engine.zoo.own_loss import loss_function
+    from autosync.engine.zoo.own_parts import CALLED, resolved
+
+    loss, _ = resolved(model, loss, optimizer)
+    loss_function(str(model.name), loss, CALLED[1])
 
 
 def distribute_task(task_of: Callable[[ClusterSpec], TrainingTask], strategy: Strategy, where: Where) -> Trainer:
@@ -94,6 +107,7 @@ def _own_task(model: Any, objective: Objective, optimizer: Any, batch: Any) -> T
         any_batch_size=not sizes,
         most_examples=min(sizes, default=None),
         metrics=objective.metrics,
+        weighted=isinstance(example[1], Weighted),
     )
     return own_task(name, parts)
 

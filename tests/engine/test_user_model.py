@@ -120,18 +120,27 @@ def test_double_precision_arrays_become_single(written):
     ("line", "message"),
     [
         ("return 3", r"must return \(keras_model, loss, \(inputs, targets\)\) .* but returned int\."),
-        ("return model(), LOSS", r"but returned a tuple of 2\."),
-        ("return model, LOSS, batch()", r"first item .* must be a keras\.Model, not function\."),
+        (
+            "return model(), LOSS",
+            r"The batch that .* must be a pair \(inputs, targets\), or a data set of them, not keras\.",
+        ),
+        ("return model, LOSS, batch()", r"first item .* must be a keras\.Model, since .* not function\."),
         ("return model(), 7, batch()", r"second item .* must be a loss, .* not int\."),
         ("return model(), 'no_such_loss', batch()", r"names the loss 'no_such_loss', which Keras does not know\."),
-        ("return model(), LOSS, batch()[0]", r"third item .* must be a pair \(inputs, targets\), not ndarray\."),
+        (
+            "return model(), LOSS, batch()[0]",
+            r"The batch that .* must be a pair \(inputs, targets\), or a data set of them, not numpy\.ndarray\.",
+        ),
         ("return model(), LOSS, (['a'], [1])", r"must hold arrays or tensors only, but: found str"),
         (
             "return model(), LOSS, batch(6, 5)",
             r"batch size as first dimension, but their shapes are \(6, 2\), \(5,\)\.",
         ),
         ("return model(), LOSS, batch(), 0.1", r"fourth item .* must be a keras\.optimizers\.Optimizer, not float\."),
-        ("return model(), lambda y, z: z, batch()", r"must be a scalar, but has shape \(6, 3\); take its mean"),
+        (
+            "return model(), keras.losses.SparseCategoricalCrossentropy(reduction=None), batch()",
+            r"must be a scalar, but has shape \(6,\); take its mean",
+        ),
         ("return model(), lambda y, z: tf.math.log(-1.0), batch()", r"must be finite, but is nan on the example batch"),
         ("return model(), lambda y, z: tf.constant(1.0), batch()", r"does not depend on any trainable variable"),
         (

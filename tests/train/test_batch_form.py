@@ -28,8 +28,11 @@ def test_arrays_are_flat_in_tensorflows_order_and_float64_is_float32() -> None:
 @pytest.mark.parametrize(
     ("batch", "sentence"),
     [
-        (FEATURES, "A batch must be a pair (inputs, targets), not ndarray."),
-        ((FEATURES, LABELS, LABELS), "A batch must be a pair (inputs, targets), not a tuple of 3."),
+        (FEATURES, "A batch must be a pair (inputs, targets), perhaps with weights as a third, not ndarray."),
+        (
+            (FEATURES, *(LABELS,) * 3),
+            "A batch must be a pair (inputs, targets), perhaps with weights as a third, not a tuple of 4.",
+        ),
         (
             ({"x": FEATURES}, LABELS),
             "Every batch must have the arrays of the first one, inputs['ids'], inputs['x'], targets, but one has "

@@ -44,14 +44,16 @@ def refused(**changed: Any) -> str:
 @pytest.mark.parametrize(
     ("changed", "sentence"),
     [
-        ({"model": 3}, "The model must be a keras.Model, not int."),
-        ({"optimizer": "adam"}, "The optimizer must be a keras.optimizers.Optimizer, not str."),
+        ({"model": 3}, "The model must be a keras.Model, since autosync trains Keras models on TensorFlow, not int."),
+        ({"optimizer": 3}, "The optimizer must be a keras.optimizers.Optimizer, not int."),
+        ({"optimizer": "adamant"}, "The optimizer must be one that Keras knows, such as 'adam', not 'adamant'."),
+        ({"optimizer": None}, "The optimizer must be given, or the model be compiled with it, as model.compile(opt"),
         (
             {"loss": 3},
             "The loss must be a loss, that is a callable (targets, outputs) -> scalar or a Keras loss's n",
         ),
         ({"loss": "wrong"}, "'classifier' names the loss 'wrong', which Keras does not know."),
-        ({"example": (EXAMPLE[0],)}, "A batch must be a pair (inputs, targets), not a tuple of 1."),
+        ({"example": (EXAMPLE[0],)}, "A batch must be a pair (inputs, targets), perhaps"),
         ({"backend": "gpu"}, "backend must be 'ray' or 'local', not 'gpu'."),
         ({"workers": 2}, "A strategy runs on the devices it names, but the cluster has no node0/cpu:2;"),
         ({"cluster": local_cluster(2)}, "A strategy runs on the devices it names, but the cluster has no node0/cpu:2;"),

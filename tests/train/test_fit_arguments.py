@@ -11,7 +11,7 @@ import pytest
 
 from autosync.errors import TrainingError
 from autosync.train import Sharded, Trainer
-from tests.train.beside_keras import DATA, arrays, assert_alike, new_trainer, plain_model
+from tests.train.beside_keras import DATA, arrays, assert_alike, dataset, new_trainer, plain_model
 
 
 def beside_keras(**arguments: Any) -> tuple[Any, Any]:
@@ -119,6 +119,35 @@ def test_a_py_dataset_is_read_with_its_hooks() -> None:
     with new_trainer() as trainer:
         assert len(trainer.fit(Data(), epochs=3, shuffle=False)) == 9
         assert_alike(trainer.model, plain)
+
+
+@pytest.mark.parametrize("weights", [{"class_weight": {0: 3.0, 2: 0.25}}, {"sample_weight": np.linspace(0, 2, 33)}])
+def test_examples_may_have_weights(weights: dict[str, Any]) -> None:
+    x, y = arrays()
+    plain = plain_model(metrics=["accuracy"])
+    expected = plain.fit(x, y, batch_size=11, shuffle=False, epochs=2, verbose=0, **weights).history
+    with new_trainer(metrics=["accuracy"]) as trainer:
+        history = trainer.fit(x, y, batch_size=11, shuffle=False, epochs=2, **weights).history
+        assert_alike(trainer.model, plain)
+    for name, values in expected.items():
+        np.testing.assert_allclose(history[name], values, rtol=1e-5)
+
+
+def test_batches_may_hold_weights_or_get_those_of_their_classes() -> None:
+    weights = {0: 3.0, 2: 0.25}
+    weighted = [(x, y, np.asarray([weights.get(int(label), 1.0) for label in y])) for x, y in DATA]
+    plain = plain_model()
+    plain.fit(dataset(), class_weight=weights, verbose=0)
+    for data, arguments in ((weighted, {}), (DATA, {"class_weight": weights}), (dataset(), {"class_weight": weights})):
+        with new_trainer() as trainer:
+            trainer.fit(data, **arguments)  # type: ignore[arg-type]
+            assert_alike(trainer.model, plain)
+
+
+def test_weights_of_classes_and_of_examples_are_not_for_the_same_batches() -> None:
+    weighted = [(x, y, np.ones(len(y))) for x, y in DATA]
+    with new_trainer() as trainer, pytest.raises(TrainingError, match=r"without weights of their own; leave one of"):
+        trainer.fit(weighted, class_weight={0: 2.0})
 
 
 def test_verbose_shows_keras_progress_bar(capsys: Any) -> None:

@@ -20,6 +20,7 @@ from autosync.engine.capture.lookups import (
 from autosync.engine.capture.notes import notes_on_state
 from autosync.engine.capture.operators import coarse_operators
 from autosync.engine.capture.optimizer import LOSS_SCALE, capture_optimizer, gradient_rule_of
+from autosync.engine.capture.settings import by_its_settings
 from autosync.engine.capture.sufficient_factors import sufficient_factors
 from autosync.engine.capture.task import TrainingTask
 from autosync.engine.capture.variables import names_of, state_variables
@@ -40,10 +41,10 @@ class _Trace:
     factors: dict[int, tuple[Any, Any]]
     per_replica: list[Any]
     """State variables that a pass changes by the batch, so that replicas come to differ in them."""
-
     metrics: tuple[str, ...]
 
 
+@by_its_settings
 def capture(task: TrainingTask) -> CapturedModel:
     """The captured form of `task`. The same task gives the same result, to the bit.
 

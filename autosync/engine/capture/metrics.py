@@ -23,18 +23,21 @@ class TaskMetrics:
     States are added up over replicas, as sums and counts of examples are, of which Keras' metrics are made.
     """
 
-    def __init__(self, metrics: Any, targets: Any, outputs: Any) -> None:
+    def __init__(self, metrics: Any, targets: Any, outputs: Any, weighted: bool = False) -> None:
         """`metrics` are as `keras.Model.compile` takes them; `targets` and `outputs` are those of an example batch.
 
-        Raises `ModelError` for what Keras does not take.
+        If `weighted`, targets come in pairs (targets, weights of examples), and metrics leave the weights out, as in
+        Keras. Raises `ModelError` for what Keras does not take.
         """
         import keras
+
+        self._weighted = weighted
 
         # Keras knows which accuracy "accuracy" means, and which output a metric is of, inside a compiled model only.
         self._holder = keras.Sequential(name="metrics")
         try:
             self._holder.compile(loss=None, metrics=metrics)
-            self._holder.compute_metrics(None, targets, outputs, None)
+            self._holder.compute_metrics(None, targets[0] if weighted else targets, outputs, None)
         except Exception as error:  # whatever Keras or a metric of the user's raises
             reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
             raise ModelError(f"Metrics must be what keras.Model.compile takes, but {reason}") from error
@@ -53,6 +56,7 @@ class TaskMetrics:
         """The states after a batch; a pure function, to be traced."""
         import keras
 
+        targets = targets[0] if self._weighted else targets
         with keras.StatelessScope(state_mapping=self._mapping(states)) as scope:
             self._holder.compute_metrics(None, targets, outputs, None)
         return [scope.get_current_value(each) for each in self._variables]

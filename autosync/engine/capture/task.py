@@ -23,6 +23,7 @@ class TrainingTask:
     batch       int32 seed of shape (2,) -> (inputs, targets): a TensorFlow function that makes one replica's batch
                 inside the graph. The same seed gives the same batch, different seeds different ones. Structures of
                 tensors (tensor, tuple or dict), static shapes, leading dimension `batch_size`.
+    keras_defaults  whether to capture with Keras' own settings, as models of the zoo are built, and not the user's.
     any_batch_size  whether the captured gradient takes batches of any number of examples, not of `batch_size` alone.
     metrics     functions of outputs and targets that training reports, or None.
     notes       sentences on differences from `keras.Model.fit`, to be printed.
@@ -37,3 +38,4 @@ class TrainingTask:
     any_batch_size: bool = False
     metrics: TaskMetrics | None = None
     notes: tuple[str, ...] = ()
+    keras_defaults: bool = False

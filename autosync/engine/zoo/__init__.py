@@ -6,6 +6,7 @@ from seeded random weights and train on batches drawn inside the graph: syntheti
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -100,11 +101,12 @@ def build_task(name: str, gpus: int = 0, backend: str = "tensorflow") -> Trainin
     module, _ = _family(full_name)
     if full_name not in MODELS:
         raise ModelError(_unknown(name))
+    from autosync.engine.capture.settings import keras_defaults
     from autosync.engine.zoo.user_model import repeatable_build
 
-    with repeatable_build(backend=backend):
+    with repeatable_build(backend=backend), keras_defaults():
         task: TrainingTask = import_module(f"autosync.engine.zoo.{module}").build(full_name)
-    return task
+    return replace(task, keras_defaults=True)
 
 
 def parts_of_own(name: str) -> tuple[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,6 +17,8 @@ from autosync.engine.strings import WITHOUT_TEXT, is_text
 from autosync.engine.zoo.blame import blame
 from autosync.engine.zoo.checked import check_trainable, coupled_shapes
 from autosync.engine.zoo.drawing import Seed
+from autosync.engine.zoo.own_loss import check_alignment, loss_function
+from autosync.engine.zoo.own_parts import CALLED, resolved
 from autosync.errors import ModelError
 
 
@@ -94,9 +95,10 @@ def _array(value: Any) -> Any:
 class OwnParts:
     """The parts of a training task that a user gives, and their names in sentences that refuse one of them.
 
-    The loss is a callable (targets, outputs) -> scalar, a Keras loss, or the name of one, then averaged over the batch.
-    `metrics` are what `keras.Model.compile` takes. With `any_batch_size` the task also trains on batches of other sizes
-    than the example's. Of a longer example the first `most_examples` are taken, as many as the model's inputs have.
+    The loss is what `loss_function` takes. `metrics` are what `keras.Model.compile` takes. If `weighted`, the example's
+    targets are pairs (targets, weights of examples). With `any_batch_size` the task also trains on batches of other
+    sizes than the example's. Of a longer example the first `most_examples` are taken, as many as the model's inputs
+    have.
     """
 
     model: Any
@@ -106,7 +108,8 @@ class OwnParts:
     any_batch_size: bool = False
     most_examples: int | None = None
     metrics: Any = ()
-    called: tuple[str, str, str] = ("The model", "The loss", "The optimizer")
+    weighted: bool = False
+    called: tuple[str, str, str] = CALLED
 
 
 def own_task(name: str, parts: OwnParts) -> TrainingTask:
@@ -115,18 +118,15 @@ def own_task(name: str, parts: OwnParts) -> TrainingTask:
     Each replica's batch is the example rolled along its first axis. Where an example has an output for each other one
     of its batch, the batch is the example as it is: such a model's targets are likely to be positions in the batch.
     """
-    model_is, _, optimizer_is = parts.called
-    if not isinstance(parts.model, keras.Model):
-        raise ModelError(f"{model_is} must be a keras.Model, not {type(parts.model).__name__}.")
-    if not isinstance(parts.optimizer, keras.optimizers.Optimizer):
-        raise ModelError(f"{optimizer_is} must be a keras.optimizers.Optimizer, not {type(parts.optimizer).__name__}.")
-    notes = notes_on_overrides(parts.model, model_is)
+    given, optimizer = resolved(parts.model, parts.loss, parts.optimizer, parts.called)
+    parts = replace(parts, loss=given, optimizer=optimizer)
+    notes = notes_on_overrides(parts.model, parts.called[0])
     batch = ExampleBatch.from_pair(name, parts.example).shortened(parts.most_examples)
     if keras.backend.backend() != "tensorflow":
         return _elsewhere(name, parts, batch)
     _build(name, parts.model, batch.inputs())
     batch = replace(batch, rolled=not coupled_shapes(parts.model, batch.inputs(), batch.batch_size))
-    loss = _loss(name, parts.loss, parts.called[1])
+    loss = loss_function(name, parts.loss, parts.called[1], parts.weighted)
     task = TrainingTask(
         name=name,
         model=parts.model,
@@ -138,14 +138,15 @@ def own_task(name: str, parts: OwnParts) -> TrainingTask:
         notes=notes,
     )
     check_trainable(task)
-    return replace(task, metrics=_metrics(task, parts.metrics)) if parts.metrics else task
+    _check_alignment(task, parts)
+    return replace(task, metrics=_metrics(task, parts)) if parts.metrics else task
 
 
 def _elsewhere(name: str, parts: OwnParts, batch: ExampleBatch) -> TrainingTask:
     """The task where Keras runs on another back end: built, but neither checked by training nor measured by metrics."""
     inputs, _ = keras.tree.map_structure(keras.ops.convert_to_tensor, batch.arrays)
     _build(name, parts.model, inputs)
-    loss = _loss(name, parts.loss, parts.called[1])
+    loss = loss_function(name, parts.loss, parts.called[1], parts.weighted)
     return TrainingTask(name, parts.model, loss, parts.optimizer, batch.batch_size, batch)
 
 
@@ -161,30 +162,18 @@ def _build(name: str, model: Any, inputs: Any) -> None:
         ) from error
 
 
-def _loss(name: str, loss: Any, loss_is: str) -> Callable[[Any, Any], Any]:
-    """`loss` as a function to a float32 tensor; a named loss is averaged, all others are left at the rank they have."""
-    named = isinstance(loss, str)
-    try:
-        found = keras.losses.get(loss) if named else loss
-    except ValueError as error:
-        raise ModelError(f"{name!r} names the loss {loss!r}, which Keras does not know.") from error
-    if not callable(found):
-        raise ModelError(
-            f"{loss_is} must be a loss, that is a callable (targets, outputs) -> scalar or a Keras loss's name, "
-            f"not {type(loss).__name__}."
-        )
-    if keras.backend.backend() != "tensorflow":
-        mean = keras.ops.mean if named else keras.ops.convert_to_tensor
-        return lambda targets, outputs: keras.ops.cast(mean(found(targets, outputs)), "float32")
+def _check_alignment(task: TrainingTask, parts: OwnParts) -> None:
+    """Raise `ModelError` for a loss function to which Keras would give targets and outputs of other ranks."""
     import tensorflow as tf
 
-    if named:
-        return lambda targets, outputs: tf.cast(tf.reduce_mean(found(targets, outputs)), tf.float32)
-    return lambda targets, outputs: tf.cast(found(targets, outputs), tf.float32)
+    if parts.weighted or isinstance(parts.loss, str | dict | type | keras.losses.Loss):
+        return
+    inputs, targets = task.batch(tf.zeros((2,), tf.int32))
+    check_alignment(parts.loss, parts.called[1], targets, looked_at(task.model, inputs).outputs)
 
 
-def _metrics(task: TrainingTask, metrics: Any) -> TaskMetrics:
+def _metrics(task: TrainingTask, parts: OwnParts) -> TaskMetrics:
     import tensorflow as tf
 
     inputs, targets = task.batch(tf.zeros((2,), tf.int32))
-    return TaskMetrics(metrics, targets, looked_at(task.model, inputs).outputs)
+    return TaskMetrics(parts.metrics, targets, looked_at(task.model, inputs).outputs, parts.weighted)

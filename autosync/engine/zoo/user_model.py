@@ -12,6 +12,7 @@ from typing import Any
 from autosync.engine.capture.task import TrainingTask
 from autosync.engine.zoo import parts_of_own
 from autosync.engine.zoo.blame import blame
+from autosync.engine.zoo.own_parts import class_name
 from autosync.engine.zoo.own_task import OwnParts, own_task
 from autosync.errors import ModelError
 
@@ -52,11 +53,12 @@ LEARNING_RATE = 1e-3
 def task_from_function(spec: str, backend: str = "tensorflow") -> TrainingTask:
     """The task made from what `package.module:function` returns when called without arguments.
 
-    That is (keras_model, loss, (inputs, targets)), and as a fourth item a Keras optimizer if Adam at 1e-3 will not do.
-    The loss is a callable (targets, outputs) -> scalar, a Keras loss, or the name of one, then averaged over the batch.
-    The example batch holds NumPy arrays or tensors whose first axis counts examples; each replica's batch is that one
-    again, rolled along the first axis by the seed (see `own_task`). So targets must not be positions in the batch; a
-    loss can count these itself, with `tf.range`.
+    That is (keras_model, loss, (inputs, targets)), and as a fourth item a Keras optimizer, or the name of one, if Adam
+    at 1e-3 will not do; or (compiled_model, (inputs, targets)). `loss_function` says which losses there may be.
+    The example batch holds NumPy arrays or tensors whose first axis counts examples, with weights of examples as a
+    third item if any; of a `tf.data.Dataset` the first batch is taken. Each replica's batch is that one again, rolled
+    along the first axis by the seed (see `own_task`). So targets must not be positions in the batch; a loss can count
+    these itself, with `tf.range`.
 
     The current directory can be imported from, now and when the model is traced later. The function is called where
     unseeded Keras weights come out the same each time; seed whatever else it draws. On TensorFlow one forward and
@@ -112,18 +114,58 @@ def _called(spec: str, function: Callable[[], Any]) -> Any:
 
 
 def _parts(spec: str, returned: Any) -> OwnParts:
+    """The parts that the function of `spec` returned. Raises `ModelError`."""
     import keras
 
-    if not isinstance(returned, tuple) or len(returned) not in (3, 4):
-        what = f"a tuple of {len(returned)}" if isinstance(returned, tuple) else type(returned).__name__
+    called = tuple(f"The {which} item {spec!r} returns" for which in ("first", "second", "fourth"))
+    if isinstance(returned, keras.Model):
+        raise ModelError(
+            f"{spec!r} must return an example batch with the model, as (model, (inputs, targets)) for a compiled model "
+            "or (model, loss, (inputs, targets)), but returned the model alone."
+        )
+    if not isinstance(returned, tuple | list) or len(returned) not in (2, 3, 4):
+        kind = f"a {type(returned).__name__} of {len(returned)}" if isinstance(returned, tuple | list) else None
         raise ModelError(
             f"{spec!r} must return (keras_model, loss, (inputs, targets)) with an optimizer as fourth item if any, "
-            f"but returned {what}."
+            f"or (compiled_model, (inputs, targets)), but returned {kind or class_name(returned)}."
         )
-    model, loss, example = returned[:3]
-    optimizer = returned[3] if len(returned) == 4 else keras.optimizers.Adam(LEARNING_RATE, name="adam")
-    if not isinstance(example, tuple) or len(example) != 2:
-        what = f"a tuple of {len(example)}" if isinstance(example, tuple) else type(example).__name__
-        raise ModelError(f"The third item {spec!r} returns must be a pair (inputs, targets), not {what}.")
-    called = tuple(f"The {which} item {spec!r} returns" for which in ("first", "second", "fourth"))
-    return OwnParts(model, loss, example, optimizer, called=(called[0], called[1], called[2]))
+    if len(returned) == 2:
+        model, loss, example = returned[0], None, returned[1]
+        optimizer = None
+        called = (called[0], f"The loss of {spec!r}", f"The optimizer of {spec!r}")
+    else:
+        model, loss, example = returned[:3]
+        optimizer = returned[3] if len(returned) == 4 else _default_optimizer(model)
+    batch = _batch(spec, example)
+    weighted = len(batch) == 3
+    if weighted:
+        batch = batch[0], (batch[1], batch[2])
+    return OwnParts(model, loss, batch, optimizer, weighted=weighted, called=(called[0], called[1], called[2]))
+
+
+def _default_optimizer(model: Any) -> Any:
+    """The optimizer that `model` is compiled with, or Adam."""
+    import keras
+
+    return getattr(model, "optimizer", None) or keras.optimizers.Adam(LEARNING_RATE, name="adam")
+
+
+def _batch(spec: str, example: Any) -> tuple[Any, ...]:
+    """(inputs, targets), perhaps with weights: the example batch, or a data set's first one. Raises `ModelError`."""
+    import keras
+
+    batch = example
+    if isinstance(example, keras.utils.PyDataset):
+        batch = example[0]
+    elif hasattr(example, "element_spec") or isinstance(example, Iterator):  # a `tf.data.Dataset`, or a generator
+        batch = next(iter(example), None)
+        if batch is None:
+            raise ModelError(f"The data set that {spec!r} returns must have at least one batch, but has none.")
+    if isinstance(batch, list):
+        batch = tuple(batch)
+    if not isinstance(batch, tuple) or len(batch) not in (2, 3):
+        kind = f"a tuple of {len(batch)}" if isinstance(batch, tuple) else class_name(batch)
+        raise ModelError(
+            f"The batch that {spec!r} returns must be a pair (inputs, targets), or a data set of them, not {kind}."
+        )
+    return batch if len(batch) == 2 or batch[2] is not None else batch[:2]

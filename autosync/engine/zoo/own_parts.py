@@ -1,0 +1,67 @@
+"""Models, losses and optimizers as Keras users name them: compiled, by name, by config, or as objects."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+
+from autosync.errors import ModelError
+
+CALLED = ("The model", "The loss", "The optimizer")
+"""What the three are called in sentences that refuse one."""
+
+
+def resolved(model: Any, loss: Any, optimizer: Any, called: tuple[str, str, str] = CALLED) -> tuple[Any, Any]:
+    """(loss, optimizer) of `model`: those given, or those that it is compiled with. Raises `ModelError`.
+
+    An optimizer may be a name, a config or a class. A loss is left in the form it has.
+    """
+    if not isinstance(model, keras.Model):
+        raise ModelError(
+            f"{called[0]} must be a keras.Model, since autosync trains Keras models on TensorFlow, not "
+            f"{class_name(model)}."
+        )
+    if loss is None:
+        loss = _compiled_loss(model, called[1])
+    if optimizer is None:
+        optimizer = _compiled(model, "optimizer", called[2])
+    return loss, _optimizer(optimizer, called[2])
+
+
+def class_name(value: Any) -> str:
+    """The class of `value` with its module, such as torch.nn.modules.container.Sequential."""
+    kind = type(value)
+    return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _optimizer(optimizer: Any, optimizer_is: str) -> Any:
+    if isinstance(optimizer, str | dict | type):
+        try:
+            optimizer = keras.optimizers.get(optimizer() if isinstance(optimizer, type) else optimizer)
+        except (TypeError, ValueError) as error:
+            raise ModelError(
+                f"{optimizer_is} must be one that Keras knows, such as 'adam', not {optimizer!r}."
+            ) from error
+    if not isinstance(optimizer, keras.optimizers.Optimizer):
+        raise ModelError(f"{optimizer_is} must be a keras.optimizers.Optimizer, not {class_name(optimizer)}.")
+    return optimizer
+
+
+def _compiled_loss(model: Any, loss_is: str) -> Any:
+    """The loss that `model` is compiled with."""
+    loss = _compiled(model, "loss", loss_is)
+    if getattr(getattr(model, "_compile_loss", None), "_user_loss_weights", None) is not None:
+        raise ModelError(
+            f"{loss_is} must be one loss without weights, but the model is compiled with loss_weights; "
+            "give a function that computes the weighted loss."
+        )
+    return loss
+
+
+def _compiled(model: Any, name: str, part_is: str) -> Any:
+    """The loss or optimizer that `model` is compiled with."""
+    found = getattr(model, name, None)
+    if found is None:
+        raise ModelError(f"{part_is} must be given, or the model be compiled with it, as model.compile({name}=...).")
+    return found
