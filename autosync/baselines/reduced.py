@@ -44,9 +44,9 @@ def bucketed(
 def all_reduce_25mb(model: ModelSpec, cluster: ClusterSpec) -> Strategy:
     """Every variable all-reduced, in ready order: a bucket of 1 MB, then buckets of 25 MB, for each dtype.
 
-    This is PyTorch's DistributedDataParallel (Li et al., "PyTorch Distributed: Experiences on Accelerating Data
-    Parallel Training", VLDB 2020): `bucket_cap_mb=25`, after a first bucket of 1 MB so that communication starts
-    early. A bucket closes once it has reached its size, so it may be over it by part of a gradient.
+    The bucket sizes are those of PyTorch's DistributedDataParallel (Li et al., "PyTorch Distributed: Experiences on
+    Accelerating Data Parallel Training", VLDB 2020): `bucket_cap_mb=25`, after a first bucket of 1 MB so that
+    communication starts early. A bucket closes once it has reached its size, which part of a gradient may exceed.
     """
     return strategy_of(model, cluster, bucketed(variables_in_ready_order(model), _full))
 
@@ -62,8 +62,8 @@ FUSION_THRESHOLD_BYTES = 64 * MEGABYTE
 def all_reduce_64mb(model: ModelSpec, cluster: ClusterSpec) -> Strategy:
     """Every variable all-reduced, in ready order, in buckets of at most 64 MB for each dtype.
 
-    This is Horovod's tensor fusion (Sergeev and Del Balso, "Horovod: fast and easy distributed deep learning in
-    TensorFlow", arXiv:1802.05799) with its published fusion threshold of 64 MB: a bucket never goes over it, unless by
+    The bucket size is that of Horovod's tensor fusion (Sergeev and Del Balso, "Horovod: fast and easy distributed deep
+    learning in TensorFlow", arXiv:1802.05799), whose published threshold is 64 MB: a bucket never exceeds it, unless by
     a single gradient that does so alone. Horovod also closes a bucket when its cycle time is up; time is no part of a
     strategy.
     """
@@ -71,7 +71,7 @@ def all_reduce_64mb(model: ModelSpec, cluster: ClusterSpec) -> Strategy:
 
 
 def buckets_of(most_bytes: int) -> Full:
-    """Buckets that hold at most so many bytes, or one shard; with 0, each shard has its own."""
+    """Buckets of at most `most_bytes`, or of one larger shard; with 0, each shard has its own."""
     return lambda _index, held_bytes, next_bytes: sum(held_bytes) + next_bytes > most_bytes
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from autosync.baselines import FRAMEWORK_DEFAULTS
 from autosync.runs.run import Run
 from autosync.spec import RuntimeRecord, median_interval
 from autosync.stats.paired import log_ratios, speedup_of, too_few
@@ -174,14 +175,19 @@ def _interval_in_words(interval: Sequence[float] | None, rounds: int) -> str:
     return f"95 % interval {speedups(interval)}, {counted(rounds, 'round')} in turns"
 
 
+def _whose_buckets(label: str) -> str:
+    """The framework and the size in words, with a comma; "" for a label that this version does not know."""
+    return f"{FRAMEWORK_DEFAULTS[label]}, " if label in FRAMEWORK_DEFAULTS else ""
+
+
 def beside_the_verdict(verdict: Mapping[str, Any]) -> list[str]:
-    """Sentences on the winner over what frameworks do by default, and on the way to the bound; `verdict` as above."""
+    """Sentences that compare the winner of `verdict` with the frameworks' default bucket size and with the bound."""
     said = []
     if default := verdict.get("over_default"):
         interval = _interval_in_words(default["speedup_interval"], default["rounds"])
         said.append(
-            f"{verdict['winner_label']} is {default['speedup']:.2f} x as fast as what frameworks do by default, "
-            f"{default['label']} ({interval})."
+            f"{verdict['winner_label']} is {default['speedup']:.2f} x as fast as {default['label']}, the frameworks' "
+            f"default bucket size ({_whose_buckets(default['label'])}on autosync's own ring; {interval})."
         )
     if bound := verdict.get("bound"):
         low, high = (f"{100 * each:.0f}" for each in bound["share_gone_interval"])

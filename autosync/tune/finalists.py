@@ -25,8 +25,8 @@ def finalists(records: Sequence[RuntimeRecord]) -> list[RuntimeRecord]:
     """The best candidates and those given, and the best baseline with those close to it, of complete trials; fastest
     first.
 
-    Each is its first record; how fast it is, the median over all of its records. Last comes the fastest of what
-    frameworks do by default, unless it is there already, and even if its trial was stopped early.
+    Each is its first record; how fast it is, the median over all of its records. Last comes the faster of the
+    frameworks' default bucket sizes, unless it is there already, and even if its trial was stopped early.
     """
     medians = strategy_medians(records)
 

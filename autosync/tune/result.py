@@ -56,7 +56,7 @@ def worths_table(worths: Sequence[Worth]) -> FittedTable:
 
 
 def beside_in_words(result: Result) -> list[str]:
-    """Sentences on the winner over what frameworks do by default, and on the way to the bound."""
+    """Sentences that compare the winner with the frameworks' default bucket size and with the bound."""
     return beside_the_verdict(_judged_json(result, result.verdict))
 
 

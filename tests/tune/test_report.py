@@ -212,7 +212,8 @@ def test_beside_the_verdict_stand_the_default_of_frameworks_and_the_way_to_the_b
     assert bound["share_gone"] == pytest.approx((0.2 - 0.1) / (0.2 - bound_seconds))
     first, second = beside_in_words(result)
     assert first.startswith(
-        "guided is 2.00 x as fast as what frameworks do by default, all_reduce_25mb (95 % interval "
+        "guided is 2.00 x as fast as all_reduce_25mb, the frameworks' default bucket size (PyTorch's 25 MB, on "
+        "autosync's own ring; 95 % interval "
     )
     assert second.startswith(f"It is {100 * bound['share_gone']:.0f} % [")
     assert beside_in_words(NOISY) == []

@@ -28,7 +28,7 @@ Medians = Mapping[str, Mapping[int, float]]
 @final
 @dataclass(frozen=True)
 class OverDefault:
-    """How many times as fast the winner is as the fastest of what frameworks do by default, paired by round.
+    """Speed-up of the winner over the faster of the frameworks' default bucket sizes, paired by round.
 
     `interval` is None for too few rounds.
     """

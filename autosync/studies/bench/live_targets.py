@@ -1,4 +1,4 @@
-"""What guided search was built to reach on live clusters, and what it reached."""
+"""The targets of guided search on live clusters, and its results."""
 
 import math
 import statistics
@@ -63,10 +63,10 @@ def _lines(cells: Cells, plain: Rows, ours: str) -> Iterator[Line]:
 
 
 def _over_defaults(cells: Cells) -> Line:
-    found = [value for own in cells.values() if math.isfinite(value := over_default(own).value)]
-    mean = statistics.geometric_mean(found) if found else math.nan
-    what = f"{OVER_DEFAULT} x over what frameworks do by default, geometric mean of cells"
-    return what, mean >= OVER_DEFAULT if found else None, f"{mean:.2f} x (n = {len(found)})" if found else NOTHING
+    values = [value for rows in cells.values() if math.isfinite(value := over_default(rows).value)]
+    mean = statistics.geometric_mean(values) if values else math.nan
+    what = f"{OVER_DEFAULT} x over the frameworks' default bucket size, geometric mean of cells"
+    return what, mean >= OVER_DEFAULT if values else None, f"{mean:.2f} x (n = {len(values)})" if values else NOTHING
 
 
 def _ways(cells: Cells) -> Line:
