@@ -116,6 +116,8 @@ class ResultStore:
             counts = parse_json(metadata_of(path)[COUNTS], "The rows")
             if not all(isinstance(count, int) and count >= 0 for count in counts.values()):
                 raise ValueError
+            if not all(_names_a_file(key) for key in counts):  # `merge` removes the file of each key
+                raise ValueError
             return counts
         except (KeyError, SpecError, ValueError):
             raise DatasetError(f"{path} does not say which rows are whose; remove it.") from None
@@ -147,3 +149,8 @@ class ResultStore:
                 for each in self.columns
             ]
         )
+
+
+def _names_a_file(key: str) -> bool:
+    """Whether the file of `key` lies in the store's own folder."""
+    return key not in ("", MERGED) and "\0" not in key and Path(key).name == key

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from autosync.commands import report, runs
+from autosync.dataset import RecordStore
 from autosync.dataset.results import ResultStore
 from autosync.errors import WriteError
 from autosync.runs.race_folder import RaceFolder
@@ -18,7 +19,7 @@ from autosync.train.job import TrainingDirectory
 from autosync.tune.directory import RunDirectory
 from autosync.tune.options import TuneOptions
 from tests import cases
-from tests.runs.examples import Story, write_finished_run, write_run
+from tests.runs.examples import Story, search_records, write_finished_run, write_run
 
 MINE = "what the user had"
 
@@ -166,3 +167,20 @@ def test_results_of_a_benchmark_and_records_of_a_collection_stay_in_their_folder
     with pytest.raises(WriteError, match="clusters is a link to"):
         Folder(tmp_path).write_cluster("file", cases.local_cluster(2), None)
     assert unchanged(outside)
+
+
+def test_records_that_are_links_are_merged_into_files_and_their_targets_kept(tmp_path: Path, outside: Path) -> None:
+    run = write_run(tmp_path / "run", Story(search_records()[:2]), data=tmp_path / "data")
+    kept = tmp_path / "kept.parquet"
+    (whole,) = (tmp_path / "data").glob("*.parquet")
+    whole.rename(kept)
+    before = kept.read_bytes()
+    for name in ("a.parquet", "b.parquet", whole.name):
+        (tmp_path / "data" / name).symlink_to(kept)
+    (tmp_path / "data" / ".autosync-0.tmp").symlink_to(outside / "file")
+    store = RecordStore.create(tmp_path / "data")
+    store.compact(stale_seconds=-1e9)
+    assert kept.read_bytes() == before
+    assert unchanged(outside)
+    assert len(store.read(run=run.name)) == 2
+    assert not any(file.is_symlink() for file in (tmp_path / "data").glob("*.parquet"))

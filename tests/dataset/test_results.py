@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 
@@ -93,3 +94,17 @@ def test_a_merged_file_that_does_not_say_whose_its_rows_are_is_refused(tmp_path:
     for ask in (store.read, store.merge, lambda: "one" in store):
         with pytest.raises(DatasetError, match=r"merged\.parquet does not say which rows are whose; remove it\."):
             ask()
+
+
+@pytest.mark.parametrize("key", ["../outside", "/etc/outside", "a/../../outside", "merged", ""])
+def test_a_key_of_a_merged_file_names_no_file_elsewhere(tmp_path: Path, key: str) -> None:
+    outside = tmp_path / "outside.parquet"
+    store = ResultStore.create(tmp_path / "store", COLUMNS)
+    store.write("one", ROWS)
+    (tmp_path / "store" / "one.parquet").rename(outside)
+    table = pq.read_table(outside)
+    hostile = table.replace_schema_metadata({b"autosync.rows": json.dumps({key: len(table)})})
+    pq.write_table(hostile, tmp_path / "store" / "merged.parquet")
+    with pytest.raises(DatasetError, match=r"merged\.parquet does not say which rows are whose; remove it\."):
+        store.merge()
+    assert outside.exists()

@@ -100,3 +100,17 @@ def test_the_newest_checkpoint_is_the_one_of_most_steps(tmp_path: Path) -> None:
     for steps in (99_999_995, 5, 100):
         a_zip(tmp_path / f"step-{steps:08d}.keras")
     assert kept.latest() == tmp_path / "step-99999995.keras"
+
+
+def test_members_whose_names_lead_out_of_the_archive_make_no_file(tmp_path: Path) -> None:
+    """Members are read by name and never extracted."""
+    file = tmp_path / "in" / "a.keras"
+    write_checkpoint(file, a_zip, EXTRAS)
+    with zipfile.ZipFile(file, "a") as archive:
+        for name in ("../../outside", "/tmp/autosync-outside", "assets/../../outside", "autosync/../../outside"):
+            archive.writestr(name, "evil")
+    found = read_extras(file)
+    assert found is not None
+    assert found.steps == EXTRAS.steps
+    assert [path.name for path in tmp_path.rglob("*")] == ["in", "a.keras"]
+    assert not Path("/tmp/autosync-outside").exists()

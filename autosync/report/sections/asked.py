@@ -1,5 +1,7 @@
 """What was asked: the command, the model, the space, the budget and how steps were timed."""
 
+import shlex
+
 from autosync.report.blocks import Block, Commands, Facts, Paragraph
 from autosync.report.findings import Findings
 from autosync.words.quantities import counted, duration, model_in_words
@@ -15,7 +17,7 @@ def asked_blocks(findings: Findings) -> list[Block]:
     pairs.append(("Timing", _timing(findings)))
     blocks: list[Block] = [Facts(pairs)]
     if "command" in run.asked:
-        blocks.insert(0, Commands([(str(run.asked["command"]), "began this run, or went on with it")]))
+        blocks.insert(0, Commands([(_one_command(str(run.asked["command"])), "began this run, or went on with it")]))
     if run.asked.get("space"):
         blocks.append(
             Paragraph(
@@ -24,6 +26,14 @@ def asked_blocks(findings: Findings) -> list[Block]:
             )
         )
     return blocks
+
+
+def _one_command(text: str) -> str:
+    """`text` as one command with its arguments, quoted again: a stranger's text may hold a second command."""
+    try:
+        return shlex.join(shlex.split(text))
+    except ValueError:  # a quotation that does not end
+        return shlex.quote(text)
 
 
 def _space(findings: Findings) -> str:
