@@ -10,8 +10,6 @@ from typing import Any
 import click
 
 from autosync.commands.shell import NOT_DONE, SETTINGS, names_in, run_command
-from autosync.studies.collect.folder import Folder
-from autosync.studies.collect.plan import check_models, chosen, cluster_of, read_plan
 from autosync.terminal import say
 
 
@@ -39,6 +37,9 @@ def command(plan_file: Path, out: Path | None, time_budget: float | None, card: 
 
     May be stopped at any moment, by Ctrl-C or kill -9; the same command goes on.
     """
+    from autosync.studies.collect.folder import Folder  # SciPy
+    from autosync.studies.collect.plan import check_models, chosen, cluster_of, read_plan
+
     folder = Folder(out or plan_file.parent)
     if card:
         from autosync.studies.collect.card import write_card  # pandas

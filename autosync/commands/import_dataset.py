@@ -6,8 +6,6 @@ from pathlib import Path
 import click
 
 from autosync.commands.shell import NOT_DONE, PLACE, SETTINGS, run_command
-from autosync.dataset.autosync_import import import_dataset
-from autosync.dataset.store import RecordStore
 from autosync.spec.address import Place
 from autosync.terminal import say
 
@@ -22,6 +20,9 @@ from autosync.terminal import say
 )
 def command(directory: Path, out: Place, sparse_rows: int | None) -> int:
     """Read the public AutoSync dataset, unpacked to DIRECTORY, into records of this program."""
+    from autosync.dataset.autosync_import import import_dataset  # pyarrow
+    from autosync.dataset.store import RecordStore
+
     imported = import_dataset(directory, RecordStore.create(out), sparse_rows)
     for (where, reason), count in imported.passed_over.most_common():
         say(f"{count} of {where} passed over: {reason}")

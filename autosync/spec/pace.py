@@ -13,11 +13,15 @@ from typing import Any
 
 from autosync.errors import SpecError
 from autosync.spec.codec import every, known_fields, optional, required
+from autosync.spec.kept import TIMES, kind_of
 from autosync.spec.profile import ModelProfile
 from autosync.spec.quoting import quoted
 
 NUMBERS = ("recorded", "held")
 """What a paced pass gives: gradients of real steps, replayed, or real gradients, held until their time."""
+
+KINDS = tuple(dict.fromkeys(kind_of(time, numbers) for time in TIMES for numbers in NUMBERS))
+"""The kinds of times that records may have; see `RuntimeRecord.kind`."""
 
 MOST_SECONDS, MOST_FACTOR, MOST_DWELL, MOST_TRACED, MOST_STREAMED = 3600.0, 1e6, 10**6, 2000, 1e9
 """Limits of paces; of a trace's factors because a node's pace is in one argument of `ray start`, of 128 KiB at most."""

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 
+from autosync.commands import COMMANDS
 from tests.architecture.source_tree import ROOT, modules
 
 HEAVY = {"tensorflow", "keras", "keras_hub", "torch", "torch_geometric", "ray", "pyarrow", "pandas"}
@@ -19,18 +20,9 @@ print(*{each.partition(".")[0] for each in sys.modules})
 
 LIGHT = (
     "autosync",
-    "autosync.commands.bench",
-    "autosync.commands.explain",
-    "autosync.commands.profile",
-    "autosync.commands.report",
-    "autosync.commands.runs",
+    *(f"autosync.commands.{name}" for name in COMMANDS if name != "import"),
+    "autosync.commands.import_dataset",
     "autosync.train",
-    "autosync.commands.train",
-    "autosync.commands.tune",
-    "autosync.commands.trial",
-    "autosync.commands.cluster",
-    "autosync.commands.collect",
-    "autosync.commands.emulate",
     "autosync.engine.zoo",
     "autosync.search",
 )
@@ -48,6 +40,48 @@ def loaded_by(*names: str) -> set[str]:
 def test_commands_the_zoo_and_the_searchers_load_no_heavy_framework() -> None:
     if loaded_by(*LIGHT):  # One process for all takes a tenth of the time; only a failure asks who it was.
         assert {name: found for name in LIGHT if (found := loaded_by(name))} == {}
+
+
+HELP = """
+import sys
+import click
+from autosync.commands import COMMANDS, command
+
+def helped(command, words):
+    context = click.Context(command, info_name=" ".join(words))
+    command.get_help(context)
+    for name in command.list_commands(context) if isinstance(command, click.Group) else ():
+        helped(command.get_command(context, name), [*words, name])
+
+names = sys.argv[1:] or list(COMMANDS)
+for name in names:
+    helped(command.get_command(click.Context(command), name), [name])
+print(*{each.partition(".")[0] for each in sys.modules})
+"""
+SLOW = HEAVY | {"matplotlib", "scipy", "sklearn", "optuna", "jinja2", "jsonschema"}
+"""Packages that take a tenth of a second of processor or more."""
+
+
+def loaded_by_help(*names: str) -> set[str]:
+    """Slow packages found in a new process that made the help of commands, by default all, and their subcommands."""
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", HELP, *names]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True, timeout=120)
+    return set(done.stdout.split()) & SLOW
+
+
+def test_no_help_loads_a_slow_package() -> None:
+    if loaded_by_help():
+        assert {name: found for name in COMMANDS if (found := loaded_by_help(name))} == {}
+
+
+def test_names_that_help_states_for_a_slow_package_are_those_of_the_package() -> None:
+    from autosync.commands import evaluate, pretrain
+    from autosync.simulator import NETWORKS
+    from autosync.studies.evaluation import EXPERIMENTS
+
+    assert tuple(NETWORKS) == pretrain.NETWORKS
+    assert evaluate.EXPERIMENTS == EXPERIMENTS
 
 
 def test_declared_spaces_load_no_heavy_framework() -> None:

@@ -16,13 +16,10 @@ from autosync.dataset import RecordStore, records_folder, split_of
 from autosync.errors import AutosyncError
 from autosync.spec import RuntimeRecord
 from autosync.spec.address import Place
-from autosync.spec.kept import TIMES
-from autosync.spec.pace import NUMBERS
 from autosync.stats.cells import Cell, CellName, records_by_cell, with_noise
 from autosync.words.strategy import architecture_of
 
 __all__ = [
-    "KINDS",
     "EvaluationError",
     "MeasuredCell",
     "Measurement",
@@ -35,9 +32,6 @@ __all__ = [
 ]
 
 FloatArray = npt.NDArray[np.float64]
-
-KINDS = ("real", *(f"{time}-{numbers}" for time in TIMES[1:] for numbers in NUMBERS))
-"""The kinds of times that records may have; see `RuntimeRecord.kind`."""
 
 LEAST_FIT, LEAST_TEST = 10, 5
 """Strategies that a cell needs for fitting and for testing, to be worth a row."""

@@ -9,8 +9,9 @@ import pytest
 
 from autosync.dataset import RecordStore
 from autosync.spec import Pace, RuntimeRecord
+from autosync.spec.pace import KINDS
 from autosync.studies.evaluation import EvaluationError, measured_cells
-from autosync.studies.evaluation.cells import KINDS, stored_records
+from autosync.studies.evaluation.cells import stored_records
 from tests.studies.evaluation.made_up import CLUSTERS, NOISE, cells, part_of, records_of
 
 
