@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autosync.engine.capture_apart import CAPTURE_SECONDS, captured_apart
-from autosync.engine.loading import load_tensorflow
+from autosync.engine.loading import load_tensorflow, quiet_log
 from autosync.engine.zoo import ALIASES, MODELS, build_task, resolve_name
 from autosync.errors import SpecError
 from autosync.spec import ClusterSpec, DeviceProfile, Strategy, listed, read_device_profile, read_json
@@ -133,6 +133,11 @@ def model_on(name: str, cluster: ClusterSpec) -> str:
 
 
 def _in_this_process(choice: Choice) -> Opened:
+    with quiet_log():
+        return _captured_here(choice)
+
+
+def _captured_here(choice: Choice) -> Opened:
     is_own = ":" in choice.model
     apart = captured_apart(choice.model, choice.capture_seconds, meanwhile=load_tensorflow) if is_own else b""
     load_tensorflow()

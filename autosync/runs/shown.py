@@ -1,6 +1,7 @@
 """Runs as `autosync runs` prints them: a list, a verdict, a strategy, a table for programs."""
 
 import json
+import re
 from pathlib import Path
 
 from autosync.errors import AutosyncError
@@ -105,12 +106,12 @@ def show_best(run: str | None, as_json: bool) -> None:
 
 def _escaped(document: str) -> str:
     """The JSON `document` with JSON's own escapes for characters that are not printable."""
-    return "".join(
-        character
-        if character.isprintable() or character in "\n\t\r"
-        else json.dumps(character)[1:-1].replace("\x7f", "\\u007f")
-        for character in document
-    )
+    return re.sub(r"[^\n\t\r -~]", _escaped_character, document)
+
+
+def _escaped_character(found: re.Match[str]) -> str:
+    character = found[0]
+    return character if character.isprintable() else json.dumps(character)[1:-1].replace("\x7f", r"\u007f")
 
 
 def show_strategy(which: str, run: str | None, data: Place | None) -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, final
@@ -13,7 +14,7 @@ from typing import Any, final
 from rich.console import Console
 
 from autosync.engine.capture_apart import captured_apart
-from autosync.engine.loading import load_tensorflow
+from autosync.engine.loading import load_tensorflow, quiet_log
 from autosync.engine.zoo import build_task, check_model_name
 from autosync.errors import TrainingError, WriteError
 from autosync.files import appended_to, made_folder, write_atomically
@@ -129,11 +130,14 @@ def _train(options: TrainOptions) -> int:
     checkpoints = directory.checkpoints(options.checkpoint_every)
     if isinstance(options.where.cluster, Path):
         read_cluster_file(options.where.cluster)  # what is wrong with it is told before TensorFlow is loaded
-    if ":" in options.model:
-        # This process needs the Keras model itself, whose function it could not stop: it is tried out first.
-        captured_apart(options.model, options.capture_seconds, meanwhile=load_tensorflow)
-    load_tensorflow()
-    with distribute_task(lambda cluster: _task(options.model, cluster), strategy, options.where) as trainer:
+    with ExitStack() as opened:
+        with quiet_log():
+            if ":" in options.model:
+                # This process needs the Keras model itself, whose function it could not stop: it is tried out first.
+                captured_apart(options.model, options.capture_seconds, meanwhile=load_tensorflow)
+            load_tensorflow()
+            placed = distribute_task(lambda cluster: _task(options.model, cluster), strategy, options.where)
+            trainer = opened.enter_context(placed)
         directory.begin(options.model, strategy)
         for line in (*trainer.notes, model_line(options.model, trainer.cluster), *_in_words(trainer)):
             console.print(line, soft_wrap=True)

@@ -171,3 +171,17 @@ def test_an_own_model_that_is_not_captured_in_time_is_refused(monkeypatch: Any, 
     status, output = ran(monkeypatch, *given)
     assert status == 2
     assert "train: Building and capturing 'endless:make' must take no longer than 0.2 s, but" in output
+
+
+@pytest.mark.parametrize("command", ["train", "trial"])
+def test_tensorflows_own_lines_are_not_printed(command: str, strategy: Path, tmp_path: Path) -> None:
+    where = ["--out", str(tmp_path / "run")] if command == "train" else ["--workers", "3"]
+    arguments = [command, "--model", "mlp", "--strategy", str(strategy), "--backend", "local", "--steps", "2", *where]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment.pop("TF_CPP_MIN_LOG_LEVEL", None)
+    done = subprocess.run(
+        [sys.executable, "-m", "autosync", *arguments],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=200, check=True,
+    )  # fmt: skip
+    assert done.stderr == ""
+    assert "Median" in done.stdout or "Trained 2 steps" in done.stdout

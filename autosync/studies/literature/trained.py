@@ -72,14 +72,15 @@ def captured(task: str, batch_size: int, injected: float) -> bytes:
     """The task as of `World`, as a worker gets it."""
     from autosync.engine.capture.capturing import capture
     from autosync.engine.capture.profile import profiled
-    from autosync.engine.loading import load_tensorflow
+    from autosync.engine.loading import load_tensorflow, quiet_log
     from autosync.engine.servers import use_logical_devices
 
-    load_tensorflow()
-    use_logical_devices(NODES, NODES)
-    from autosync.engine.zoo.digits import build
+    with quiet_log():
+        load_tensorflow()
+        use_logical_devices(NODES, NODES)
+        from autosync.engine.zoo.digits import build
 
-    return profiled(capture(build(task, batch_size, injected))).to_bytes()
+        return profiled(capture(build(task, batch_size, injected))).to_bytes()
 
 
 def trained(world: World, arm: Arm, seed: int, target: Target) -> TargetRecord:
