@@ -4,7 +4,7 @@ Of YAML is read what says no more than JSON: maps, lists, texts, numbers, true a
 merge keys, by which a line can stand for a million values, are refused, and so are tags.
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Any, final
 
 import yaml
@@ -84,7 +84,7 @@ class _Plain(_FastestLoader):  # type: ignore[misc]
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         """YAML's own loader would keep the last of several equal keys and say nothing."""
-        met: set[Any] = set()
+        met: dict[Any, str] = {}
         for key, _ in node.value:
             if key.tag == MERGE:
                 raise _refused(
@@ -94,10 +94,40 @@ class _Plain(_FastestLoader):  # type: ignore[misc]
                 raise _refused(key.start_mark, "a key must be a text.")
             value = self.construct_object(key)
             if value in met:
-                raise _refused(key.start_mark, f"key {quoted(key.value)} comes twice; keep one.")
-            met.add(value)
+                raise _refused(key.start_mark, _repeated(met[value], key.value))
+            met[value] = key.value
         built: dict[Hashable, Any] = super().construct_mapping(node, deep)
         return built
+
+
+def _repeated(first: str, second: str) -> str:
+    if first == second:
+        return f"key {quoted(first)} comes twice; keep one."
+    return f"YAML reads the keys {first} and {second} as the same value; quote them: {quoted(first)}, {quoted(second)}."
+
+
+def plain_text(data: bytes, path: Sequence[int | str], value: object) -> str | None:
+    """Return the text without quotes that `data` has at `path`, and that YAML reads as `value`, which is no text.
+
+    `data` has been read by `parse_yaml`. `path` is a list of keys and indices; after the key of a map, a last part
+    that stands for the key itself is allowed. None if the text is quoted, left out or not found.
+    """
+    node = yaml.compose(data, Loader=_FastestLoader)
+    for part in path:
+        if isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
+            node = node.value[part]
+        elif isinstance(node, yaml.MappingNode):
+            keys = [key for key, _ in node.value]
+            named = [inner for key, inner in node.value if key.value == part]
+            node = named[0] if named else next((key for key in keys if _reads_as(key, value)), None)
+    return node.value if _reads_as(node, value) else None
+
+
+def _reads_as(node: yaml.Node | None, value: object) -> bool:
+    if not isinstance(node, yaml.ScalarNode) or node.style:
+        return False
+    read = yaml.load(node.value, Loader=_Plain)
+    return type(read) is type(value) and (read == value or read != read)
 
 
 def _in_words(error: yaml.YAMLError) -> str:

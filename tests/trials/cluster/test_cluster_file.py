@@ -123,8 +123,8 @@ WRONG = {
     "link: 1gbit": "nodes: this key is needed; add it",
     "nodes: []": r"nodes: must have at least 1 item .*, not \[\]",
     "nodes: [{cores: 0}]": r"nodes\[0\]\.cores: must be greater than 0, not 0\.",
-    "nodes: [{cores: .inf}]": r"nodes\[0\]\.cores: must be a finite number, not inf",
-    "nodes: [{gpus: yes}]": r"nodes\[0\]\.gpus: must be a valid integer, not True",
+    "nodes: [{cores: .inf}]": r"nodes\[0\]\.cores: must be a finite number, not .inf",
+    "nodes: [{gpus: yes}]": r"nodes\[0\]\.gpus: must be a valid integer, not yes",
     "nodes: [{count: 0}]": r"nodes\[0\]\.count: must be greater than or equal to 1, not 0",
     "nodes: [{name: a/b}]": r"nodes\[0\]\.name: a name is of letters, digits and inner dots and dashes, .* not 'a/b'",
     "nodes: [{address: head}]": r"nodes\[0\]\.address: an address is the IP address Ray knows the node by, not 'head'",
@@ -143,7 +143,7 @@ WRONG = {
     "nodes: [{count: 1000000000}]": r"nodes\[0\]\.count: must be less than or equal to 1024, not 1000000000\.",
     "nodes: [{count: 600}, {count: 425}]": "nodes: a cluster has at most 1024 nodes, not 1025; state a smaller one",
     "nodes: [{workers: 1100}, {workers: 1100}]": "A cluster has at most 2048 workers and GPUs, not 2200",
-    f"link: {'9' * 400}gbit\nnodes: [{{}}]": r"link: must be a finite number, not inf\.",
+    f"link: {'9' * 400}gbit\nnodes: [{{}}]": r"link: must be a finite number, not .inf\.",
     f"link: {'x' * 900_000}\nnodes: [{{}}]": r"link: A rate is written like .*, not 'x{76}\.\.\.\.$",
     f"nodes: [{{}}]\n? {'k' * 900_000}\n: 1": r", k{77}\.\.\.: there is no such key; known are",
     f"nodes: [{{name: {'n' * 900_000}}}]": r"at most 63, not 'n{76}\.\.\.\.$",
@@ -215,3 +215,65 @@ def test_a_pace_that_is_none_is_refused_by_its_key(pace: str, told: str, tmp_pat
 def test_a_file_that_paces_some_of_its_nodes_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ClusterError, match=r"All nodes of a cluster are paced, .*; without one are node1"):
         read(tmp_path, "nodes: [{pace: {}}, {}]")
+
+
+NO_TEXTS = {
+    "no": "false",
+    "No": "false",
+    "off": "false",
+    "on": "true",
+    "yes": "true",
+    "true": "true",
+    "012": "the number 10",
+    "0x10": "the number 16",
+    "1_000": "the number 1000",
+    "1:30": "the number 90",
+    "1.0e+3": "the number 1000.0",
+    ".5": "the number 0.5",
+    ".inf": "the number inf",
+    ".nan": "the number nan",
+    "12": "the number 12",
+}
+"""Texts without quotes, and the values that YAML 1.1 reads them as."""
+
+PLACES = {
+    "racks: {%s: {up: 1gbit}, b: {}}\nnodes: [{rack: a}, {rack: b}]": "racks",
+    "racks: {a: {up: 1gbit}, b: {}}\nnodes: [{rack: a}, {rack: %s}]": "nodes[1].rack",
+    "nodes: [{name: %s}, {name: b}]": "nodes[0].name",
+    "nodes: [{name: a}, {name: %s, count: 3}]": "nodes[1].name",
+    "nodes: [{name: a, address: %s}, {name: b}]": "nodes[0].address",
+    "link: 1gbit\nnodes: [{}, {}]\nchanges: [{after: 3s, nodes: {%s: {up: 1gbit}}}]": "changes[0].nodes",
+}
+
+
+@pytest.mark.parametrize("text", NO_TEXTS)
+@pytest.mark.parametrize("place", PLACES)
+def test_a_text_that_yaml_reads_as_something_else_is_to_be_quoted(place: str, text: str, tmp_path: Path) -> None:
+    with pytest.raises(ClusterError) as refusal:
+        read(tmp_path, place % text)
+    told = f"{PLACES[place]}: YAML reads {text} as {NO_TEXTS[text]}, not as a text; quote it: '{text}'."
+    assert str(refusal.value).endswith(told)
+
+
+def test_a_rack_named_null_is_to_be_quoted(tmp_path: Path) -> None:
+    with pytest.raises(ClusterError, match="racks: YAML reads ~ as null, not as a text; quote it: '~'"):
+        read(tmp_path, "racks: {~: {}, b: {}}\nnodes: [{rack: b}, {rack: b}]")
+
+
+@pytest.mark.parametrize("text", [text for text in NO_TEXTS if text[0] != "." and "+" not in text and ":" not in text])
+def test_such_a_text_in_quotes_is_a_name(text: str, tmp_path: Path) -> None:
+    cluster = read(
+        tmp_path, f"racks: {{'{text}': {{}}, b: {{}}}}\nnodes: [{{rack: '{text}'}}, {{name: \"{text}\", rack: b}}]"
+    )
+    assert text in cluster.switches
+    assert cluster.nodes[1].name == text
+
+
+def test_keys_that_yaml_reads_as_one_value_are_to_be_quoted(tmp_path: Path) -> None:
+    with pytest.raises(ClusterError, match="YAML reads the keys no and off as the same value; quote them: 'no', 'off'"):
+        read(tmp_path, "racks: {no: {}, off: {}}\nnodes: [{rack: no}, {rack: off}]")
+
+
+def test_a_value_of_another_kind_is_told_as_the_file_has_it(tmp_path: Path) -> None:
+    with pytest.raises(ClusterError, match=r"nodes\[0\].cores: .*, not yes\."):
+        read(tmp_path, "nodes: [{cores: yes}, {}]")
