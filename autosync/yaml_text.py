@@ -1,6 +1,6 @@
 """YAML from outside, read within limits, as `autosync.spec.reading` reads JSON.
 
-Of YAML is read what says no more than JSON: maps, lists, texts, numbers, true and false, null. Anchors, aliases and
+Only values that JSON has are read: maps, lists, texts, numbers, true and false, null. Anchors, aliases and
 merge keys, by which a line can stand for a million values, are refused, and so are tags.
 """
 
@@ -23,7 +23,7 @@ INT, FLOAT, TIMESTAMP, MERGE, VALUE = (
 
 
 def parse_yaml(data: bytes, what: str, limits: Limits = YAML) -> Any:
-    """What `data` says; `what` names it in the error. Raises `SpecError`."""
+    """Return the document in `data`; `what` names it in the error. Raises `SpecError`."""
     if len(data) > limits.size:
         raise SpecError(f"{what} must have at most {limits.size >> 10} KiB, but has more.")
     try:

@@ -9,6 +9,7 @@ from typing import Any
 
 from autosync.errors import ClusterError
 from autosync.spec import ClusterSpec, Node
+from trials.cluster.addresses import check_ipv4_nodes
 from trials.cluster.racks import ASSUMED_UPLINK, CORE, Attached, Uplink, joined
 from trials.cluster.ray_labels import later_of, machines_of, rack_of
 from trials.cluster.seats import part_of, seated_like
@@ -126,6 +127,7 @@ def _alive(ray_nodes: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     alive = sorted((node for node in ray_nodes if node.get("Alive")), key=_head_first)
     if not alive:
         raise ClusterError("The Ray cluster has no living node; start one with `ray up cluster.yaml` or `ray start`.")
+    check_ipv4_nodes([_address(node) for node in alive])
     return alive
 
 

@@ -18,7 +18,6 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,6 +27,7 @@ from autosync.errors import ClusterError, SpecError
 from autosync.spec import MOST_DEVICES, MOST_NODES, ClusterSpec, Figure, Node, Pace, listed, quoted
 from autosync.spec.codec import first_repeated
 from autosync.words.commands import is_cluster_file
+from trials.cluster.addresses import ipv4_address
 from trials.cluster.changes_entry import ChangeEntry, Rate, check_changes, later_rates
 from trials.cluster.checked_yaml import read_checked
 from trials.cluster.pace_entry import CHECKED, PaceEntry
@@ -52,10 +52,7 @@ def _label(value: str) -> str:
 
 
 def _address(value: str) -> str:
-    try:
-        return str(ip_address(value))
-    except ValueError:
-        raise ValueError(f"an address is the IP address Ray knows the node by, not {quoted(value)}.") from None
+    return ipv4_address(value, "an address is the IP address Ray knows the node by")
 
 
 Latency = Annotated[

@@ -16,8 +16,9 @@ from typing import Annotated, Any
 import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from autosync.spec import MOST_NODES, listed, quoted
+from autosync.spec import MOST_NODES, listed
 from autosync.spec.codec import first_repeated
+from trials.cluster.addresses import ipv4_address
 from trials.cluster.checked_yaml import read_checked
 
 CHECKED = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
@@ -26,10 +27,7 @@ CHECKED = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=Fal
 def _address(value: str) -> str:
     if value == "localhost":
         return "127.0.0.1"
-    try:
-        return str(ip_address(value))
-    except ValueError:
-        raise ValueError(f"an address is an IP address or localhost, not {quoted(value)}.") from None
+    return ipv4_address(value, "an address is an IP address or localhost")
 
 
 Number = Annotated[int, Field(ge=0)]

@@ -17,6 +17,7 @@ from ray._private import ray_constants
 from autosync.engine.proxies import bypass_proxies
 from autosync.errors import ClusterError
 from autosync.spec import ClusterSpec
+from trials.cluster.addresses import check_ipv4_to_join
 from trials.cluster.discovery import LOOPBACK, WORKERS_OF_A_SINGLE_NODE, check_room_here
 from trials.cluster.ray_labels import CORES_RESOURCE, RAY_SETTINGS
 from trials.guard import guard_of_this_process
@@ -45,11 +46,11 @@ class RayStart:
 
 
 def check_workers(workers: int | None, address: str | None) -> None:
-    """Raise `ClusterError` for more workers than a Ray started here could hold; a cluster that is joined may be large.
+    """Raise `ClusterError` for an IPv6 address to join, or for more workers than a Ray started here could hold.
 
-    Starts nothing, so that it can be asked before anything else is.
+    A cluster that is joined may be large. Nothing is started, so this can come first.
     """
-    if workers is not None and _to_join(address) is None:
+    if _to_join(address) is None and workers is not None:
         check_room_here(workers)
 
 
@@ -101,9 +102,15 @@ def _on_loopback() -> Iterator[None]:
 
 
 def _to_join(address: str | None) -> str | None:
-    """The address of the cluster to join, from the option or the environment; None if a Ray starts here."""
-    address = address or os.environ.get("RAY_ADDRESS") or None
-    return None if address == "local" else address
+    """The address of the cluster to join, from the option or the environment; None if a Ray starts here.
+
+    Raises `ClusterError` for an IPv6 address.
+    """
+    given_by, address = ("--address", address) if address else ("RAY_ADDRESS", os.environ.get("RAY_ADDRESS"))
+    if not address or address == "local":
+        return None
+    check_ipv4_to_join(address, given_by)
+    return address
 
 
 def _joined(address: str, quiet: dict[str, Any]) -> str:
