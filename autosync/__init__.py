@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from autosync.shadows import check_path
 from autosync.version import VERSION
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ __version__ = VERSION
 
 def __getattr__(name: str) -> Any:
     if name == "distribute":
+        check_path()
         from autosync.train import distribute
 
         return distribute

@@ -4,10 +4,14 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 
 import click
 
-from autosync.commands.shell import SETTINGS, run_command
+from autosync.commands.shell import REFUSED, SETTINGS, run_command
+from autosync.errors import AutosyncError
+from autosync.shadows import check_folders, check_path
+from autosync.terminal import say
 from autosync.version import VERSION
 
 __all__ = ["COMMANDS", "command", "main"]
@@ -29,6 +33,9 @@ COMMANDS = {
     "import": "Turn the public AutoSync dataset into records of this program.",
 }
 """Every subcommand, with a sentence for `autosync --help`."""
+
+STARTS_WORKERS = ("tune", "train", "trial", "collect", "bench", "evaluate", "pretrain")
+"""Subcommands whose workers import from the working directory first, even where this process does not."""
 
 MODULES = {"import": "import_dataset"}
 """Modules that cannot have their command's name."""
@@ -63,6 +70,13 @@ def command() -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run `autosync` with `arguments`, by default the process's own; its exit status."""
     name, *rest = (sys.argv[1:] if arguments is None else arguments) or [""]
+    try:
+        check_path()
+        if name in STARTS_WORKERS:
+            check_folders([Path.cwd()])
+    except AutosyncError as error:
+        say(f"autosync: {error}", err=True)
+        return REFUSED
     if name not in COMMANDS or COMPLETION in os.environ:
         return run_command(command, arguments)
     if arguments is None:

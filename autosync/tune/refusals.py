@@ -2,6 +2,7 @@
 
 from autosync.engine.zoo import check_model_name, default_space, resolve_name
 from autosync.search.registry import check_installed
+from autosync.shadows import check_folders
 from autosync.spec import check_step_time_ranks, read_device_profile
 from autosync.tune.options import OptionsError, TuneOptions
 from autosync.tune.simulators import check_warm_start
@@ -12,10 +13,11 @@ from trials.workers.local_ray import check_workers
 
 
 def check_cheap_things(options: TuneOptions) -> None:
-    """Raise the `AutosyncError` that says what is wrong, if anything is."""
+    """Raise `AutosyncError` for the first option that cannot be used."""
     check_model_name(options.model)
     check_installed(options.searcher)
-    check_workers(options.workers, options.address)
+    if options.emulate is None:
+        check_workers(options.workers, options.address)
     load_space(options.space or default_space(resolve_name(options.model, 0))).without(*options.without_rules)
     for file in options.try_first:
         check_step_time_ranks(read_strategy_file(file))
@@ -28,4 +30,5 @@ def check_cheap_things(options: TuneOptions) -> None:
             check_profile(options.profile, emulated)
     if options.working_dir is not None and not options.working_dir.is_dir():
         raise OptionsError(f"--working-dir must be a directory, but {options.working_dir} is none.")
+    check_folders(filter(None, [options.working_dir]))
     check_warm_start(options, emulated)

@@ -117,7 +117,7 @@ class ClusterFile(BaseModel):
         return self
 
     def cluster(self) -> ClusterSpec:
-        """The cluster; what the file gives is stated, what it leaves out is assumed. Raises `SpecError`."""
+        """The cluster, with figures of the file as stated ones and all others as assumed. Raises `SpecError`."""
         later = later_rates(self.changes, self._linked[0])
 
         def uplink(name: str, entry: NodeEntry | RackEntry, rate: float | None) -> Uplink:

@@ -16,6 +16,7 @@ from ray._private import ray_constants
 
 from autosync.engine.proxies import bypass_proxies
 from autosync.errors import ClusterError
+from autosync.shadows import check_folders
 from autosync.spec import ClusterSpec
 from trials.cluster.addresses import check_ipv4_to_join
 from trials.cluster.discovery import LOOPBACK, WORKERS_OF_A_SINGLE_NODE, check_room_here
@@ -61,6 +62,7 @@ def start_ray(start: RayStart) -> str:
     Raises `ClusterError` if no cluster answers or it rejects this user, or if this machine has no room for the workers.
     """
     check_workers(start.workers, start.address)
+    check_folders(filter(None, [Path.cwd(), start.working_dir]))
     for name, value in {**RAY_SETTINGS, "RAY_TRAIN_V2_ENABLED": "0"}.items():
         os.environ.setdefault(name, value)
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": True}
