@@ -1,16 +1,21 @@
 """Values with their optimizer state, living together on one device."""
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, TypeAlias, final
 
 from autosync.engine.arrays import cut, end_to_end
 from autosync.engine.capture.optimizer import CapturedOptimizer
+from autosync.layout.shards import Shard
+
+Segments: TypeAlias = tuple[tuple[int, int], ...]
+"""Numbers of update rules, each with the number of elements, one after the other, that it is for; () for rule 0."""
 
 
 @dataclass(frozen=True)
 class Correction:
-    """What all gradients together ask of each update (see `gradient_rule`): None where they ask nothing.
+    """The effect of all gradients together on each update (see `gradient_rule`); None where they have none.
 
     `factor` (scalar float32) scales every gradient; where `allowed` (scalar bool) is false nothing is updated. The next
     step's gradients come out `growth` (scalar float32) times as large as this one's, as the loss scale moves.
@@ -46,9 +51,23 @@ class RowGradient:
 class Optimizer:
     """A captured optimizer, loaded into this process."""
 
-    def __init__(self, captured: CapturedOptimizer) -> None:
+    def __init__(self, captured: CapturedOptimizer, rule_of: Sequence[int] = ()) -> None:
+        """`rule_of`, if not empty, has the number of the rule of every variable of the model."""
         self.captured = captured
-        self.update: Callable[..., list[Any]] = captured.update.callable()
+        self._updates: list[Callable[..., list[Any]]] = [rule.callable() for rule in (captured.update, *captured.rules)]
+        self._rule_of = tuple(rule_of)
+
+    def segments(self, shards: Sequence[Shard]) -> Segments:
+        """The elements that follow each other by one rule, in `shards` end to end; empty if one rule is for all."""
+        if not self._rule_of:
+            return ()
+        rules = [(self._rule_of[shard.slice.variable_index], shard.elements) for shard in shards]
+        grouped = itertools.groupby(rules, key=lambda pair: pair[0])
+        return tuple((rule, sum(elements for _, elements in group)) for rule, group in grouped)
+
+    def update(self, rule: int, value: Any, gradient: Any, state: Sequence[Any]) -> list[Any]:
+        """The new value, slots and scalars of flat arrays that one rule is for."""
+        return self._updates[rule](value, gradient, *state)
 
 
 @final
@@ -80,13 +99,26 @@ class Scalars:
             self._read = [each.read_value() for each in self.variables]
         self._next = []
 
-    def update(self, value: Any, gradient: Any, slots: Sequence[Any]) -> tuple[Any, list[Any]]:
-        """The new value and slots after `gradient`; all are flat and of one length."""
-        new_value, *rest = self.optimizer.update(value, gradient, *slots, *self._read)
-        new_slots, new_scalars = rest[: len(slots)], rest[len(slots) :]
+    def update(self, value: Any, gradient: Any, slots: Sequence[Any], segments: Segments = ()) -> tuple[Any, list[Any]]:
+        """The new value and slots after `gradient`; all are flat and of one length, by the rules of `segments`."""
+        if len(segments) > 1:
+            sizes = [size for _, size in segments]
+            pieces = zip(*(cut(array, sizes, self.device) for array in (value, gradient, *slots)), strict=True)
+            new = [
+                self._updated(rule, piece[0], piece[1], piece[2:])
+                for (rule, _), piece in zip(segments, pieces, strict=True)
+            ]
+            whole = [end_to_end(parts, self.device) for parts in zip(*new, strict=True)]
+        else:
+            whole = self._updated(segments[0][0] if segments else 0, value, gradient, slots)
+        return whole[0], whole[1:]
+
+    def _updated(self, rule: int, value: Any, gradient: Any, slots: Sequence[Any]) -> list[Any]:
+        """The new value, and slots after it, by one rule; the first one's new scalars are kept."""
+        arrays = self.optimizer.update(rule, value, gradient, [*slots, *self._read])
         if not self._next:
-            self._next = new_scalars
-        return new_value, new_slots
+            self._next = arrays[1 + len(slots) :]
+        return arrays[: 1 + len(slots)]
 
     def advance(self, correction: Correction = AS_IT_IS) -> None:
         """Store the scalars for the next step; called at the end of tracing a step, once blocks were updated."""
@@ -98,7 +130,7 @@ class Scalars:
 
 
 def _with_slots(scalars: Scalars, initial: Any) -> tuple[Any, list[Any]]:
-    """A variable that starts with `initial`, and its optimizer slots beside it."""
+    """A variable that starts with `initial`, and its optimizer slots."""
     import tensorflow as tf
 
     starts = scalars.optimizer.captured.slot_starts
@@ -109,7 +141,7 @@ def _with_slots(scalars: Scalars, initial: Any) -> tuple[Any, list[Any]]:
 
 
 def _filled(array: Any, number: float) -> Any:
-    """`number` in place of all elements of `array`; zeros are one call to the device, others are several."""
+    """An array like `array` that is filled with `number`; zeros are one call to the device, others are several."""
     import tensorflow as tf
 
     return tf.fill(array.shape, tf.cast(number, array.dtype)) if number else tf.zeros_like(array)
@@ -119,10 +151,13 @@ def _filled(array: Any, number: float) -> Any:
 class Block:
     """A flat array of values with its slots; a parameter server's parcel, or one replica's bundle of buckets."""
 
-    def __init__(self, scalars: Scalars, initial: Any) -> None:
+    def __init__(self, scalars: Scalars, initial: Any, segments: Segments = ()) -> None:
+        """`segments` are those of `Optimizer.segments` for the shards that `initial` holds."""
         self.scalars = scalars
         self.device = scalars.device
         self.value, self.slots = _with_slots(scalars, initial)
+        self._segments = segments
+        self._of_pieces: list[Segments] = [segments]
         self._old: list[list[Any]] = []
         self._new: list[list[Any]] = []
 
@@ -148,6 +183,7 @@ class Block:
 
         with tf.device(self.device):
             old = [each.value() for each in (self.value, *self.slots)]
+        self._of_pieces = cut_segments(self._segments, sizes) if len(sizes) > 1 else [self._segments]
         pieces = zip(*(cut(each, sizes, self.device) for each in old), strict=True) if len(sizes) > 1 else [old]
         self._old, self._new = [list(each) for each in pieces], []
 
@@ -158,13 +194,14 @@ class Block:
         assert piece == len(self._new)
         with tf.device(self.device):
             old = self._old[piece]
-            value, slots = self.scalars.update(old[0], correction.scaled(gradient), old[1:])
+            segments = self._of_pieces[piece]
+            value, slots = self.scalars.update(old[0], correction.scaled(gradient), old[1:], segments)
             new = [correction.chosen(after, before) for before, after in zip(old, (value, *slots), strict=True)]
         self._new.append(new)
         return new[0]
 
     def store(self) -> None:
-        """Keep what all pieces have become."""
+        """Store the new values of all pieces."""
         import tensorflow as tf
 
         for variable, parts in zip((self.value, *self.slots), zip(*self._new, strict=True), strict=True):
@@ -173,13 +210,32 @@ class Block:
                 variable.assign(whole)
 
 
+def cut_segments(segments: Segments, sizes: Sequence[int]) -> list[Segments]:
+    """`segments` of a whole array as those of its pieces of `sizes`."""
+    if not segments:
+        return [()] * len(sizes)
+    rest, pieces = list(segments), list[Segments]()
+    for size in sizes:
+        piece = []
+        while size:
+            rule, elements = rest.pop(0)
+            taken = min(elements, size)
+            piece.append((rule, taken))
+            size -= taken
+            if taken < elements:
+                rest.insert(0, (rule, elements - taken))
+        pieces.append(tuple(piece))
+    return pieces
+
+
 @final
 class Rows:
     """A table of rows with its slots, read and updated by row; a shard of a sparse variable."""
 
-    def __init__(self, scalars: Scalars, initial: Any) -> None:
-        """`initial` has shape (rows, ...)."""
+    def __init__(self, scalars: Scalars, initial: Any, segments: Segments = ()) -> None:
+        """`initial` has shape (rows, ...); `segments` are those of its one shard."""
         self.scalars = scalars
+        self._segments = segments
         self.device = scalars.device
         self.shape = initial.shape
         self.value, self.slots = _with_slots(scalars, initial)
@@ -213,7 +269,8 @@ class Rows:
             held, ids = [self.value, *self.slots], gradient.ids
             old = [each.read_value() if ids is None else each.sparse_read(ids) for each in held]
             flat = [tf.reshape(each, [-1]) for each in old]
-            value, slots = self.scalars.update(flat[0], correction.scaled(tf.reshape(gradient.values, [-1])), flat[1:])
+            gradients = correction.scaled(tf.reshape(gradient.values, [-1]))
+            value, slots = self.scalars.update(flat[0], gradients, flat[1:], self._segments)
             for each, before, after in zip(held, old, (value, *slots), strict=True):
                 new = correction.chosen(tf.reshape(after, tf.shape(before)), before)
                 if ids is None:

@@ -1,4 +1,4 @@
-"""Optimizers that can update a shard by itself, and what is said about the others."""
+"""Optimizers that can update a shard by itself, and the sentences that refuse others."""
 
 from __future__ import annotations
 
@@ -8,15 +8,11 @@ import pytest
 import tensorflow as tf
 
 from autosync.engine.capture.optimizer import capture_optimizer
+from autosync.engine.capture.update_rules import capture_optimizers
+from autosync.engine.state import cut_segments
 from autosync.errors import ModelError
 
 o = keras.optimizers
-
-
-def _excluding_biases():
-    optimizer = o.AdamW()
-    optimizer.exclude_from_weight_decay(var_names=["bias"])
-    return optimizer
 
 
 ACCEPTED = {  # optimizer -> (slots, whether a zero gradient changes nothing)
@@ -88,10 +84,6 @@ def test_other_dtypes_are_updated_in_their_own_precision(dtype, tolerance):
         (lambda: o.Muon(), r"of an element by Muon depends on other elements"),
         (lambda: o.Adafactor(), r"state of a variable's shape, or scalars, but Adafactor keeps other; use an element"),
         (
-            _excluding_biases,
-            r"excludes some variables from weight decay, .*; remove the exclusion or the weight decay\.",
-        ),
-        (
             lambda: o.LossScaleOptimizer(o.LossScaleOptimizer(o.SGD())),
             r"LossScaleOptimizer wraps another optimizer; give the inner optimizer",
         ),
@@ -111,3 +103,81 @@ def test_an_update_rule_that_cannot_be_traced_says_why():
 
     with pytest.raises(ModelError, match=r"The update rule of Peeking cannot be captured: "):
         capture_optimizer(Peeking(), "float32")
+
+
+class _Scaled(o.SGD):
+    """A learning rate of its own for each layer, by the variable's name, and a factor that `get_config` leaves out."""
+
+    def __init__(self, learning_rate, factors=None, **options):
+        super().__init__(learning_rate, **options)
+        self.factors = factors
+
+    def update_step(self, gradient, variable, learning_rate):
+        super().update_step(gradient, variable, learning_rate * self.factors.get(variable.name, 1.0))
+
+
+def _scalars(captured):
+    pairs = zip(captured.scalar_starts, captured.scalar_dtypes, strict=True)
+    return [tf.cast(start, dtype) for start, dtype in pairs]
+
+
+def _variables():
+    with keras.name_scope("layer"):
+        return [keras.Variable(np.ones((2, 3), "float32"), name=name) for name in ("kernel", "bias", "gamma")]
+
+
+def test_variables_that_an_optimizer_treats_alike_have_one_rule_and_others_their_own():
+    adam = o.AdamW(global_clipnorm=1.0)
+    adam.exclude_from_weight_decay(var_names=["bias", "gamma"])
+    captured, rules = capture_optimizers(adam, _variables())
+    assert (rules, len(captured["float32"].rules)) == ((0, 1, 1), 1)
+    assert capture_optimizers(o.AdamW(), _variables())[1] == ()
+    unused = o.Adam()
+    unused.exclude_from_weight_decay(var_names=["bias"])  # there is no weight decay
+    assert capture_optimizers(unused, _variables())[1] == ()
+
+
+def test_a_rule_may_follow_a_variables_name_and_settings_that_its_config_lacks():
+    optimizer = _Scaled(0.5, {"layer/bias:0": 10.0})
+    captured, rules = capture_optimizers(optimizer, _variables())
+    assert rules == (0, 1, 0)
+    updates = [captured["float32"].update, *captured["float32"].rules]
+    scalars = _scalars(captured["float32"])
+    moved = [float(update.callable()(tf.zeros([1]), tf.ones([1]), *scalars)[0][0]) for update in updates]
+    assert moved == [-0.5, -5.0]
+
+
+def test_an_optimizer_that_cannot_be_made_again_from_its_config_says_so():
+    class Needing(o.SGD):
+        def __init__(self, factor):
+            super().__init__(factor)
+
+    with pytest.raises(ModelError, match=r"from_config\(get_config\(\)\) of Needing fails: .*; let get_config return"):
+        capture_optimizer(Needing(2.0), "float32")
+
+
+@pytest.mark.parametrize("name", ["apply", "apply_gradients", "scale_loss", "finalize_variable_values"])
+def test_methods_that_need_all_gradients_are_refused_by_name(name):
+    own, bound = type("Own", (o.SGD,), {name: lambda *_: None})(), o.SGD()
+    setattr(bound, name, lambda *_: None)
+    for optimizer in (own, bound, o.LossScaleOptimizer(own)):
+        with pytest.raises(ModelError, match=rf"overrides {name}, which Keras gives all .*; override update_step\("):
+            capture_optimizers(optimizer, _variables())
+
+
+def test_a_constraint_of_single_elements_is_part_of_the_rule_and_others_are_refused():
+    free, held, normed = _variables()
+    held.constraint, normed.constraint = keras.constraints.NonNeg(), keras.constraints.MaxNorm(1.0)
+    captured, rules = capture_optimizers(o.SGD(0.1), [free, held])
+    assert rules == (0, 1)
+    update = captured["float32"].rules[0].callable()
+    after = update(tf.ones([2]), tf.constant([5.0, 100.0]), *_scalars(captured["float32"]))[0]
+    assert after.numpy().tolist() == [0.5, 0]
+    with pytest.raises(ModelError, match=r"must hold element by element, as NonNeg does, but MaxNorm of .*; remove it"):
+        capture_optimizers(o.SGD(0.1), [free, normed])
+
+
+def test_segments_are_cut_where_pieces_end():
+    assert cut_segments(((0, 5), (1, 2), (0, 3)), [4, 3, 3]) == [((0, 4),), ((0, 1), (1, 2)), ((0, 3),)]
+    assert cut_segments(((1, 10),), [4, 6]) == [((1, 4),), ((1, 6),)]
+    assert cut_segments((), [4, 6]) == [(), ()]

@@ -12,9 +12,9 @@ import numpy as np
 import autosync
 from autosync.engine.capture.variables import names_of
 from autosync.spec import AllReduce, Strategy, VariableStrategy
-from tests.train.models import LOSS, REPLICAS, batches
+from tests.train.models import CLASSES, FEATURES, LOSS, REPLICAS, batches
 
-__all__ = ["Case", "distributed", "fitted", "trains_as_keras"]
+__all__ = ["Case", "distributed", "fitted", "seeded", "stacked", "trains_as_keras"]
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,7 @@ class Case:
     optimizer: Callable[[], Any] = lambda: keras.optimizers.SGD(0.1, momentum=0.9)
     data: Callable[[], Any] = lambda: batches((12, 9, 12, 4))
     replicas: int = 3
+    strategy: Callable[[Any], Strategy] | None = None
 
 
 def trains_as_keras(case: Case, tolerance: float = 1e-5) -> tuple[Any, Any, tuple[str, ...]]:
@@ -52,16 +53,31 @@ def fitted(case: Case) -> tuple[Any, list[float]]:
     return model, losses
 
 
-def distributed(case: Case, workers: int | None = None) -> tuple[Any, list[float], tuple[str, ...]]:
-    """A model that autosync has trained with one all-reduce, its losses, and what training noted."""
+def distributed(case: Case) -> tuple[Any, list[float], tuple[str, ...]]:
+    """A model that autosync has trained, its losses and notes; without a strategy all gradients are all-reduced."""
     model = case.make()
     named = case.make() if not model.built else model
     if not named.built:
         named(next(iter(case.data()))[0])
     names = names_of(named.trainable_variables)
     variables = tuple(VariableStrategy(name, (AllReduce(0),)) for name in names)
-    strategy = Strategy(REPLICAS[: case.replicas], variables)
-    with autosync.distribute(model, case.loss, case.optimizer(), strategy, backend="local", workers=workers) as trainer:
+    strategy = case.strategy(named) if case.strategy else Strategy(REPLICAS[: case.replicas], variables)
+    with autosync.distribute(model, case.loss, case.optimizer(), strategy, backend="local") as trainer:
         losses = [trainer.step(batch) for batch in case.data()]
         trainer.update_model()
         return trainer.model, losses, trainer.notes
+
+
+def seeded(make: Any) -> Any:
+    """`make`, with the same random weights each time."""
+
+    def made() -> Any:
+        keras.utils.set_random_seed(5)
+        return make()
+
+    return made
+
+
+def stacked(*inner: Any) -> Any:
+    """A sequential model from `inner` to the logits."""
+    return keras.Sequential([keras.Input((FEATURES,)), *inner, keras.layers.Dense(CLASSES, name="logits")])

@@ -9,25 +9,10 @@ import numpy as np
 import pytest
 
 from autosync.errors import ModelError, TrainingError
-from tests.train.as_keras import Case, distributed, fitted, trains_as_keras
-from tests.train.models import CLASSES, FEATURES, LOSS, batches, classifier
+from tests.train.as_keras import Case, distributed, fitted, seeded, stacked, trains_as_keras
+from tests.train.models import CLASSES, FEATURES, LOSS, classifier
 
 layers = keras.layers
-
-
-def seeded(make: Any) -> Any:
-    """`make`, with the same random weights each time."""
-
-    def made() -> Any:
-        keras.utils.set_random_seed(5)
-        return make()
-
-    return made
-
-
-def stacked(*inner: Any) -> Any:
-    """A sequential model from `inner` to the logits."""
-    return keras.Sequential([keras.Input((FEATURES,)), *inner, layers.Dense(CLASSES, name="logits")])
 
 
 class WithoutTraining(keras.Model):
@@ -290,41 +275,6 @@ def test_metrics_that_the_forward_pass_updates_are_noted_as_not_reported() -> No
 
     _, _, notes = trains_as_keras(Case(seeded(lambda: stacked(Measuring(name="measuring")))))
     assert "updates metrics of its own (size), which are not reported" in " ".join(notes)
-
-
-@pytest.fixture
-def half_precision() -> Any:
-    """Layers made in the test compute in float16."""
-    policy = keras.config.dtype_policy()
-    keras.config.set_dtype_policy("mixed_float16")
-    yield
-    keras.config.set_dtype_policy(policy)
-
-
-@pytest.mark.usefixtures("half_precision")
-@pytest.mark.parametrize("replicas", [1, 3])
-def test_the_loss_is_scaled_under_mixed_float16_as_compile_does_it(replicas: int) -> None:
-    """Three replicas add up halves of fewer digits; one replica does exactly as Keras does."""
-    case = Case(classifier, optimizer=lambda: keras.optimizers.Adam(0.01), replicas=replicas)
-    model, plain, _ = trains_as_keras(case, 1e-5 if replicas == 1 else 5e-3)
-    assert type(model.optimizer) is type(plain.optimizer) is keras.optimizers.LossScaleOptimizer
-    for mine, its in zip(model.optimizer.variables, plain.optimizer.variables, strict=True):
-        if mine.path.endswith("step_counter"):  # steps since the scale has changed, which the workers count
-            continue
-        np.testing.assert_allclose(mine.numpy(), its.numpy(), rtol=2e-2, atol=1e-3, err_msg=mine.path)
-
-
-@pytest.mark.usefixtures("half_precision")
-def test_an_optimizer_that_keras_has_wrapped_already_goes_on_where_it_was() -> None:
-    model, data = classifier(), list(batches((12,)))
-    inner = keras.optimizers.Adam(0.01)
-    model.compile(inner, LOSS)
-    model.fit(*data[0], batch_size=12, verbose=0)
-    expected = model.optimizer
-    _, losses, _ = distributed(Case(lambda: model, optimizer=lambda: inner, data=lambda: data, replicas=1))
-    assert model.optimizer is expected
-    assert int(inner.iterations.numpy()) == 2
-    assert losses[0] < float(LOSS(data[0][1], classifier()(data[0][0])))
 
 
 @pytest.mark.parametrize("kind", ["LSTM", "GRU", "SimpleRNN"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import zipfile
 from collections.abc import Collection, Mapping
@@ -30,11 +31,12 @@ class CapturedModel:
     `gradient(*variables, *state, *metrics, *batch, *positions) -> (loss, *gradients, *new state, *new metrics)`: a
     dense variable is given whole and has one gradient of its shape; a sparse one is given as its looked-up rows, with
     `positions` (one tensor for every lookup) counting into these rows, and has two gradient outputs: a value for every
-    looked-up row, and the original row numbers. `state` is what is not trained (batch-norm statistics, dropout seeds);
-    every replica keeps its own, and its own `metrics` (see `TaskMetrics`). `seeds[i]` tells that state i is a random
-    seed, to be different on every replica. Where the `gradient_rule` scales the loss, the last state is that scale,
-    and gradients come out scaled.
-    `optimizers` has one captured update for every dtype among the variables.
+    looked-up row, and the original row numbers. `state` is the untrained variables (batch-norm statistics, dropout
+    seeds), of which every replica keeps a copy, as of its `metrics` (see `TaskMetrics`). `seeds[i]` tells that state i
+    is a random seed, to be different on every replica. Where the `gradient_rule` scales the loss, the last state is
+    that scale, and gradients come out scaled.
+    `optimizers` has one captured update for every dtype among the variables. `rules`, unless it is empty, has for each
+    variable the number of its update rule: 0 is `update`, others are among `CapturedOptimizer.rules`.
     `factors[number]` names two more tensors of the gradient's graph, A and B, for a dense matrix whose gradient is the
     product A^T B; `gradient_with` gives them in its place.
     """
@@ -53,9 +55,10 @@ class CapturedModel:
     gradient_rule: GradientRule = NO_RULE
     factors: Mapping[int, tuple[str, str]] = field(default_factory=dict)
     initial_metrics: tuple[Array, ...] = ()
+    rules: tuple[int, ...] = ()
 
     def gradient_with(self, factored: Collection[int]) -> GraphFunction:
-        """`gradient` with A and B, two outputs, in place of the gradient of each variable numbered in `factored`."""
+        """`gradient` with A and B, two outputs, instead of the gradient of each variable numbered in `factored`."""
         loss, *rest = self.gradient.outputs
         outputs = [loss]
         for number, variable in enumerate(self.spec.variables):
@@ -79,7 +82,12 @@ class CapturedModel:
         buffer = io.BytesIO()
         with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
             functions = {"gradient": self.gradient, "batch": self.batch, "lookups": self.lookups}
-            functions |= {f"update_{dtype}": each.update for dtype, each in self.optimizers.items()}
+            functions |= {f"update_{dtype}": optimizer.update for dtype, optimizer in self.optimizers.items()}
+            functions |= {
+                _rule_name(dtype, number): rule
+                for dtype, optimizer in self.optimizers.items()
+                for number, rule in enumerate(optimizer.rules, 1)
+            }
             document = {
                 "spec": self.spec.to_json(),
                 "lookup_of": self.lookup_of,
@@ -92,6 +100,8 @@ class CapturedModel:
                 "metrics": len(self.initial_metrics),
                 "factors": sorted([number, *names] for number, names in self.factors.items()),
             }
+            if self.rules:
+                document["rules"] = self.rules
             _write(archive, "model.json", json.dumps(document).encode())
             for name, function in functions.items():
                 _write(archive, f"{name}.pb", function.graph)
@@ -133,7 +143,7 @@ class CapturedModel:
             lookups=functions["lookups"],
             lookup_of=tuple(document["lookup_of"]),
             optimizers={
-                dtype: _optimizer_from_json(fields, functions[f"update_{dtype}"])
+                dtype: _optimizer_from_json(fields, dtype, functions)
                 for dtype, fields in document["optimizers"].items()
             },
             initial_values=arrays("value", len(spec.variables)),
@@ -143,6 +153,7 @@ class CapturedModel:
             notes=tuple(document["notes"]),
             gradient_rule=GradientRule(**document["gradient_rule"]),
             factors={number: (left, right) for number, left, right in document["factors"]},
+            rules=tuple(document.get("rules", ())),
             initial_metrics=arrays("metric", document["metrics"]),
         )
 
@@ -153,9 +164,17 @@ def _write(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
 
 
 def _optimizer_json(optimizer: CapturedOptimizer) -> dict[str, Any]:
-    return {name: value for name, value in optimizer.__dict__.items() if name != "update"}
+    return {name: value for name, value in optimizer.__dict__.items() if name not in ("update", "rules")}
 
 
-def _optimizer_from_json(document: dict[str, Any], update: GraphFunction) -> CapturedOptimizer:
+def _rule_name(dtype: str, number: int) -> str:
+    return f"update_{dtype}_{number}"
+
+
+def _optimizer_from_json(
+    document: dict[str, Any], dtype: str, functions: Mapping[str, GraphFunction]
+) -> CapturedOptimizer:
     fields: dict[str, Any] = {key: tuple(each) if isinstance(each, list) else each for key, each in document.items()}
-    return CapturedOptimizer(update=update, **fields)
+    names = itertools.takewhile(functions.__contains__, (_rule_name(dtype, number) for number in itertools.count(1)))
+    rules = tuple(functions[name] for name in names)
+    return CapturedOptimizer(update=functions[f"update_{dtype}"], rules=rules, **fields)

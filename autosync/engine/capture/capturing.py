@@ -19,10 +19,11 @@ from autosync.engine.capture.lookups import (
 )
 from autosync.engine.capture.notes import notes_on_state
 from autosync.engine.capture.operators import coarse_operators
-from autosync.engine.capture.optimizer import LOSS_SCALE, capture_optimizer, gradient_rule_of
+from autosync.engine.capture.optimizer import LOSS_SCALE, gradient_rule_of
 from autosync.engine.capture.settings import by_its_settings
 from autosync.engine.capture.sufficient_factors import sufficient_factors
 from autosync.engine.capture.task import TrainingTask
+from autosync.engine.capture.update_rules import capture_optimizers
 from autosync.engine.capture.variables import names_of, state_variables
 from autosync.errors import ModelError
 from autosync.spec import DTYPE_BYTES, ModelSpec, Variable
@@ -64,9 +65,7 @@ def capture(task: TrainingTask) -> CapturedModel:
     tables = {trace.variable_inputs[i].name: trained[i].shape for i in sorted(set(lookup_of))}
     gradient = compact_gradient(trace.function, flat_lookups, tables)
     factors = {index: (left.name, right.name) for index, (left, right) in trace.factors.items()}
-    optimizers = {
-        dtype: capture_optimizer(task.optimizer, dtype) for dtype in sorted({str(each.dtype) for each in trained})
-    }
+    optimizers, rules = capture_optimizers(task.optimizer, trained)
     rule = gradient_rule_of(task.optimizer)
     state = [*idle, *state_variables(task.model)]
     scale = [] if rule.loss_scale is None else [np.float32(rule.loss_scale)]
@@ -98,6 +97,7 @@ def capture(task: TrainingTask) -> CapturedModel:
         notes=tuple(notes),
         gradient_rule=rule,
         factors=factors,
+        rules=rules,
         initial_metrics=task.metrics.initial if task.metrics else (),
     )
 
@@ -152,8 +152,6 @@ def _trained_variables(task: TrainingTask, structure: Any) -> tuple[list[Any], l
     for each in model.trainable_variables:
         if str(each.dtype) not in DTYPE_BYTES:
             raise ModelError(f"Variable {each.path!r} has dtype {each.dtype}; trainable are {', '.join(DTYPE_BYTES)}.")
-        if getattr(each, "constraint", None) is not None:
-            raise ModelError(f"Variable {each.path!r} has a constraint, which cannot hold shard by shard; remove it.")
     connected = _connected(task, structure)
     trained = [each for each, used in zip(model.trainable_variables, connected, strict=True) if used]
     idle = [each for each, used in zip(model.trainable_variables, connected, strict=True) if not used]

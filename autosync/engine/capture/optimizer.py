@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from autosync.engine.capture.graph_function import GraphFunction
+from autosync.engine.capture.optimizer_twin import NO_TREATMENT, Treatment, functional_twin, unbuilt
 from autosync.errors import ModelError
 
 LOSS_SCALE = "loss_scale"
@@ -32,7 +33,7 @@ NO_RULE = GradientRule()
 
 
 def inner_optimizer(optimizer: Any) -> Any:
-    """The optimizer whose update is made: what a Keras `LossScaleOptimizer` wraps, otherwise `optimizer` itself."""
+    """The optimizer that makes the update: the one in a Keras `LossScaleOptimizer`, otherwise `optimizer` itself."""
     return optimizer.inner_optimizer if type(optimizer).__name__ == "LossScaleOptimizer" else optimizer
 
 
@@ -72,7 +73,8 @@ class CapturedOptimizer:
 
     A slot has the value's length and starts filled with `slot_starts[i]`; a scalar (the iteration, the learning
     rate) starts at `scalar_starts[i]` of dtype `scalar_dtypes[i]`. `rows_suffice` tells that a zero gradient changes
-    nothing, so that a sparse gradient needs to update its touched rows only.
+    nothing, so that a sparse gradient needs to update its touched rows only. `rules` are other updates of the same
+    form, for variables that the optimizer treats otherwise: excluded from weight decay, say.
     """
 
     text: str
@@ -82,20 +84,20 @@ class CapturedOptimizer:
     scalar_starts: tuple[float, ...]
     scalar_dtypes: tuple[str, ...]
     rows_suffice: bool
+    rules: tuple[GraphFunction, ...] = ()
 
 
-def capture_optimizer(optimizer: Any, dtype: str) -> CapturedOptimizer:
-    """Capture `optimizer`'s update of variables of `dtype`, without what its `gradient_rule_of` says.
+def capture_optimizer(optimizer: Any, dtype: str, treated: Treatment = NO_TREATMENT) -> CapturedOptimizer:
+    """Capture `optimizer`'s update of variables of `dtype` that are `treated` alike, without its `gradient_rule_of`.
 
     Raises `ModelError` when its update of an element depends on other elements (clipping by norm, LAMB, Adafactor,
     Muon on matrices), because a shard could then not be updated by itself, and for `REFUSED_SETTINGS`.
     """
     given, optimizer = optimizer, _without_gradient_rule(optimizer)
     _refuse_settings(optimizer)
-    _refuse_exclusions(optimizer)
     shape = (2, 3)
-    twin = _functional_twin(optimizer)
-    variable = _keras_variable(shape, dtype)
+    twin = functional_twin(optimizer)
+    variable = treated.variable(shape, dtype)
     twin.build([variable])
     slots = [each for each in twin.variables if tuple(each.shape) == shape]
     scalars = [each for each in twin.variables if tuple(each.shape) != shape]
@@ -104,9 +106,9 @@ def capture_optimizer(optimizer: Any, dtype: str) -> CapturedOptimizer:
             f"An optimizer must keep state of a variable's shape, or scalars, but {type(optimizer).__name__} keeps "
             f"other; use an elementwise optimizer such as SGD or Adam."
         )
-    flat = _traced(optimizer, (6,), dtype, [None])
+    flat = traced_update(optimizer, (6,), dtype, [None], treated)
     captured = CapturedOptimizer(
-        text=f"{type(given).__name__} {json.dumps(_settings(given), sort_keys=True)}",
+        text=f"{type(given).__name__} {json.dumps(_settings(given), sort_keys=True, default=str)}",
         dtype=dtype,
         update=flat,
         slot_starts=tuple(_fill_value(each) for each in slots),
@@ -115,7 +117,7 @@ def capture_optimizer(optimizer: Any, dtype: str) -> CapturedOptimizer:
         rows_suffice=False,
     )
     update = flat.callable()
-    shaped_update = _traced(optimizer, shape, dtype, list(shape))
+    shaped_update = traced_update(optimizer, shape, dtype, list(shape), treated)
     if len(shaped_update.inputs) != len(flat.inputs) or not _is_elementwise(captured, update, shaped_update.callable()):
         raise ModelError(
             f"The update of an element by {type(optimizer).__name__} depends on other elements (a norm, say), so "
@@ -135,10 +137,12 @@ def _without_gradient_rule(optimizer: Any) -> Any:
     inner = inner_optimizer(optimizer)
     if inner is optimizer and gradient_rule_of(optimizer) == NO_RULE:
         return optimizer
-    return type(inner).from_config({**inner.get_config(), "global_clipnorm": None, "loss_scale_factor": None})
+    return unbuilt(inner, global_clipnorm=None, loss_scale_factor=None)
 
 
 def _refuse_settings(optimizer: Any) -> None:
+    if getattr(optimizer, "inner_optimizer", None) is not None:
+        raise ModelError(f"{type(optimizer).__name__} wraps another optimizer; give the inner optimizer itself.")
     for name, reason in REFUSED_SETTINGS.items():
         if getattr(optimizer, name, None):
             raise ModelError(
@@ -146,51 +150,17 @@ def _refuse_settings(optimizer: Any) -> None:
             )
 
 
-def _refuse_exclusions(optimizer: Any) -> None:
-    if getattr(optimizer, "inner_optimizer", None) is not None:
-        raise ModelError(f"{type(optimizer).__name__} wraps another optimizer; give the inner optimizer itself.")
-    if getattr(optimizer, "_exclude_from_weight_decay", None) or getattr(
-        optimizer, "_exclude_from_weight_decay_pattern", None
-    ):
-        raise ModelError(
-            "The optimizer excludes some variables from weight decay, but every shard is updated by one and the same "
-            "rule; remove the exclusion or the weight decay."
-        )
-
-
-def _functional_twin(optimizer: Any) -> Any:
-    """A fresh optimizer with the same settings whose updates work on tensors.
-
-    Keras writes updates to TensorFlow variables through `tf.distribute`, and refuses `stateless_apply`. Its
-    back-end-neutral methods do it without. The twin puts those before TensorFlow's, but after the optimizer's own:
-    Nadam, for one, extends them.
-    """
-    lineage = {cls.__name__: cls for cls in type(optimizer).__mro__}
-    root, specific, neutral = (lineage.get(name) for name in ("Optimizer", "TFOptimizer", "BaseOptimizer"))
-    if root is None or specific is None or neutral is None:
-        raise ModelError(f"An optimizer must be a Keras 3 optimizer, not {type(optimizer).__name__}.")
-    methods = {name: neutral.__dict__[name] for name in specific.__dict__ if name in neutral.__dict__}
-    for name in ("__init__", "__module__", "__doc__", "add_variable_from_reference"):
-        methods.pop(name, None)
-    without_tensorflow = type(root.__name__, (root,), methods)
-    twin_class: Any = type(type(optimizer).__name__, (type(optimizer), without_tensorflow), {})
-    return twin_class.from_config(optimizer.get_config())
-
-
-def _keras_variable(shape: tuple[int, ...], dtype: str) -> Any:
-    import keras
-
-    return keras.Variable(np.zeros(shape), dtype=dtype, name="variable")
-
-
-def _traced(optimizer: Any, shape: tuple[int, ...], dtype: str, traced_shape: list[int | None]) -> GraphFunction:
+def traced_update(
+    optimizer: Any, shape: tuple[int, ...], dtype: str, traced_shape: list[int | None], treated: Treatment
+) -> GraphFunction:
     """The update traced on arrays of `traced_shape`, by a twin that was built on `shape`."""
     import keras
     import tensorflow as tf
 
-    twin = _functional_twin(optimizer)
-    variable = _keras_variable(shape, dtype)
+    twin = functional_twin(optimizer)
+    variable = treated.variable(shape, dtype)
     twin.build([variable])
+    treated.tell(twin)
     slots = [each for each in twin.variables if tuple(each.shape) == shape]
     scalars = [each for each in twin.variables if tuple(each.shape) != shape]
     in_order = [variable, *slots, *scalars]
@@ -207,7 +177,7 @@ def _traced(optimizer: Any, shape: tuple[int, ...], dtype: str, traced_shape: li
     scalar_specs = [tf.TensorSpec([], each.dtype) for each in scalars]
     try:
         return GraphFunction.trace(update, [array, array, *([array] * len(slots)), *scalar_specs])
-    except Exception as error:  # whatever Keras or TensorFlow say about an unusual optimizer
+    except Exception as error:  # any error of an unusual optimizer
         reason = " ".join(str(error).split())
         raise ModelError(f"The update rule of {type(optimizer).__name__} cannot be captured: {reason}") from error
 
@@ -245,7 +215,7 @@ def _trial_values(captured: CapturedOptimizer, seed: int) -> Iterator[tuple[list
 def _is_elementwise(
     captured: CapturedOptimizer, update: Callable[..., list[Any]], shaped_update: Callable[..., list[Any]]
 ) -> bool:
-    """Whether halves updated apart, and a matrix, give what the whole flat array gives, in value and slots."""
+    """Whether halves updated apart, and a matrix, give the whole flat array's results, in value and slots."""
     import tensorflow as tf
 
     tolerance = 1e-2 if captured.dtype in ("float16", "bfloat16") else 1e-5

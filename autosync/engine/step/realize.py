@@ -72,7 +72,7 @@ def realize(
 
 @final
 class Step:
-    """A strategy at work: call it for one synchronous step, read the values it has reached."""
+    """A running strategy: call it for one synchronous step, read the values it has reached."""
 
     def __init__(self, model: CompiledModel, placed: Placed) -> None:
         self.strategy = placed.strategy
@@ -164,7 +164,7 @@ class Session:
         self.cluster = cluster
         self.placement = placement
         self._model = CompiledModel(captured)
-        self._optimizers = {dtype: Optimizer(each) for dtype, each in captured.optimizers.items()}
+        self._optimizers = {dtype: Optimizer(one, captured.rules) for dtype, one in captured.optimizers.items()}
         self._start = Start(self._model)
         self._recordings = Recordings(self._model, self._start)
         self._waits = waits

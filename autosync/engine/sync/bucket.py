@@ -38,10 +38,11 @@ class Bundle:
         """`scalars` are those of the replicas' devices; `initial[r]` is what replica r starts with, flat."""
         self.buckets = tuple(buckets)
         self.shards = tuple(shard for bucket in buckets for shard in bucket.shards)
-        self.blocks = [Block(each, values) for each, values in zip(scalars, initial, strict=True)]
+        segments = scalars[0].optimizer.segments(self.shards)
+        self.blocks = [Block(of, values, segments) for of, values in zip(scalars, initial, strict=True)]
 
     def begin(self) -> None:
-        """Read what a step begins with; called while it is traced, before `pull`."""
+        """Read the values that a step begins with; called while it is traced, before `pull`."""
         for block in self.blocks:
             block.begin()
 

@@ -20,7 +20,8 @@ class GatheredRows:
     def __init__(self, shard: Shard, members: Members, scalars: Sequence[Scalars], initial: Sequence[Any]) -> None:
         self.shard = shard
         self._members = members
-        self.tables = [Rows(each, value) for each, value in zip(scalars, initial, strict=True)]
+        segments = scalars[0].optimizer.segments([shard])
+        self.tables = [Rows(of, value, segments) for of, value in zip(scalars, initial, strict=True)]
 
     def pull(self, replica: int, ids: Any) -> Any:
         """Rows `ids` (n,), counted from the shard's first row, out of the replica's own table."""

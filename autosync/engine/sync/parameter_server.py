@@ -40,7 +40,7 @@ class DenseServer:
         self.piece_sizes: tuple[int, ...] = (place.elements,)
         if self.streams:
             self.piece_sizes = pieces_of(self.shards)
-        self.block = Block(scalars, initial(scalars.device))
+        self.block = Block(scalars, initial(scalars.device), scalars.optimizer.segments(self.shards))
         self.copies = None if synchronizer.staleness else Copies(place, self._local_copy, initial)
 
     def pull(self, replica: int) -> list[Any]:
@@ -114,7 +114,7 @@ class SparseServer:
     def __init__(self, shard: Shard, scalars: Scalars, initial: Any, replicas: Sequence[str]) -> None:
         """`replicas` are the devices that push."""
         self.shard = shard
-        self.rows = Rows(scalars, initial)
+        self.rows = Rows(scalars, initial, scalars.optimizer.segments([shard]))
         self._replicas = tuple(replicas)
 
     def pull(self, replica: int, ids: Any) -> Any:

@@ -1,0 +1,103 @@
+"""Optimizers update variables as in `keras.Model.fit`, also where they treat them in different ways."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+from tests.train.as_keras import Case, distributed, seeded, stacked, trains_as_keras
+from tests.train.models import LOSS, all_reduce, batches, classifier, mixture, tagger, words
+
+layers = keras.layers
+
+
+@pytest.fixture
+def half_precision() -> Any:
+    """Layers made in the test compute in float16."""
+    policy = keras.config.dtype_policy()
+    keras.config.set_dtype_policy("mixed_float16")
+    yield
+    keras.config.set_dtype_policy(policy)
+
+
+@pytest.mark.usefixtures("half_precision")
+@pytest.mark.parametrize("replicas", [1, 3])
+def test_the_loss_is_scaled_under_mixed_float16_as_compile_does_it(replicas: int) -> None:
+    """Three replicas add up halves of fewer digits; one replica does exactly as Keras does."""
+    case = Case(classifier, optimizer=lambda: keras.optimizers.Adam(0.01), replicas=replicas)
+    model, plain, _ = trains_as_keras(case, 1e-5 if replicas == 1 else 5e-3)
+    assert type(model.optimizer) is type(plain.optimizer) is keras.optimizers.LossScaleOptimizer
+    for mine, its in zip(model.optimizer.variables, plain.optimizer.variables, strict=True):
+        if mine.path.endswith("step_counter"):  # steps since the scale has changed, which the workers count
+            continue
+        np.testing.assert_allclose(mine.numpy(), its.numpy(), rtol=2e-2, atol=1e-3, err_msg=mine.path)
+
+
+@pytest.mark.usefixtures("half_precision")
+def test_an_optimizer_that_keras_has_wrapped_already_goes_on_where_it_was() -> None:
+    model, data = classifier(), list(batches((12,)))
+    inner = keras.optimizers.Adam(0.01)
+    model.compile(inner, LOSS)
+    model.fit(*data[0], batch_size=12, verbose=0)
+    expected = model.optimizer
+    _, losses, _ = distributed(Case(lambda: model, optimizer=lambda: inner, data=lambda: data, replicas=1))
+    assert model.optimizer is expected
+    assert int(inner.iterations.numpy()) == 2
+    assert losses[0] < float(LOSS(data[0][1], classifier()(data[0][0])))
+
+
+def without_decay(**options: Any) -> Any:
+    """The usual recipe for transformers: no weight decay of biases and of the factors of normalization."""
+    optimizer = keras.optimizers.AdamW(0.01, weight_decay=0.5, **options)
+    optimizer.exclude_from_weight_decay(var_names=["bias", "norm/"])  # a layer's name counts too
+    return optimizer
+
+
+class ByLayer(keras.optimizers.SGD):
+    """A learning rate of its own for each layer."""
+
+    def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
+        super().update_step(gradient, variable, learning_rate * (0.1 if "hidden" in variable.name else 1.0))
+
+
+RULES = {
+    "excluded": without_decay,
+    "excluded and clipped": lambda: without_decay(global_clipnorm=0.5),
+    "by layer": lambda: ByLayer(0.1, momentum=0.9),
+}
+
+
+@pytest.mark.parametrize("strategy", [all_reduce, mixture], ids=["all-reduce", "mixture"])
+@pytest.mark.parametrize("name", RULES)
+def test_an_optimizer_may_treat_variables_in_different_ways(name: str, strategy: Any) -> None:
+    def make() -> Any:
+        return stacked(layers.Dense(7, "tanh", name="hidden"), layers.LayerNormalization(name="norm"))
+
+    trains_as_keras(Case(seeded(make), optimizer=RULES[name], strategy=strategy))
+
+
+def test_a_table_may_be_excluded_from_weight_decay() -> None:
+    def optimizer(model: Any) -> Any:
+        sgd = keras.optimizers.SGD(0.1, momentum=0.9, weight_decay=0.5)
+        sgd.exclude_from_weight_decay(var_list=[model.get_layer("table").embeddings])
+        return sgd
+
+    models: list[Any] = []
+
+    def make() -> Any:
+        models.append(tagger())
+        return models[-1]
+
+    case = Case(make, optimizer=lambda: optimizer(models[-1]), data=lambda: words((12, 9)))
+    trains_as_keras(case)
+
+
+def test_a_constraint_of_single_elements_holds_as_in_keras() -> None:
+    def make() -> Any:
+        return stacked(layers.Dense(7, "tanh", kernel_constraint="non_neg", name="hidden"))
+
+    model, _, _ = trains_as_keras(Case(seeded(make), strategy=mixture))
+    assert model.get_layer("hidden").kernel.numpy().min() == 0
