@@ -21,7 +21,7 @@ NETWORKS = ("linear", "rnn", "gat")
 @click.option("--seed", type=click.IntRange(0), default=0, help="Same seed and same records, same checkpoint.")
 @click.option("--workers", type=click.IntRange(1), help="Processes that fit together (Ray Train).  [default: this one]")
 def command(data: Place, kind: str | None, out: Path | None, network: str, seed: int, workers: int | None) -> None:
-    """Fit a simulator on recorded step times, and write what a search can start from (--warm-start).
+    """Fit a simulator on recorded step times, and write a checkpoint from which a search can start (--warm-start).
 
     It learns from the strategies of the training part, of all models and clusters, stops by those of the validation
     part, and says on its card how well it predicts those of the test part. Very many records are streamed.

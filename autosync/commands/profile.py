@@ -1,4 +1,4 @@
-"""The command `autosync profile`: what one replica's passes take on this machine's GPU."""
+"""The command `autosync profile`: the duration of one replica's passes on this machine's GPU."""
 
 import os
 from datetime import date
@@ -47,7 +47,7 @@ def command(model: str, out: Path, precision: str, **how: Any) -> None:
 
 
 def _check_writable(out: Path) -> None:
-    """Raise `SpecError` for a file that could not be written, before minutes are spent on what goes into it."""
+    """Raise `SpecError` for a file that could not be written, before minutes are spent on its content."""
     made_folder(out.parent)
     if out.is_dir() or not os.access(out if out.exists() else out.parent, os.W_OK):
         raise SpecError(f"Profile {str(out)!r} cannot be written; name a file in a folder that you may write to.")

@@ -81,7 +81,7 @@ def command(file: Path, seed: int, profile: Path | None, as_json: bool, target: 
             raise click.UsageError(
                 "--cluster states the nodes of a Ray cluster; --workers and local back ends have none."
             )
-        read_cluster_file(choice.cluster)  # what is wrong with it is told before anything is started
+        read_cluster_file(choice.cluster)  # its faults are reported before anything is started
     check_model_name(choice.model)
     strategy = read_strategy_file(file)
     if target is not None:

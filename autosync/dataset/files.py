@@ -49,14 +49,14 @@ def records_folder(data: Place) -> Place | None:
 
 
 def with_bytes(directory: Place) -> Iterator[tuple[Place, int]]:
-    """What `list_files` gives, with sizes. Raises as that does, and `FileNotFoundError` when a file has gone."""
+    """Yield the files of `list_files` with their sizes. Raises as that does, and `FileNotFoundError`."""
     sizes = _sizes(directory) if isinstance(directory, Address) else {}
     for path in list_files(directory):
         yield path, path.stat().st_size if isinstance(path, Path) else sizes.get(path.name, 0)
 
 
 def read_file(path: Place, schema: Schema = SCHEMA, columns: Sequence[str] | None = None) -> pa.Table:
-    """What `read_encoded` gives, with the text in every row. Raises as that does."""
+    """The table of `read_encoded`, with the text in every row. Raises as that does."""
     return plain(read_encoded(path, schema, columns), str(path))
 
 
@@ -138,7 +138,7 @@ def remove_stale_temporaries(directory: Place, older_than_seconds: float) -> Non
 def _may_be_a_file(path: Place) -> bool:
     """Whether it is one, or has just gone; reading what else a directory may hold, such as a pipe, might never end."""
     if isinstance(path, Address):
-        return True  # of what is at an address, files alone were listed
+        return True  # at an address only files are listed
     try:
         return stat.S_ISREG(path.stat().st_mode)
     except FileNotFoundError:

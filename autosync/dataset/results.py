@@ -17,7 +17,7 @@ from autosync.files import inner_folder
 from autosync.spec import listed, parse_json
 
 MERGED = "merged"
-"""The name, in place of a key, of the file of many; its metadata say under `COUNTS` how many rows each has."""
+"""The name of the file that holds the rows of many keys; its metadata say under `COUNTS` how many rows each has."""
 
 COUNTS = b"autosync.rows"
 
@@ -68,7 +68,7 @@ class ResultStore:
         return self._path(key).exists() or key in self._counts()
 
     def write(self, key: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Write all rows of one piece of work, in place of that key's; they are on disk when this returns."""
+        """Write all rows of one piece of work, replacing those of that key; they are on disk when this returns."""
         table = pa.Table.from_pylist([dict(row) for row in rows], schema=self._schema)
         write_file(self.directory, self._path(key).name, table)
 
@@ -93,7 +93,7 @@ class ResultStore:
         return len(tables)
 
     def _tables(self) -> dict[str, pa.Table]:
-        """The tables by key, in order. A file of one piece of work is newer than what is merged of it, or the same."""
+        """The tables by key, in order. A file of one key is at least as new as that key's rows in the merged file."""
         found: dict[str, pa.Table] = {}
         if not self.directory.is_dir():
             return found
@@ -136,10 +136,10 @@ class ResultStore:
         known = [each.name for each in self.columns if not each.later or each.name in schema.names]
         if schema.names != known:
             raise DatasetError(f"{path} has other columns than these results have: {listed(schema.names)}; remove it.")
-        for found in schema:
-            wanted = self._schema.field(found.name)
-            if found.type != wanted.type:
-                raise DatasetError(f"In {path} {found.name!r} is {found.type}, not {wanted.type}; remove it.")
+        for field in schema:
+            wanted = self._schema.field(field.name)
+            if field.type != wanted.type:
+                raise DatasetError(f"In {path} {field.name!r} is {field.type}, not {wanted.type}; remove it.")
 
     @property
     def _schema(self) -> pa.Schema:

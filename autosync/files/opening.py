@@ -19,7 +19,7 @@ KINDS = {
 
 
 def opened_to_read(file: Path, *, through_links: bool = True) -> BinaryIO:
-    """The regular file, open for reading, whatever it is replaced by meanwhile.
+    """Open a regular file for reading; a pipe or a device that replaces it meanwhile is refused as well.
 
     `through_links=False` refuses `file` if it is a link itself: use it in folders that may be a stranger's. Raises
     `OSError`, whose `strerror` says what else `file` is.
@@ -37,8 +37,8 @@ def read_whole(file: Path) -> bytes:
 
 @contextmanager
 def appended_to(file: Path) -> Iterator[BinaryIO]:
-    """Yield `file`, made if missing, to append to it. A link, and a file with a second name, is refused: what is
-    appended would reach another folder. Raises `WriteError`, for an `OSError` in the block as well."""
+    """Yield `file`, made if missing, to append to it. A link, and a file with a second name, is refused, because
+    the text would reach another folder. Raises `WriteError`, for an `OSError` in the block as well."""
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW
     try:
         with os.fdopen(_regular(os.open(file, flags, 0o666)), "ab") as stream:

@@ -1,8 +1,8 @@
 """Write a file such that readers see the old content or the new content, and no link redirects the write.
 
-A writer creates a new file beside the target, under a name that no other process uses, and renames the new file over
-the target. The rename replaces a link, not the file that the link points to. Another hard link to the old content
-keeps the old content.
+A writer creates a new file in the target's folder, under a name that no other process uses, and renames it over the
+target. The rename replaces a link, not the file that the link points to. Another hard link to the old content keeps
+the old content.
 """
 
 import errno
@@ -46,8 +46,8 @@ def replacing(
 
     A block that raises leaves `file` as it was and removes the new file. `durable` flushes file and folder to the
     disk. `mode` are the permissions before the umask; where `file` has fewer, the new file has no more. `suffix` ends
-    the temporary name, for libraries that ask for one. `afterwards` is what the user does once the fault is mended,
-    as in "add --resume to go on".
+    the temporary name, for libraries that ask for one. `afterwards` is the user's next step, as in
+    "add --resume to go on".
 
     Raises `WriteError`, for an `OSError` in the block as well.
     """

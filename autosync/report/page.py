@@ -1,4 +1,4 @@
-"""A page: a headline and sections become one HTML file with everything inside, and its pictures PNG files beside it."""
+"""A page: a headline and sections become one HTML file with everything inside, and its pictures PNG files."""
 
 import io
 import re
@@ -39,7 +39,7 @@ def inline_svg(figure: Figure, name: str, alt: str, tooltips: Mapping[str, Seque
     figure.savefig(text, format="svg", metadata=NO_METADATA)
     root = ET.fromstring(text.getvalue())
     for parent in list(root.iter()):
-        for child in [each for each in parent if each.tag in (f"{{{SVG}}}style", f"{{{SVG}}}metadata")]:
+        for child in [child for child in parent if child.tag in (f"{{{SVG}}}style", f"{{{SVG}}}metadata")]:
             parent.remove(child)
     _add_tooltips(root, tooltips)
     for element in root.iter():
@@ -100,7 +100,7 @@ class Page:
 
 
 def write_page(page: Page, file: Path, pictures: str | None) -> Path:
-    """Write `file`, and PNG files into the folder `pictures` beside it, each atomically. Raises `AutosyncError`."""
+    """Write `file`, and PNG files into the folder `pictures` next to it, each atomically. Raises `AutosyncError`."""
     settings = dict[Any, Any](RC)
     made_folder(file.parent)
     folder = None if pictures is None else inner_folder(file.parent, pictures)
@@ -118,7 +118,7 @@ def _pictures(sections: Sequence[Section]) -> Iterator[Picture]:
 
 
 def _drawn(picture: Picture, folder: Path | None) -> Markup:
-    """The picture at both widths, of which a page shows one; the wide one is written to `folder` as well."""
+    """The picture at both widths. A page shows one width; the wide picture is written to `folder` as well."""
     parts = []
     for width in (WIDE, NARROW):
         drawing = picture.draw(width)
@@ -162,15 +162,15 @@ def _breakable(text: str) -> Markup:
 
 def _colours() -> str:
     """Variables of the style sheet; paper and light screens have the light ones."""
-    light = " ".join(f"--{each.name}: {each.light};" for each in COLOURS)
-    dark = " ".join(f"--{each.name}: {each.dark};" for each in COLOURS)
+    light = " ".join(f"--{colour.name}: {colour.light};" for colour in COLOURS)
+    dark = " ".join(f"--{colour.name}: {colour.dark};" for colour in COLOURS)
     return f":root {{ {light} }}\n@media screen and (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}"
 
 
 def write_report(run: Run, out: Path | None = None) -> Path:
     """Write the report of `run` to `out`, by default `report.html` in its directory with PNG files in `report/`.
 
-    Whatever the run lacks is said in a sentence. Raises `AutosyncError` when a file cannot be written.
+    A sentence on the page names each part that the run lacks. Raises `AutosyncError` when a file cannot be written.
     """
     findings = Findings(run)
     page = Page(

@@ -44,7 +44,7 @@ CALLED = {str: "a text", dict: "an object", list: "a list", float: "a number", i
 
 
 def run_document(directory: Path) -> dict[str, Any]:
-    """What was asked, from run.json. Raises `AutosyncError`."""
+    """The options of the run, from run.json. Raises `AutosyncError`."""
     file = directory / "run.json"
     document = _read(file)
     for field in NEEDED:
@@ -72,7 +72,7 @@ def run_document(directory: Path) -> dict[str, Any]:
 
 
 def result_of(directory: Path) -> dict[str, Any] | None:
-    """What came out, from result.json; None before it did. Raises `AutosyncError`."""
+    """The result, from result.json; None before there is one. Raises `AutosyncError`."""
     file = directory / "result.json"
     document = document_in(file)
     if document is not None and (fault := result_fault(document)):

@@ -39,7 +39,7 @@ class KeptRecords:
 
 def kept_records(directory: Path | None, document: Mapping[str, Any]) -> KeptRecords:
     """The records of the run in `directory`, whose run.json is `document`: where the run kept them or, if the run was
-    moved, beside it. Without a run, those in the working folder."""
+    moved, next to it. Without a run, those in the working folder."""
     named = document.get("options", {}).get(DATA)
     kept = None if named is None else place_of(str(named))
     default = _default_folders(directory)
@@ -50,7 +50,7 @@ def kept_records(directory: Path | None, document: Mapping[str, Any]) -> KeptRec
 
 
 def _default_folders(directory: Path | None) -> list[Path]:
-    """The folders of records beside which the tuner makes runs/NAME, or NAME, and the one in the working folder."""
+    """The folders of records next to which the tuner makes runs/NAME, or NAME, and the one in the working folder."""
     if directory is None:
         return [Path(DATA)]
     run = directory.resolve()

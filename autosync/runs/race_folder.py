@@ -1,4 +1,4 @@
-"""The folder of a race: what was asked, a file for every run, what came out. JSON."""
+"""The folder of a race: its options, a file for every run, and its outcome, all as JSON."""
 
 from __future__ import annotations
 

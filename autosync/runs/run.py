@@ -1,4 +1,4 @@
-"""What a run left on disk: what was asked, its records, where it stands, and what came out."""
+"""A run on disk: its options, its records, the state of its search, and its result."""
 
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ class Run:
     """A run as it lies in `directory`. Only `document`, its run.json, need be there: a run may have just begun.
 
     `data` is the place that was read for records, None if there is none; `kept` also names a place that was not read
-    because nobody asked for it. `records` are all records of this run, in the order in which they started.
+    because the user has not asked for it. `records` are all records of this run, in the order in which they started.
     """
 
     directory: Path
@@ -74,7 +74,7 @@ class Run:
     @cached_property
     def here(self) -> tuple[RuntimeRecord, ...]:
         """Records on the run's cluster; a run that went on with fewer nodes has others as well."""
-        return tuple(each for each in self.records if each.cluster.digest == self.cluster.digest)
+        return tuple(record for record in self.records if record.cluster.digest == self.cluster.digest)
 
     @cached_property
     def trials(self) -> tuple[RuntimeRecord, ...]:

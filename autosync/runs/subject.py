@@ -1,4 +1,4 @@
-"""What is explained: a strategy with its model, its cluster and whatever was measured, found on disk or captured."""
+"""The subject of `explain`: a strategy with its model, its cluster and its measurements, found on disk or captured."""
 
 import statistics
 from collections.abc import Callable, Sequence
@@ -148,7 +148,7 @@ def find_subject(sources: Sources, makers: Makers) -> Subject:
 
 
 def _timed(strategy: Strategy, records: Sequence[RuntimeRecord]) -> str | None:
-    """What trials of the strategy itself have measured, in words."""
+    """The measurements in trials of the strategy itself, in words."""
     medians = [each.median_seconds for each in records if each.timed and each.strategy.digest == strategy.digest]
     seconds = sorted(median for median in medians if median is not None)
     if not seconds:

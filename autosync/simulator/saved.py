@@ -50,7 +50,7 @@ def write_checkpoint(directory: Path, tensors: Mapping[str, torch.Tensor], docum
 
 
 def read_checkpoint(directory: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
-    """What `write_checkpoint` wrote. Raises `CheckpointError` when it is missing, damaged or of another format."""
+    """Read the files of `write_checkpoint`. Raises `CheckpointError` if one is missing, damaged or foreign."""
     try:
         document = read_json(directory / DOCUMENT, "A simulator's checkpoint", limits=STATE)
         content = read_whole(directory / TENSORS)
@@ -116,7 +116,7 @@ class Saved:
 
 
 def write_saved(directory: Path, saved: Saved) -> None:
-    """Write the checkpoint, in place of an older one."""
+    """Write the checkpoint and replace an older one."""
     tensors, known = dict[str, torch.Tensor](), saved.known
     if known.ensemble is not None:
         tensors = {f"normalization.{name}": each for name, each in known.ensemble.normalization.tensors().items()}

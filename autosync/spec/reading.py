@@ -1,5 +1,4 @@
-"""JSON from outside, read within limits: whatever a file holds, reading it takes seconds, and ends in a document or in
-a sentence."""
+"""JSON from outside, read within limits: reading takes seconds for any file, and gives a document or a sentence."""
 
 import json
 import math
@@ -16,7 +15,7 @@ from autosync.spec.quoting import cut, quoted
 
 @dataclass(frozen=True)
 class Limits:
-    """What a document may have at most: bytes, values (its strings, or all that commas and brackets part), brackets in
+    """The most that a document may have: bytes, values (its strings, or all that commas and brackets part), brackets in
     each other, digits in a row."""
 
     size: int

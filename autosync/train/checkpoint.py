@@ -1,4 +1,4 @@
-"""Checkpoints: files in Keras' own format, with what Keras does not know as extra members of the same archive.
+"""Checkpoints: files in Keras' own format, with state that Keras does not know as extra members of the same archive.
 
 A .keras file is a zip of JSON and HDF5, and Keras passes over members it does not know. So one file, replaced in one
 go, is both what `keras.models.load_model` reads and all that training needs to go on as if it had never stopped.
@@ -27,9 +27,9 @@ FORMAT = "autosync.training/1"
 
 @dataclass(frozen=True)
 class Extras:
-    """What a checkpoint holds beside model and optimizer.
+    """The state in a checkpoint that is neither model nor optimizer.
 
-    `steps` are those done so far. The rest is as in the engine's `StepState`; from `synchronizer_state` on it means
+    `steps` counts the finished steps. The rest is as in the engine's `StepState`; from `synchronizer_state` on it means
     something to the strategy with digest `strategy` only.
     """
 
@@ -57,7 +57,7 @@ def write_checkpoint(file: Path, save: Callable[[Path], None], extras: Extras) -
 
 
 def read_extras(file: Path) -> Extras | None:
-    """What `write_checkpoint` added, or None for a file that Keras alone wrote. Raises `TrainingError`."""
+    """The state that `write_checkpoint` added, or None for a file that Keras alone wrote. Raises `TrainingError`."""
     try:
         with opened_to_read(file) as stream, zipfile.ZipFile(stream) as archive:
             return _read(archive) if DOCUMENT in archive.namelist() else None

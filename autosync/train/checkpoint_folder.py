@@ -1,4 +1,4 @@
-"""A directory of checkpoints: written every so many steps, the newest kept."""
+"""A directory of checkpoints: written every N steps, the newest kept."""
 
 import os
 from collections.abc import Mapping
@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from autosync.errors import TrainingError
-from autosync.files import inner_folder
 from autosync.train.trainer import Trainer
 
 
@@ -32,22 +31,18 @@ class Checkpoints:
             self.save(self._trainer)
 
     def save(self, trainer: Trainer) -> Path:
-        """Save now. The oldest are removed once the new one is there."""
-        folder = inner_folder(Path(self.directory).parent, Path(self.directory).name)
-        saved = trainer.save(folder / f"step-{trainer.steps:08d}.keras")
+        """Save now. Older files are removed after the new file is complete."""
+        saved = trainer.save(Path(self.directory) / f"step-{trainer.steps:08d}.keras")
         for old in self.files()[: -self.keep]:
             old.unlink(missing_ok=True)
         return saved
 
     def latest(self) -> Path | None:
         """The newest checkpoint, or None. Raises `TrainingError` for a link, which may lead to a stranger's file."""
-        files = self.files()
-        if not files:
-            return None
-        for path in (Path(self.directory), files[-1]):
-            if path.is_symlink():
-                raise TrainingError(f"Training resumes from its own files, but {path} is a link; remove it.")
-        return files[-1]
+        newest = self.files()[-1] if self.files() else None
+        if newest is not None and newest.is_symlink():
+            raise TrainingError(f"Training resumes from its own files, but {newest} is a link; remove it.")
+        return newest
 
     def files(self) -> list[Path]:
         """The checkpoints, the oldest first."""

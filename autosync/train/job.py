@@ -17,7 +17,7 @@ from autosync.engine.capture_apart import captured_apart
 from autosync.engine.loading import load_tensorflow, quiet_log
 from autosync.engine.zoo import build_task, check_model_name
 from autosync.errors import TrainingError, WriteError
-from autosync.files import appended_to, made_folder, write_atomically
+from autosync.files import appended_to, check_inside, made_folder, write_atomically
 from autosync.runs.claim import claimed
 from autosync.spec import ClusterSpec, Strategy, cut, read_json
 from autosync.terminal import Terminal, say
@@ -38,7 +38,7 @@ from trials.opening import model_line, model_on
 @final
 @dataclass(frozen=True)
 class TrainingDirectory:
-    """`run.json` (what was asked), `loss.jsonl` (a line for every line printed) and `checkpoints`."""
+    """`run.json` (model and strategy), `loss.jsonl` (a line for every line printed) and `checkpoints`."""
 
     path: Path
 
@@ -60,7 +60,7 @@ class TrainingDirectory:
         return run
 
     def begin(self, model: str, strategy: Strategy) -> None:
-        """Make the directory and write down what was asked. Raises `TrainingError`."""
+        """Make the directory and write `run.json`. Raises `TrainingError`."""
         try:
             made_folder(self.path)
             write_atomically(self.path / "run.json", json.dumps(_identity(model, strategy)))
@@ -68,7 +68,8 @@ class TrainingDirectory:
             raise TrainingError(f"--out {error}") from None
 
     def checkpoints(self, every: int) -> Checkpoints:
-        return Checkpoints(self.path / "checkpoints", every)
+        """The folder of checkpoints. Raises `WriteError` if it is a link out of this directory."""
+        return Checkpoints(check_inside(self.path / "checkpoints"), every)
 
     def add_line(self, line: dict[str, Any]) -> None:
         """Append to `loss.jsonl`. Raises `WriteError`."""
@@ -86,7 +87,7 @@ def _asked_before(file: Path) -> dict[str, Any]:
 
 
 def _identity(model: str, strategy: Strategy) -> dict[str, Any]:
-    """What a resumed run must share with the one it goes on from."""
+    """The fields that a resumed run must share with the run that it continues."""
     return {"model": model, "strategy": strategy.digest}
 
 

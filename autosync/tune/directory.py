@@ -1,4 +1,4 @@
-"""The directory of one run: what was asked, where the search stands, what came out. JSON, and trials as CSV."""
+"""The directory of one run: options, state of the search and result as JSON, and trials as CSV."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class RunDirectory:
         )
 
     def write_probe(self, report: dict[str, Any]) -> None:
-        """Write what the links and hosts were measured by: every probe with its sizes and seconds."""
+        """Write the probes of links and hosts, each with its sizes and seconds."""
         self._write("probe.json", report)
 
     def read_run(self) -> tuple[str, ClusterSpec]:

@@ -14,7 +14,6 @@ from autosync.errors import WriteError
 from autosync.runs.race_folder import RaceFolder
 from autosync.studies.collect.folder import Folder
 from autosync.studies.evaluation.journal import Journal
-from autosync.train.checkpoint_folder import Checkpoints
 from autosync.train.job import TrainingDirectory
 from autosync.tune.directory import RunDirectory
 from autosync.tune.options import TuneOptions
@@ -109,15 +108,9 @@ def test_a_resumed_training_appends_to_its_own_file_alone(tmp_path: Path, outsid
 
 
 def test_a_resumed_training_saves_into_its_own_folder_alone(tmp_path: Path, outside: Path) -> None:
-    class Saves:
-        steps = 3
-
-        def save(self, path: Path) -> Path:
-            raise AssertionError(path)
-
     (tmp_path / "checkpoints").symlink_to(outside)
     with pytest.raises(WriteError, match="checkpoints is a link to"):
-        Checkpoints(tmp_path / "checkpoints", every=1).save(Saves())  # type: ignore[arg-type]
+        TrainingDirectory(tmp_path).checkpoints(every=1)
     assert unchanged(outside)
 
 

@@ -1,4 +1,4 @@
-"""Reading ends at once whatever a name stands for, and appending reaches the named file or none."""
+"""Reading ends at once for any kind of file, and appending reaches the named file or none."""
 
 import os
 import stat

@@ -1,4 +1,4 @@
-"""What was asked: the command, the model, the space, the budget and how steps were timed."""
+"""The question of a run: its command, model, space, budget and timing of steps."""
 
 import shlex
 

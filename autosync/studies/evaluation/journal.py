@@ -55,7 +55,7 @@ class Journal:
 @final
 @dataclass(frozen=True)
 class Evaluation:
-    """Simulators of `builders`, judged on `cells`; what was done is in `journal`."""
+    """Simulators of `builders`, judged on `cells`; finished jobs are in `journal`."""
 
     cells: Sequence[MeasuredCell]
     settings: EvaluationSettings
@@ -79,7 +79,7 @@ class Evaluation:
 
     def _missing(self, experiments: Sequence[str], simulators: Sequence[str]) -> list[Job]:
         builders = {name: builder for name, builder in self.builders.items() if name in simulators}
-        jobs = [job for each in experiments for job in jobs_of(each, self.cells, self.settings, builders)]
+        jobs = [job for name in experiments for job in jobs_of(name, self.cells, self.settings, builders)]
         by_key = {job.key: job for job in reversed(jobs)}
         wanted = [job for job in jobs if by_key[job.key] is job]
         return [job for job in wanted if job.key not in self.journal.results]
