@@ -1,6 +1,17 @@
 """The space for BERT and other transformers: big embeddings and kernels, very many small biases and norms."""
 
-from autosync.space import LOSSLESS, PLACED_ALGORITHMS, Cut, PartBytes, PerServer, Rule, Servers, Space, Where
+from autosync.space import (
+    GPU_ALGORITHMS,
+    LOSSLESS,
+    PLACED_ALGORITHMS,
+    Cut,
+    PartBytes,
+    PerServer,
+    Rule,
+    Servers,
+    Space,
+    Where,
+)
 
 SPACE = Space(
     name="bert",
@@ -17,6 +28,7 @@ SPACE = Space(
             servers=Servers(local_copy=(False, True)),
             all_reduce=True,
             algorithms=PLACED_ALGORITHMS,
+            gpu_algorithms=GPU_ALGORITHMS,
             compressors=LOSSLESS,
             cut=Cut(counts=(1, 2, PerServer(1), PerServer(2), PartBytes(4_096_000)), min_shard_bytes=16_384),
             mixed_shards=True,
@@ -26,10 +38,17 @@ SPACE = Space(
             servers=Servers(local_copy=(False, True)),
             all_reduce=True,
             algorithms=PLACED_ALGORITHMS,
+            gpu_algorithms=GPU_ALGORITHMS,
             compressors=LOSSLESS,
             cut=Cut(counts=(1, 2, PerServer(1), PartBytes(4_096_000)), min_shard_bytes=16_384),
         ),
-        Rule(servers=Servers(), all_reduce=True, algorithms=PLACED_ALGORITHMS, compressors=LOSSLESS),
+        Rule(
+            servers=Servers(),
+            all_reduce=True,
+            algorithms=PLACED_ALGORITHMS,
+            gpu_algorithms=GPU_ALGORITHMS,
+            compressors=LOSSLESS,
+        ),
     ),
     max_buckets=32,
 )

@@ -1,6 +1,17 @@
 """The default space: everything that leaves the training result as it is, for any model."""
 
-from autosync.space import LOSSLESS, PLACED_ALGORITHMS, Cut, PartBytes, PerServer, Rule, Servers, Space, Where
+from autosync.space import (
+    GPU_ALGORITHMS,
+    LOSSLESS,
+    PLACED_ALGORITHMS,
+    Cut,
+    PartBytes,
+    PerServer,
+    Rule,
+    Servers,
+    Space,
+    Where,
+)
 
 SPACE = Space(
     name="default",
@@ -17,6 +28,7 @@ SPACE = Space(
             servers=Servers(local_copy=(False, True)),
             all_reduce=True,
             algorithms=PLACED_ALGORITHMS,
+            gpu_algorithms=GPU_ALGORITHMS,
             compressors=LOSSLESS,
             cut=Cut(
                 counts=(1, 2, 3, 4, PerServer(1), PerServer(2), PartBytes(4_096_000)),
@@ -29,6 +41,7 @@ SPACE = Space(
             servers=Servers(local_copy=(False, True)),
             all_reduce=True,
             algorithms=PLACED_ALGORITHMS,
+            gpu_algorithms=GPU_ALGORITHMS,
             compressors=LOSSLESS,
         ),
     ),

@@ -1,6 +1,17 @@
 """The space for recommendation models: embeddings that are nearly the whole model, and a small dense tower."""
 
-from autosync.space import LOSSLESS, PLACED_ALGORITHMS, Cut, PartBytes, PerServer, Rule, Servers, Space, Where
+from autosync.space import (
+    GPU_ALGORITHMS,
+    LOSSLESS,
+    PLACED_ALGORITHMS,
+    Cut,
+    PartBytes,
+    PerServer,
+    Rule,
+    Servers,
+    Space,
+    Where,
+)
 
 SPACE = Space(
     name="ncf",
@@ -11,6 +22,7 @@ SPACE = Space(
             servers=Servers(),
             all_reduce=True,
             algorithms=PLACED_ALGORITHMS,
+            gpu_algorithms=GPU_ALGORITHMS,
             compressors=LOSSLESS,
             cut=Cut(
                 counts=(1, 2, 3, PerServer(1), PerServer(2), PerServer(4), PartBytes(1_024_000), PartBytes(4_096_000)),
@@ -28,6 +40,7 @@ SPACE = Space(
             servers=Servers(local_copy=(False, True)),
             all_reduce=True,
             algorithms=PLACED_ALGORITHMS,
+            gpu_algorithms=GPU_ALGORITHMS,
             compressors=LOSSLESS,
         ),
     ),

@@ -21,6 +21,7 @@ from autosync.space.search_space import SearchSpace
 from autosync.space.space import Space
 from autosync.spec import (
     ALGORITHMS,
+    GPU_ALGORITHMS,
     PLACED_ALGORITHMS,
     Cast,
     CutOff,
@@ -37,6 +38,7 @@ __all__ = [
     "AR_TOPK_RATIOS",
     "AR_TOPK_WAYS",
     "EVERYTHING",
+    "GPU_ALGORITHMS",
     "GRAVAC_RATIOS",
     "KNOWLEDGE",
     "LOSSLESS",

@@ -4,6 +4,7 @@ import math
 from functools import lru_cache
 
 from autosync.layout.all_reduce import laid_out
+from autosync.layout.all_reduce.collective import on_gpus
 from autosync.layout.all_reduce.hierarchical import nodes_share_replicas
 from autosync.space.domain import all_reduce
 from autosync.space.rules import Rule
@@ -45,13 +46,13 @@ def _servers(
 
 
 def offered_reductions(rule: Rule, variable: Variable, cluster: ClusterSpec) -> tuple[AllReduce, ...]:
-    """Every algorithm with every compressor, in group 0; compressors that gather are there with `ring` alone."""
+    """Every algorithm with every compressor, in group 0; compressors that gather come with `ring` alone."""
     if not rule.all_reduce:
         return ()
     compressors = [each for each in _fitting(rule, variable) if _worth_gathering(each, variable, cluster)] or [None]
     found: dict[AllReduce, None] = {}
     for compressor in compressors:
-        for algorithm in _differing(rule.algorithms, cluster):
+        for algorithm in _differing(rule.algorithms, rule.gpu_algorithms, cluster):
             wanted = all_reduce(0, algorithm, compressor)
             if wanted.is_collective and wanted.is_scaled:
                 continue
@@ -61,9 +62,10 @@ def offered_reductions(rule: Rule, variable: Variable, cluster: ClusterSpec) -> 
 
 
 @lru_cache(maxsize=64)
-def _differing(algorithms: tuple[str, ...], cluster: ClusterSpec) -> tuple[str, ...]:
-    """The algorithms that are not another one by a different name on this cluster."""
-    return tuple(each for each in dict.fromkeys(algorithms) if laid_out(each).differs(cluster)) or ("ring",)
+def _differing(algorithms: tuple[str, ...], gpu_algorithms: tuple[str, ...], cluster: ClusterSpec) -> tuple[str, ...]:
+    """The algorithms that differ from each other on this cluster."""
+    offered = (*algorithms, *(gpu_algorithms if on_gpus(cluster) else ()))
+    return tuple(name for name in dict.fromkeys(offered) if laid_out(name).differs(cluster)) or ("ring",)
 
 
 def _fitting(rule: Rule, variable: Variable) -> list[Compressor | None]:

@@ -19,7 +19,7 @@ AXES = ("first", "every")
 class Where:
     """The variables for which all that is stated holds; `Where()` is every variable.
 
-    `over_bytes` and `under_bytes` are strict. `named` holds shell patterns (`*/bias`), of which one must match.
+    `over_bytes` and `under_bytes` are strict. `named` holds shell patterns (`*/bias`); one must match.
     """
 
     sparse: bool | None = None
@@ -136,12 +136,13 @@ class Servers:
 @final
 @dataclass(frozen=True)
 class Rule:
-    """What the variables of `where` may be given: parameter servers, an all-reduce or either, whole or cut.
+    """Offers the variables of `where` parameter servers, an all-reduce or either, whole or cut.
 
     With `mixed_shards`, shards of one variable may differ in kind (one on a server, another all-reduced); without,
     they are all on servers or all all-reduced. Servers, local copies and buckets are chosen per shard either way.
 
-    `algorithms` are those of all-reduces, offered where they can make a difference (`autosync/layout/all_reduce`).
+    `algorithms` are those of all-reduces, offered where they can make a difference (`autosync/layout/all_reduce`);
+    `gpu_algorithms` are offered too if every replica runs on a GPU.
     `compressors` say how gradients may be sent, on servers and all-reduced alike; None is as they are. Those that
     cannot hold for a variable or an algorithm, or save it no bytes, are left out, and a variable that none of them fits
     is sent as it is.
@@ -154,6 +155,7 @@ class Rule:
     mixed_shards: bool = False
     algorithms: tuple[str, ...] = ("ring",)
     compressors: tuple[Compressor | None, ...] = (None,)
+    gpu_algorithms: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.servers is None and not self.all_reduce:
@@ -162,6 +164,8 @@ class Rule:
             )
         if not self.algorithms or not set(self.algorithms) <= set(ALGORITHMS):
             raise SpaceError(f"Rule(algorithms) is some of {', '.join(ALGORITHMS)}, not {self.algorithms}.")
+        if not set(self.gpu_algorithms) <= set(ALGORITHMS):
+            raise SpaceError(f"Rule(gpu_algorithms) is some of {', '.join(ALGORITHMS)}, not {self.gpu_algorithms}.")
         if not self.compressors or set(self.compressors) == {SufficientFactors()}:
             raise SpaceError(
                 "Rule(compressors) needs one or more that fit any matrix, or None; sufficient factors alone do not."

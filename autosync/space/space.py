@@ -29,7 +29,7 @@ UNBOUNDED = Cut(tuple(range(1, MOST_UNBOUNDED + 1)), axes="every", min_shard_byt
 @final
 @dataclass(frozen=True)
 class Space:
-    """Rules that say what each variable may be given; the first rule whose `where` holds decides.
+    """Rules for the choices of each variable; the first rule whose `where` holds decides.
 
     A strategy of the space has at most `max_buckets` all-reduce buckets of each kind; a bucket's kind is its dtype,
     whether its gradients are sparse, its algorithm and its compressor, and a bucket never mixes kinds. `description` is
@@ -67,6 +67,10 @@ class Space:
             return self
         kept = tuple(name for name in self.knowledge if name not in dropped)
         return replace(self, name=f"{self.name} without {', '.join(dropped)}", knowledge=kept)
+
+    def without_gpu_algorithms(self) -> Space:
+        """The space with the same algorithms on GPUs as on CPUs."""
+        return replace(self, rules=tuple(replace(rule, gpu_algorithms=()) for rule in self.rules))
 
     def bind(self, model: ModelSpec, cluster: ClusterSpec) -> SearchSpace:
         """The finite search space of `model` on `cluster`.

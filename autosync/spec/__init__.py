@@ -1,6 +1,6 @@
 """The nouns of autosync: frozen, validated, standard library only."""
 
-from autosync.spec.algorithms import ALGORITHMS, PLACED_ALGORITHMS
+from autosync.spec.algorithms import ALGORITHMS, GPU_ALGORITHMS, PLACED_ALGORITHMS
 from autosync.spec.cluster import ClusterSpec, LaterRate, Link
 from autosync.spec.codec import canonical_json, digest
 from autosync.spec.compressor import Cast, Compressor, PowerSGD, SufficientFactors, TopK
@@ -34,6 +34,7 @@ from autosync.spec.validate import check_step_time_ranks, check_strategy, step_t
 __all__ = [
     "ALGORITHMS",
     "DTYPE_BYTES",
+    "GPU_ALGORITHMS",
     "MOST_DEVICES",
     "MOST_NODES",
     "MOST_SHARDS",

@@ -7,14 +7,13 @@ from types import MappingProxyType
 
 @dataclass(frozen=True)
 class AlgorithmRow:
-    """What is said of an algorithm wherever it is named.
+    """The properties of an algorithm.
 
     `placed`: made of moves, which ordinary ops carry out, each on the device that does its part; others are
     TensorFlow's collectives, among replicas of one kind and without scales. `chunked`: it sends a replica's share of a
-    bucket, of which a bucket with few elements has few. `seen_as`: the algorithm that learned simulators are told of in
-    its place, which sends as much in as many messages, or comes nearest; that its links are others is in the figures of
-    links, and in what the base simulator predicts. Without, it has inputs of its own, and simulators must be fitted
-    anew.
+    bucket, and a bucket with few elements has few shares. `seen_as`: the algorithm that learned simulators see instead,
+    with as many bytes and messages or nearly so; the figures of links and the base simulator tell them apart. Without
+    it, the algorithm has inputs of its own, and simulators must be fitted again.
     """
 
     name: str
@@ -48,5 +47,7 @@ ALGORITHM_ROWS: Mapping[str, AlgorithmRow] = MappingProxyType(
 
 ALGORITHMS = tuple(ALGORITHM_ROWS)
 PLACED_ALGORITHMS = tuple(row.name for row in ALGORITHM_ROWS.values() if row.placed)
+GPU_ALGORITHMS = tuple(row.name for row in ALGORITHM_ROWS.values() if not row.placed)
+"""The framework's own all-reduce, which is NCCL among GPUs."""
 CHUNKED = tuple(row.name for row in ALGORITHM_ROWS.values() if row.chunked)
 SEEN_AS = {row.name: row.seen_as for row in ALGORITHM_ROWS.values() if row.seen_as}

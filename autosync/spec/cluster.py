@@ -113,7 +113,7 @@ class ClusterSpec(KeptHash, Noun, what="A cluster", keys=("nodes", "switches", "
 
     @property
     def numbers(self) -> str:
-        """What passes give, *real* gradients, or on paced nodes *recorded* or *held* ones."""
+        """The results of passes: *real* gradients, or on paced nodes *recorded* or *held* ones."""
         pace = self.nodes[0].pace
         return "real" if pace is None else pace.numbers
 

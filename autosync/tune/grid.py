@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from autosync.baselines.tuned import all_reduce_grid
+from autosync.baselines.tuned import all_reduce_grid, tried_by_hand
 from autosync.errors import NodesLostError, TrialError
 from autosync.spec import RuntimeRecord, TimingProtocol
 from autosync.tune.budget import Reserve
@@ -27,9 +27,11 @@ def time_grid(job: Job, records: Sequence[RuntimeRecord], protocol: TimingProtoc
     trial begins for which the time budget has no room. Raises `NodesLostError`.
     """
     here = job.backend.cluster.digest
-    kept = [each for each in job.store.read(run=job.directory.name) if is_of_grid(each) and each.outcome != "lost"]
-    found = [each for each in kept if each.cluster.digest == here]
-    grid = all_reduce_grid(job.backend.model, job.backend.cluster)
+    kept = [
+        record for record in job.store.read(run=job.directory.name) if is_of_grid(record) and record.outcome != "lost"
+    ]
+    found = [record for record in kept if record.cluster.digest == here]
+    grid = all_reduce_grid(job.backend.model, job.backend.cluster, tried_by_hand(job.backend.cluster))
     timed = {each.strategy.digest for each in (*records, *found) if each.purpose == "baseline"}
     left = {name: strategy for name, strategy in grid.items() if strategy.digest not in timed}
     job.console.print(

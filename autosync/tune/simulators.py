@@ -1,4 +1,4 @@
-"""The simulator that guides a search, and what it starts from."""
+"""The simulator that guides a search, and its starting point."""
 
 from __future__ import annotations
 

@@ -11,13 +11,27 @@ import pytest
 
 from autosync.errors import SpaceError
 from autosync.layout.all_reduce import laid_out
-from autosync.space import ALGORITHMS, LOSSLESS, Cast, Cut, PowerSGD, Rule, Servers, Space, SufficientFactors, TopK
+from autosync.space import (
+    ALGORITHMS,
+    GPU_ALGORITHMS,
+    LOSSLESS,
+    Cast,
+    Cut,
+    PowerSGD,
+    Rule,
+    Servers,
+    Space,
+    SufficientFactors,
+    TopK,
+)
 from autosync.spec import (
     AllReduce,
     ClusterSpec,
     Compressor,
     Discipline,
+    Figure,
     ModelSpec,
+    Node,
     ParameterServer,
     Partition,
     Rhythm,
@@ -32,6 +46,9 @@ from tests.space.wide import WIDE, factored_model
 
 MATRIX = Variable("v", (300, 200), "float32", 0)
 CAST, FACTORS = Cast("bf16"), SufficientFactors()
+GPUS_AND_CPUS = ClusterSpec.star(
+    (Node("node0", "10.0.0.1", 16.0, gpus=2), Node("node1", "10.0.0.2", 16.0)), *(Figure(1.0, "stated"),) * 4
+)
 KNOWN = ["ring", "tree", "halving_doubling", "rabenseifner", "hierarchical", "collective"]
 """All those that four replicas on two nodes tell apart."""
 
@@ -61,6 +78,21 @@ def offered(variable: Variable, cluster: ClusterSpec, **rule: Any) -> tuple[list
 )
 def test_algorithms_are_offered_where_they_make_a_difference(cluster: ClusterSpec, algorithms: list[str]):
     assert offered(MATRIX, cluster, algorithms=ALGORITHMS)[0] == algorithms
+
+
+@pytest.mark.parametrize(
+    ("cluster", "algorithms"),
+    [
+        (cases.gpu_cluster(), ["ring", "collective"]),
+        (cases.gpu_cluster(1, 2), ["ring", "collective"]),
+        (cases.gpu_cluster(1, 1), ["ring"]),
+        (cases.star_cluster(4), ["ring"]),
+        (GPUS_AND_CPUS, ["ring"]),
+    ],
+    ids=["GPUs", "two GPUs", "one GPU", "CPUs", "GPUs and CPUs"],
+)
+def test_algorithms_for_gpus_are_offered_where_every_replica_runs_on_one(cluster: ClusterSpec, algorithms: list[str]):
+    assert offered(MATRIX, cluster, gpu_algorithms=GPU_ALGORITHMS)[0] == algorithms
 
 
 def test_an_algorithm_that_makes_no_difference_gives_way_to_the_ring():
@@ -151,6 +183,11 @@ def test_the_declared_spaces_lose_nothing_but_the_one_that_says_so():
 def test_a_rule_that_is_declared_wrongly_says_how(arguments: dict[str, Any], message: str):
     with pytest.raises(SpaceError, match=re.escape(message)):
         Rule(all_reduce=True, **arguments)
+
+
+def test_an_algorithm_for_gpus_that_does_not_exist_is_refused():
+    with pytest.raises(SpaceError, match=re.escape("Rule(gpu_algorithms) is some of ring, tree,")):
+        Rule(all_reduce=True, gpu_algorithms=("nccl",))
 
 
 def test_staleness_without_zero_is_refused():

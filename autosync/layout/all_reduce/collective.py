@@ -5,6 +5,11 @@ from autosync.layout.all_reduce.ring import ring_exchange
 from autosync.spec import ClusterSpec
 
 
+def on_gpus(cluster: ClusterSpec) -> bool:
+    """Whether every replica runs on a GPU, so that a collective is NCCL's."""
+    return all(device.kind == "gpu" for device in cluster.replica_devices)
+
+
 def _of_one_kind(cluster: ClusterSpec) -> bool:
     """Whether there are several replicas, all of them devices of one kind."""
     return len(cluster.replica_devices) > 1 and len({device.kind for device in cluster.replica_devices}) == 1

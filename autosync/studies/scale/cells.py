@@ -23,7 +23,7 @@ from autosync.terminal import say
 
 @dataclass(frozen=True)
 class Order:
-    """What is asked for: `models` on `clusters`, by name, each searched with `trials`; results go to `out`."""
+    """The request: `models` on `clusters`, by name, each searched with `trials`; results go to `out`."""
 
     out: Path
     models: tuple[str, ...]
@@ -69,10 +69,11 @@ def results(out: Path) -> list[dict[str, Any]]:
 
 
 def _asked(cell: Order) -> tuple[Asked, Path]:
-    """What one cell asks, and the file of its result, called by all that this depends on."""
+    """The request of one cell, and the file of its result, called by all that this depends on."""
     (model_name,), (cluster_name,) = cell.models, cell.clusters
     model = model_of(model_name, cell.out / "models", cell.profiles)
-    space = import_module(f"search_spaces.{default_space(model_name)}").SPACE
+    # The replay predicts NCCL as a ring of the same traffic, so offering both would only divide the search.
+    space = import_module(f"search_spaces.{default_space(model_name)}").SPACE.without_gpu_algorithms()
     cluster = CLUSTERS[cluster_name]
     key = digest([model.digest, cluster.digest, space.name, cell.trials, cell.seed, VERSION])
     return Asked(model, cluster, space, cell.trials, cell.seed), cell.out / "cells" / f"{key}.json"
