@@ -28,9 +28,10 @@ def ctrl_c_is_ignored() -> Iterator[None]:
 def ctrl_c_waits() -> Iterator[None]:
     """Ctrl-C takes effect at the end of the block, and a second one at once.
 
-    For blocks of a few seconds that leave processes behind when they are cut off, such as shutting Ray down.
+    For blocks of a few seconds that leave processes behind when they are cut off, such as shutting Ray down. A forked
+    child that has yet to become another program prints no traceback in such a block.
     """
-    if threading.current_thread() is not threading.main_thread():
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         yield
         return
     pressed = False
@@ -47,7 +48,7 @@ def ctrl_c_waits() -> Iterator[None]:
     finally:
         signal.signal(signal.SIGINT, before)
     if pressed:
-        raise KeyboardInterrupt
+        (before if callable(before) else signal.default_int_handler)(signal.SIGINT, None)
 
 
 @contextmanager

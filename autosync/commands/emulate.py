@@ -1,17 +1,19 @@
 """The command `autosync emulate`: make, look at, use, break and remove an emulated cluster."""
 
+import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import click
 
-from autosync.commands.shell import SETTINGS, run_command
+from autosync.commands.shell import INTERRUPTED, SETTINGS, run_command
 from autosync.errors import ClusterError
 from autosync.terminal import say, say_all
 from trials.cluster.racks import parse_rate, star_of
 from trials.emulate import faults
 from trials.emulate.hosts import run_inside
+from trials.emulate.in_use import in_use
 from trials.emulate.lifecycle import Emulated, down, find, up
 from trials.emulate.ordinary import begin_as_root
 from trials.emulate.requirements import check_outside
@@ -33,7 +35,7 @@ def command() -> None:
 @click.option("--link", help="Rate of each of its links, such as 200mbit or 1.5gbit.  [default: 1gbit]")
 @click.option("--no-ray", is_flag=True, help="Make the network and its hosts, and start no Ray on them.")
 @name_option
-def up_command(file: Path | None, nodes: int | None, link: str | None, no_ray: bool, name: str) -> None:
+def up_command(file: Path | None, nodes: int | None, link: str | None, no_ray: bool, name: str) -> int:
     """Make an emulated cluster: the one described in FILE, or a star of like nodes."""
     begin_as_root(name)
     if file and (nodes or link):
@@ -41,8 +43,13 @@ def up_command(file: Path | None, nodes: int | None, link: str | None, no_ray: b
     from trials.cluster.file import read_cluster_file  # pydantic
 
     cluster = read_cluster_file(file) if file else star_of(nodes or 4, parse_rate(link or "1gbit"))
-    made = up(name, cluster, start_ray=not no_ray, say=say)
-    say_all(status_lines(made))
+    try:
+        made = up(name, cluster, start_ray=not no_ray, say=say)
+        say_all(status_lines(made))
+    except KeyboardInterrupt:
+        say(_after_ctrl_c(name), err=True)
+        return INTERRUPTED
+    return 0
 
 
 @command.command("status")
@@ -54,11 +61,14 @@ def status_command(name: str) -> None:
 
 @command.command("down")
 @click.option("--if-orphaned", is_flag=True, help="Only one that a command made for itself, if that was killed.")
+@click.option("--yes", is_flag=True, help="Remove one that a command runs on without asking; the command ends with it.")
 @name_option
-def down_command(name: str, if_orphaned: bool) -> None:
-    """Remove an emulated cluster, or what a crash left of one."""
+def down_command(name: str, if_orphaned: bool, yes: bool) -> None:
+    """Remove an emulated cluster, or its remains after a crash."""
     if read_state(name) is not None:
         begin_as_root(name)
+    if not yes and not if_orphaned:
+        _ask_if_in_use(name)
     gone = down(name, if_orphaned)
     say(f"Emulated cluster {name!r} is down." if gone else f"No emulated cluster {name!r} is up.{_others()}")
 
@@ -80,7 +90,7 @@ def exec_command(argv: tuple[str, ...], node: str | None, name: str) -> int:
 
 @command.group("fault")
 def fault_group() -> None:
-    """Let something happen to a node, to see what a search makes of it."""
+    """Let something happen to a node, to see how a search copes."""
 
 
 def _fault(command: str, about: str, act: Callable[[Emulated, str], object], then: str) -> None:
@@ -116,10 +126,38 @@ def _found(name: str) -> Emulated:
     return found
 
 
+def _ask_if_in_use(name: str) -> None:
+    """Ask whether to remove a cluster on which a command runs.
+
+    Raises `ClusterError` without a terminal to ask at, and `click.Abort` after a no.
+    """
+    state = read_state(name)
+    use = in_use(state) if state else None
+    if use is None:
+        return
+    if not sys.stdin.isatty():
+        raise ClusterError(f"Emulated cluster {name!r} is in use: {use} and would end; give --yes to remove it.")
+    click.confirm(f"Emulated cluster {name!r} is in use: {use} and would end. Remove it?", abort=True)
+
+
+def _after_ctrl_c(name: str) -> str:
+    """A sentence on what Ctrl-C has left of a cluster that was being made."""
+    try:
+        state = read_state(name)
+    except ClusterError as error:
+        return f"Interrupted. {error}"
+    remedy = f"`autosync emulate down --name {name}` removes it."
+    if state is None:
+        return "Interrupted; what had been made was removed."
+    if state.is_up:
+        return f"Interrupted; emulated cluster {name!r} is up and stays. {remedy}"
+    return f"Interrupted; a part of emulated cluster {name!r} is left. {remedy}"
+
+
 def _others() -> str:
     """A sentence with the names of the emulated clusters there are; empty when there is none."""
     names = names_there_are()
     return f" There are: {', '.join(names)}." if names else ""
 
 
-main = partial(run_command, command, interrupted="Interrupted; what had been made was removed.")
+main = partial(run_command, command, interrupted="Interrupted.")

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import trials
 from autosync.spec import ClusterSpec
+from trials.emulate.listed import marked
 from trials.emulate.network import run_all, shaping_command
 from trials.emulate.processes import outliving
 from trials.emulate.state import CHANGER, State, locked, read_state
@@ -34,6 +35,7 @@ def changing(state: State) -> Iterator[State]:
     command = [sys.executable, "-m", "trials.emulate.changes", str(state.folder)]
     root = str(Path(trials.__file__).resolve().parents[1])
     env = {"PYTHONPATH": root, "PATH": os.environ.get("PATH", os.defpath), "TMPDIR": str(state.folder.parent)}
+    env |= marked(state.folder)
     with (state.folder / "changes.log").open("wb") as log, outliving(command, env=env, stderr=log) as process:
         yield state.with_process(CHANGER, process)
         write_begun(state.phases_file, [time.time()])

@@ -13,6 +13,7 @@ from typing import Any
 from autosync.engine.proxies import bypassing
 from autosync.errors import ClusterError
 from trials.emulate import isolation as namespaces
+from trials.emulate.listed import marked
 from trials.emulate.network import NETNS
 from trials.emulate.processes import Process, remember_to_reap
 from trials.emulate.quotas import join
@@ -20,6 +21,9 @@ from trials.phases import VARIABLE
 from trials.signals import signals_go_to
 
 HEAD_PORT = 6379
+
+COMMAND = "AUTOSYNC_COMMAND"
+"""The environment variable of a command that a user runs on a host, and of everything that it starts."""
 
 PHASES_FILE = "phases.json"
 """The file in the emulated cluster's folder that says when phases began, where its links change."""
@@ -79,6 +83,7 @@ def start_host(host: Host) -> Process:
             None,
             [_sleep(), "infinity"],
             preexec_fn=become_a_host,
+            env=os.environ | marked(host.folder),
             start_new_session=True,
             cwd="/",
             stdin=subprocess.DEVNULL,
@@ -154,6 +159,7 @@ def run_inside(host: Host, argv: Sequence[str], **popen: Any) -> int:
     Each SIGINT, SIGTERM or SIGHUP that comes here is passed on, once, to all of its processes; a terminal's Ctrl-C
     would not reach them on its own, because they have a session of their own.
     """
+    environment_of_command = {**(popen.pop("env", None) or os.environ), COMMAND: host.node}
     child: subprocess.Popen[Any] | None = None
     early: list[int] = []
 
@@ -165,7 +171,7 @@ def run_inside(host: Host, argv: Sequence[str], **popen: Any) -> int:
             os.killpg(child.pid, number)
 
     with signals_go_to(pass_on):
-        child = start_inside(host, argv, **popen)
+        child = start_inside(host, argv, env=environment_of_command, **popen)
         for number in early:
             pass_on(number)
         status = child.wait()

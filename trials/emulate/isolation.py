@@ -1,4 +1,4 @@
-"""What isolates a host: namespaces made and entered, and mounts of its own."""
+"""Isolation of a host: namespaces made and entered, and mounts of its own."""
 
 import ctypes
 import os
@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+
+from trials.signals import ctrl_c_waits
 
 # These are from linux/sched.h and sys/mount.h. Python has os.setns and os.unshare from 3.12 on only, and mount never.
 MOUNT, NETWORK, PID, USER = 0x00020000, 0x40000000, 0x20000000, 0x10000000
@@ -38,7 +40,7 @@ def start_in_pid_namespace(pid_namespace: Path | None, argv: Sequence[str], **po
             enter_at(pid_namespace, PID)
         return subprocess.Popen(list(argv), **popen)
 
-    with ThreadPoolExecutor(1) as thread:
+    with ctrl_c_waits(), ThreadPoolExecutor(1) as thread:
         return thread.submit(start).result()
 
 
@@ -49,6 +51,11 @@ def enter_at(path: Path, kind: int) -> None:
         enter(file, kind)
     finally:
         os.close(file)
+
+
+def is_of_a_user_namespace() -> bool:
+    """Whether this process has its rights, if any, in a user namespace alone."""
+    return Path("/proc/self/uid_map").read_text(encoding="ascii").split() != ["0", "0", str(2**32 - 1)]
 
 
 def bind(source: Path, target: Path) -> None:

@@ -5,7 +5,7 @@ import secrets
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,8 +14,10 @@ from autosync.spec import ClusterSpec, Node
 from trials.cluster.ray_labels import Later
 from trials.emulate.changes import changing
 from trials.emulate.hosts import HEAD_PORT, Host, start_host, start_inside
+from trials.emulate.isolation import is_of_a_user_namespace
+from trials.emulate.listed import marked
 from trials.emulate.network import make_network, processes_in, remove_namespace, there_already
-from trials.emulate.ordinary import holding, is_of_a_user_namespace
+from trials.emulate.ordinary import holding
 from trials.emulate.processes import Process, end_all
 from trials.emulate.quotas import make_quota, quota_group, remove_quota
 from trials.emulate.ray_nodes import DASHBOARD_PORT, join_rays, start_head
@@ -51,11 +53,11 @@ def agree_on_congestion_control(hosts: Sequence[Host]) -> str:
 
 
 LOCK_SECONDS = 10.0
-"""Seconds that `down` waits for another command, which may be removing what a kill has left."""
+"""Seconds that `down` waits for another command, which may be cleaning up after a kill."""
 
 
 def _silent(_sentence: str) -> None:
-    """Tell nobody."""
+    """Discard the sentence."""
 
 
 @dataclass(frozen=True)
@@ -82,20 +84,23 @@ def up(
     say: Callable[[str], None] = _silent,
     owner: Process | None = None,
 ) -> Emulated:
-    """Make the emulated cluster `name`, or find it made; `say` is told in sentences what was not as usual.
+    """Make the emulated cluster `name`, or find it made; `say` gets a sentence for everything unusual.
 
     Links whose rate is stated or measured are slowed down to it, those with an assumed rate are left alone, latencies
-    are what the host has. Whatever fails, what was made until then is removed again. It outlives this process, unless
-    that is its `owner`. Raises `ClusterError`.
+    are those of the machine. If a part fails, all parts are removed again. The cluster outlives this process, unless
+    the process is its `owner`, which gets a new cluster only. Raises
+    `ClusterError`, also where another command makes `name`.
     """
     check_machine()
     wiring = Wiring(name, cluster)
     folder = folder_of(name)
     existing = read_state(name)
-    if existing and existing.is_up and any(process.runs() for process in existing.processes.values()):
+    if existing and _lives(existing):
+        if owner is not None:
+            raise ClusterError(_up_already(name))
         return _the_same(existing, wiring, start_ray, say)
     if existing:
-        down(name)
+        _clear(name)
         say(f"What a crash had left of {name!r} was removed first.")
     taken = there_already(wiring.namespaces)
     if taken:
@@ -107,37 +112,51 @@ def up(
     for path in groups:
         if Path(path).exists():
             raise ClusterError(f"Control group {path!r} exists and was not made by this command; give another name.")
-    try:
-        folder.mkdir(mode=0o700)
-    except FileExistsError:
-        raise ClusterError(f"Another command makes {name!r} at this moment; wait for it to end.") from None
-    with ending_unwinds():
+    state = State(name, wiring.with_addresses, start_ray, namespaces=wiring.namespaces, cgroups=groups, owner=owner)
+    with ExitStack() as held:
         try:
-            with locked(folder):
-                state = State(
-                    name,
-                    wiring.with_addresses,
-                    start_ray,
-                    namespaces=wiring.namespaces,
-                    cgroups=groups,
-                    owner=owner,
-                )
-                write_state(state)
-                if is_of_a_user_namespace():
-                    with holding() as holder:
-                        state = state.with_process(HOLDER, holder)
-                        write_state(state)
-                return of_state(_make(state, wiring))
+            folder.mkdir(mode=0o700)
+            held.enter_context(locked(folder))
+        except (FileExistsError, FileNotFoundError):
+            raise ClusterError(f"Another command makes {name!r} at this moment; wait for it to end.") from None
+        held.enter_context(ending_unwinds())
+        try:
+            write_state(state)
+            if is_of_a_user_namespace():
+                with holding(folder) as holder:
+                    state = state.with_process(HOLDER, holder)
+                    write_state(state)
+            return of_state(_make(state, wiring))
         except BaseException:
             with ctrl_c_waits():
-                down(name)
+                _remove(read_state(name) or state)
             raise
+
+
+def _lives(state: State) -> bool:
+    """Whether the cluster was made wholly, and a process of it runs: after a reboot none does."""
+    return state.is_up and any(process.runs() for process in state.processes.values())
+
+
+def _clear(name: str) -> None:
+    """Remove the remains of `name` after a crash. Raises `ClusterError` if another command holds it, or has made it."""
+    with suppress(FileNotFoundError), locked(folder_of(name)):
+        state = read_state(name)
+        if state is not None:
+            if _lives(state):
+                raise ClusterError(_up_already(name))
+            check_outside(state.namespaces)
+            _remove(state)
+
+
+def _up_already(name: str) -> str:
+    return f"An emulated cluster {name!r} is up already; take it down first, or give another name."
 
 
 def down(name: str, if_orphaned: bool = False) -> bool:
     """Remove all that `up` made, half or whole; False when there is nothing. Raises `ClusterError`.
 
-    With `if_orphaned`, remove only what was made for a process that is gone.
+    With `if_orphaned`, remove only a cluster made for a process that is gone.
     """
     state = read_state(name)
     if state is None or (if_orphaned and not state.is_orphaned):
@@ -182,11 +201,12 @@ def emulated(name: str, cluster: ClusterSpec, start_ray: bool = True) -> Iterato
     Raises `ClusterError` when `name` is up already.
     """
     if find(name):
-        raise ClusterError(f"An emulated cluster {name!r} is up already; take it down first, or give another name.")
+        raise ClusterError(_up_already(name))
     remove = [sys.executable, "-m", "trials.emulate", "down", "--name", name, "--if-orphaned"]
     with ending_unwinds(), guarded(then=remove):
+        made = up(name, cluster, start_ray, owner=Process.of(os.getpid()))  # cleans up after itself if it fails
         try:
-            yield up(name, cluster, start_ray, owner=Process.of(os.getpid()))
+            yield made
         finally:
             with ctrl_c_waits():
                 down(name)
@@ -256,7 +276,7 @@ def _make(state: State, wiring: Wiring) -> State:
 def _start_ray(state: State) -> State:
     head, *others = of_state(state).hosts
     start_head(*joining(state, 0))
-    url, relay = start_relay(head.namespace, head.address, DASHBOARD_PORT)
+    url, relay = start_relay(head.namespace, head.address, DASHBOARD_PORT, marked(state.folder))
     state = replace(state.with_process("relay", relay), dashboard_url=url)
     write_state(state)
     join_rays([joining(state, host.index) for host in others], head)

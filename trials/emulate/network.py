@@ -9,6 +9,7 @@ from autosync.errors import ClusterError
 from trials.emulate.isolation import NETWORK, unshare
 from trials.emulate.processes import Process
 from trials.emulate.wiring import Port, Wiring
+from trials.signals import ctrl_c_waits
 
 FRAME_BYTES = 9000
 """Largest packet, in bytes: jumbo frames, as in clusters' networks. A shaped link sends packet by packet, and each
@@ -133,7 +134,8 @@ def _run(command: list[str]) -> None:
     Raises `ClusterError` with what it said when it fails.
     """
     empty = partial(unshare, NETWORK)
-    done = subprocess.run(command, capture_output=True, text=True, check=False, preexec_fn=empty)
+    with ctrl_c_waits():
+        done = subprocess.run(command, capture_output=True, text=True, check=False, preexec_fn=empty)
     if done.returncode != 0:
         said = " ".join(done.stderr.split()) or f"exit status {done.returncode}"
         raise ClusterError(f"The network cannot be changed as asked: `{' '.join(command)}` said {said!r}.")

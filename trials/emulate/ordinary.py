@@ -1,4 +1,4 @@
-"""Emulated clusters of ordinary users: a command begins anew as root of a user namespace, and a holder keeps that."""
+"""Emulated clusters of ordinary users: a command restarts as root of a user namespace, and a holder keeps that."""
 
 import os
 import subprocess
@@ -9,6 +9,7 @@ from pathlib import Path
 import trials
 from autosync.errors import ClusterError
 from trials.emulate.as_root import NEW
+from trials.emulate.listed import marked
 from trials.emulate.processes import Process, outliving
 from trials.emulate.requirements import Machine, check_machine
 from trials.emulate.state import read_state
@@ -44,11 +45,6 @@ def entering(place: str) -> list[str]:
     return [sys.executable, "-I", "-c", AS_ROOT, root, place]
 
 
-def is_of_a_user_namespace() -> bool:
-    """Whether this process has its rights, if any, in a user namespace alone."""
-    return Path("/proc/self/uid_map").read_text(encoding="ascii").split() != ["0", "0", str(2**32 - 1)]
-
-
-def holding() -> AbstractContextManager[Process]:
-    """A holder, which outlives the block it is begun in."""
-    return outliving(["sh", "-c", "read go_on && exec sleep infinity"])
+def holding(folder: Path) -> AbstractContextManager[Process]:
+    """A holder for the emulated cluster in `folder`, which outlives the block it is begun in."""
+    return outliving(["sh", "-c", "read go_on && exec sleep infinity"], env=os.environ | marked(folder))

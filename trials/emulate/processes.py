@@ -17,7 +17,7 @@ from weakref import WeakSet
 from autosync.spec.codec import Noun
 
 END_SECONDS = 20.0
-"""Seconds that the kernel may take to remove what was killed; a host's end waits for all its processes."""
+"""Seconds that the kernel may take to remove a killed process; a host's end waits for all its processes."""
 
 _born_inside: WeakSet[subprocess.Popen[Any]] = WeakSet()
 
@@ -55,9 +55,16 @@ class Process(Noun):
 
     def kill(self) -> None:
         """End the process at once, if it is still the same one."""
-        if self.runs():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self.pid, signal.SIGKILL)
+        try:
+            descriptor = os.pidfd_open(self.pid)  # stands for one process even if the number is given to another
+        except ProcessLookupError:
+            return
+        try:
+            if self.runs():
+                with contextlib.suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+        finally:
+            os.close(descriptor)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ EMPTY_SECONDS = 5.0
 PROCESSES = "cgroup.procs"
 
 INSTEAD = "leave `cores` out, and let a `pace` of the nodes stand in, such as `pace: {scale: 2}` of a slow one"
-"""What makes a node slow without a quota, as the end of a sentence."""
+"""The end of a sentence: another way to make a node slow."""
 
 
 def quota_group(name: str, mounts: str | None = None, own: str | None = None) -> Path:
@@ -39,6 +39,12 @@ def quota_group(name: str, mounts: str | None = None, own: str | None = None) ->
             f"mounted; {INSTEAD}."
         )
     return _writable(unified, "", own) / name
+
+
+def group_mounts() -> list[Path]:
+    """The folders at which this machine's control groups are mounted."""
+    lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
+    return [Path(line.split()[4]) for line in lines if line.partition(" - ")[2].startswith("cgroup")]
 
 
 def _writable(top: Path, controller: str, own: str | None) -> Path:

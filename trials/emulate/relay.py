@@ -16,14 +16,17 @@ from trials.emulate.processes import Process
 CHUNK_BYTES = 1 << 16
 
 
-def start_relay(namespace: str, address: str, port: int) -> tuple[str, Process]:
-    """Start a relay to `address:port` in the network `namespace`; return its URL on 127.0.0.1, and its process."""
+def start_relay(namespace: str, address: str, port: int, mark: dict[str, str]) -> tuple[str, Process]:
+    """Start a relay to `address:port` in the network `namespace`; return its URL on 127.0.0.1, and its process.
+
+    `mark` is a variable for its environment, by which the process is known later.
+    """
     with socket.create_server(("127.0.0.1", 0)) as listener:
         number = listener.fileno()
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         relay = subprocess.Popen(
             [sys.executable, "-m", "trials.emulate.relay", str(number), str(NETNS / namespace), address, str(port)],
-            env={"PYTHONPATH": str(Path(trials.__file__).resolve().parents[1]), "PATH": os.defpath},
+            env={"PYTHONPATH": str(Path(trials.__file__).resolve().parents[1]), "PATH": os.defpath} | mark,
             pass_fds=[number],
             start_new_session=True,
             cwd="/",

@@ -6,7 +6,6 @@ import fcntl
 import json
 import os
 import re
-import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
@@ -17,15 +16,20 @@ from pathlib import Path
 from typing import Any
 
 from autosync.errors import ClusterError
-from autosync.spec import ClusterSpec, Figure, Link, Node, cut, read_json
+from autosync.spec import ClusterSpec, Figure, Link, Node, cut
 from autosync.spec.codec import Noun
+from autosync.spec.reading import DOCUMENT, parse_json
 from trials.emulate.hosts import PHASES_FILE
+from trials.emulate.listed import foreign
+from trials.emulate.own_folder import is_own, opened, opened_file, remove
 from trials.emulate.processes import Process
 
 LONGEST_FOLDER = 40
 """The most bytes of a folder's path: Ray puts sockets some 65 bytes below, and a socket's path may have 107."""
 
 FORMAT = 1
+
+STATE_FILE, NEW_STATE_FILE = "state.json", "state.json.new"
 
 HOLDER = "holder"
 """The role of a process that does nothing but live, so that later commands find the namespaces of the first one."""
@@ -108,61 +112,67 @@ def folder_of(name: str) -> Path:
 
 def names_there_are() -> list[str]:
     """Names of all emulated clusters of this user's that have a state file, up or half-made."""
-    files = Path(tempfile.gettempdir()).glob("autosync-*/state.json")
-    return sorted(file.parent.name.removeprefix("autosync-") for file in files if _is_this_users(file.parent))
+    folders = [file.parent for file in Path(tempfile.gettempdir()).glob("autosync-*/state.json")]
+    return sorted(folder.name.removeprefix("autosync-") for folder in folders if is_own(folder))
 
 
 def read_state(name: str) -> State | None:
-    """The state of `name`; None when there is none. Raises `ClusterError` for a folder that is not ours."""
+    """The state of `name`; None when there is none.
+
+    Raises `ClusterError` for a folder that is not ours, and for a state with something that was not made for `name`.
+    """
     folder = folder_of(name)
-    if not _is_this_users(folder) and folder.exists():
-        raise ClusterError(f"Folder {str(folder)!r} is another user's, and so is what it tells of; give another name.")
     try:
-        return State.from_json(read_json(folder / "state.json", "It"))
+        with opened_file(folder, STATE_FILE) as stream:
+            state = State.from_json(parse_json(stream.read(DOCUMENT.size + 1), "It"))
     except FileNotFoundError:
         return State(name, _NOTHING, starts_ray=False) if _is_ours(folder) else None
+    except ClusterError:
+        raise
     except (AttributeError, KeyError, OSError, TypeError, ValueError) as error:
         raise ClusterError(
-            f"File {str(folder / 'state.json')!r} is not one that `up` wrote ({cut(repr(error))}); look at what it is, "
-            "and remove it by hand."
+            f"File {str(folder / STATE_FILE)!r} is not one that `up` wrote ({cut(repr(error))}); look at it, and "
+            "remove it by hand."
         ) from None
+    strange = foreign(state) if state.name == name else f"the cluster {state.name!r}"
+    if strange:
+        raise ClusterError(
+            f"File {str(folder / STATE_FILE)!r} lists {strange}, which `up` of this version did not make for {name!r}, "
+            "so nothing is ended or removed; look at the file, and remove by hand what it lists."
+        )
+    return state
 
 
 def write_state(state: State) -> None:
     """Replace the state file at once, so that a crash leaves the old one or the new one."""
-    new = state.folder / "state.json.new"
+    new = state.folder / NEW_STATE_FILE
     new.write_text(json.dumps(state.to_json(), indent=1), encoding="utf-8")
-    new.replace(state.folder / "state.json")
+    new.replace(state.folder / STATE_FILE)
 
 
 def remove_folder(folder: Path) -> None:
     """Remove all files, the state file last, so that after a crash in between the rest is found again."""
-    for entry in folder.iterdir():
-        if entry.name == "state.json":
-            continue
-        if entry.is_dir() and not entry.is_symlink():
-            shutil.rmtree(entry)
-        else:
-            entry.unlink()
-    (folder / "state.json").unlink(missing_ok=True)
-    folder.rmdir()
+    remove(folder, last=STATE_FILE)
 
 
 @contextmanager
 def locked(folder: Path, patience_seconds: float = 0.0) -> Iterator[None]:
-    """Hold the existing `folder` alone. Raises `ClusterError` if another command still holds it after the patience."""
-    file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    """Hold the existing `folder` alone.
+
+    Raises `ClusterError` if another command still holds it after the patience, and `FileNotFoundError` if that command
+    has removed it.
+    """
     deadline = time.monotonic() + patience_seconds
-    try:
-        while not _is_held(file):
+    with opened(folder) as descriptor:
+        while not _is_held(descriptor):
             if time.monotonic() >= deadline:
                 raise ClusterError(
                     f"Another command is making or removing {folder.name!r} at this moment; wait for it to end."
                 )
             time.sleep(0.05)
+        if not os.path.samestat(os.fstat(descriptor), folder.lstat()):
+            raise FileNotFoundError(folder)  # another command has removed it, and a third one made a new one
         yield
-    finally:
-        os.close(file)
 
 
 def _is_held(file: int) -> bool:
@@ -174,18 +184,13 @@ def _is_held(file: int) -> bool:
     return True
 
 
-def _is_this_users(folder: Path) -> bool:
-    """Whether `folder` is this user's; one that is gone is nobody's."""
-    try:
-        return folder.stat().st_uid == os.geteuid()
-    except FileNotFoundError:
-        return False
-
-
 def _is_ours(folder: Path) -> bool:
     """Whether there is a folder that a crash left before its state file: empty, or with the unfinished file alone."""
-    if not folder.is_dir():
+    try:
+        with opened(folder) as descriptor:
+            names = set(os.listdir(descriptor))
+    except FileNotFoundError:
         return False
-    if {entry.name for entry in folder.iterdir()} <= {"state.json.new"}:
+    if names <= {NEW_STATE_FILE}:
         return True
     raise ClusterError(f"Folder {str(folder)!r} exists and holds no state file, so it is not ours; remove it by hand.")

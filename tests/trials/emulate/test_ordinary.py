@@ -186,8 +186,7 @@ def test_another_users_cluster_is_left_alone(user: OrdinaryUser, name: str) -> N
         done = user.run(*COMMAND, "down", "--name", name)
         assert done.returncode == 2
         assert done.stderr == (
-            f"emulate: Folder {str(folder_of(name))!r} is another user's, and so is what it tells of; give another "
-            "name.\n"
+            f"emulate: Folder {str(folder_of(name))!r} is another user's, and is not trusted; give another name.\n"
         )
     finally:
         folder_of(name).rmdir()
