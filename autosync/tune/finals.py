@@ -95,7 +95,10 @@ class _Contest:
         """Run rounds until a look decides, the last look was taken, or time or trials have run out."""
         while True:
             trouble = self._next_round()
-            done, is_out_of_time = len(self.rounds), self._is_out_of_time()
+            done = len(self.rounds)
+            if self._is_short_of_time():
+                self.active = self._best_two(judge(self.rounds, self.baselines))
+            is_out_of_time = self._seconds_of_round() > self.job.seconds_left
             error = self.looks.error(done, is_last=bool(trouble) or is_out_of_time)
             if error is None and done != self.looks.rounds:
                 continue
@@ -107,7 +110,11 @@ class _Contest:
             if is_out_of_time:
                 why = "More rounds of these two would tell; the time budget has no room for them."
                 return _noted(verdict, why) if verdict.is_promising else verdict
-            self._drop_losers(verdict, error or ERROR)
+            if done == self.looks.rounds:
+                self._announce(verdict, self.looks.most - done)
+            self.active = (
+                self._best_two(verdict) if done >= self.looks.rounds else self._still_open(verdict, error or ERROR)
+            )
 
     def _next_round(self) -> str:
         """Run one more round, and return why there is none, or "". Raises `TrialError` without rounds to judge by."""
@@ -132,21 +139,20 @@ class _Contest:
             return False
         return verdict.interval is None or verdict.interval[1] <= PRECISE * verdict.interval[0]
 
-    def _drop_losers(self, verdict: Verdict, error: float) -> None:
-        """Leave out finalists that have surely lost; all but the best two once the asked rounds are done."""
-        done, asked = len(self.rounds), self.looks.rounds
-        pair = [record for record in self.active if record.strategy in (verdict.candidate, verdict.baseline)]
-        if done >= asked:
-            if len(self.active) > len(pair) or done == asked:
-                self._announce(verdict, self.looks.most - done)
-            self.active = pair
-            return
+    def _best_two(self, verdict: Verdict) -> list[RuntimeRecord]:
+        """The best candidate and the best baseline; one of them where the other could not be timed."""
+        return [record for record in self.active if record.strategy in (verdict.candidate, verdict.baseline)]
+
+    def _still_open(self, verdict: Verdict, error: float) -> list[RuntimeRecord]:
+        """The finalists that have not surely lost, candidates against the best baseline too."""
         names = [record.strategy.digest for record in self.active]
         baselines = [name for name in names if name in self.baselines]
         candidates = [name for name in names if name not in self.baselines] + [verdict.baseline.digest]
-        compared = len(self.chosen)
-        lost = beaten(self.rounds, candidates, error, compared) | beaten(self.rounds, baselines, error, compared)
-        self.active = [record for record in self.active if record.strategy.digest not in lost or record in pair]
+        lost = frozenset[str]().union(
+            *(beaten(self.rounds, kind, error, len(self.chosen)) for kind in (candidates, baselines))
+        )
+        pair = self._best_two(verdict)
+        return [record for record in self.active if record.strategy.digest not in lost or record in pair]
 
     def _announce(self, verdict: Verdict, more: int) -> None:
         self.job.console.print(
@@ -155,12 +161,21 @@ class _Contest:
             soft_wrap=True,
         )
 
-    def _is_out_of_time(self) -> bool:
-        """Whether another round would end after the time budget, by the latest turns of those that take part."""
+    def _is_short_of_time(self) -> bool:
+        """Whether there is no time for the first look at all that take part, or after it for the rounds asked for."""
+        done, asked = len(self.rounds), self.looks.rounds
+        if len(self.active) <= 2 or done >= asked:
+            return False
+        every, pair = self._seconds_of_round(), 2 * self._seconds_of_round() / len(self.active)
+        until_look = LEAST_ROUNDS - done
+        needed = until_look * every + (asked - LEAST_ROUNDS) * pair if until_look > 0 else (asked - done) * every
+        return needed > self.job.seconds_left
+
+    def _seconds_of_round(self) -> float:
+        """Seconds of another round, by the latest turns of those that take part."""
         latest = {record.strategy.digest: record.total_seconds for turn in self.rounds for record in turn}
         fastest = fastest_of(self.chosen)
-        seconds = sum(latest.get(record.strategy.digest, seconds_of_turn(record, fastest)) for record in self.active)
-        return seconds > self.job.seconds_left
+        return sum(latest.get(record.strategy.digest, seconds_of_turn(record, fastest)) for record in self.active)
 
 
 def _noted(verdict: Verdict, sentence: str) -> Verdict:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import final
 
@@ -17,6 +17,7 @@ from autosync.search.verdict.judging import Verdict
 from autosync.search.verdict.looks import Looks
 from autosync.spec import ClusterSpec, ModelSpec, RuntimeRecord
 from autosync.tune.finals import hold_finals
+from autosync.tune.job import Job
 from tests.tune.pretend import CLUSTER, MODEL, PretendBackend, pretended_job, printed
 from tests.tune.records import baseline, found, record
 from trials.trial import TrialRequest
@@ -34,11 +35,15 @@ class NoisyBackend:
     model: ModelSpec = MODEL
     cluster: ClusterSpec = CLUSTER
 
-    def __init__(self, seconds: Sequence[float], noise: float, lasts: int = 1000, seed: int = 0) -> None:
+    def __init__(
+        self, seconds: Sequence[float], noise: float, lasts: int = 1000, seed: int = 0, turn_seconds: float = 0.0
+    ) -> None:
         self._seconds = {each.strategy.digest: taken for each, taken in zip(CHOSEN, seconds, strict=True)}
         self._noise = noise
         self._lasts = lasts
         self._generator = np.random.default_rng(seed)
+        self._turn_seconds = turn_seconds
+        self.seconds = 0.0
         self.turns: list[str] = []
 
     def run(self, request: TrialRequest) -> RuntimeRecord:
@@ -46,7 +51,20 @@ class NoisyBackend:
             raise NodesLostError("All nodes are gone.")
         self.turns.append(request.strategy.digest)
         seconds = self._seconds[request.strategy.digest] * np.exp(self._noise * self._generator.standard_normal())
-        return replace(PretendBackend().run(request), step_seconds=(float(seconds),) * 5)
+        self.seconds += self._turn_seconds
+        record = replace(PretendBackend().run(request), step_seconds=(float(seconds),) * 5)
+        return replace(record, total_seconds=self._turn_seconds) if self._turn_seconds else record
+
+
+@dataclass(frozen=True)
+class TimedJob(Job):
+    """A job on the clock of its back end."""
+
+    clock: NoisyBackend = field(kw_only=True)
+
+    @property
+    def seconds_gone(self) -> float:
+        return self.clock.seconds
 
 
 def held(directory: Path, backend: NoisyBackend, **given: object) -> tuple[int, Verdict, str]:
@@ -141,6 +159,18 @@ def test_a_spent_time_budget_leaves_one_round_which_proves_nothing(tmp_path: Pat
     assert set(backend.turns) == {FIRST.strategy.digest, *BASELINES}
     assert verdict.note == "More rounds of these two would tell; the time budget has no room for them."
     assert "The time budget has no room for guided." in printed(job)
+
+
+def test_short_of_time_the_best_two_go_on_and_the_finals_end_in_time(tmp_path: Path) -> None:
+    """Turns take 8 s. A budget of 125 s has no room for six rounds of three finalists, but for six of two."""
+    backend = NoisyBackend((0.19, 0.195, 0.2), 0.02, turn_seconds=8.0)
+    plain = pretended_job(tmp_path, backend, rounds=6, time_budget_seconds=125.0)
+    job = TimedJob(**vars(plain), clock=backend)
+    rounds, verdict = hold_finals(job, [replace(record, total_seconds=13.8) for record in CHOSEN], BASELINES)
+    assert backend.seconds <= 125.0
+    turns = Counter(backend.turns)
+    assert turns[BASELINE.strategy.digest] == len(rounds) == verdict.rounds >= 6
+    assert min(turns.values()) < 6
 
 
 def test_nodes_lost_in_more_rounds_leave_the_first_verdict_or_shrink_the_cluster(tmp_path: Path) -> None:
