@@ -43,7 +43,7 @@ def kept_records(directory: Path | None, document: Mapping[str, Any]) -> KeptRec
     named = document.get("options", {}).get(DATA)
     kept = None if named is None else place_of(str(named))
     default = _default_folders(directory)
-    candidates = [kept] if isinstance(kept, Path) and _is_near(kept, directory, default) else []
+    candidates: list[Path] = [kept] if isinstance(kept, Path) and _is_near(kept, directory, default) else []
     candidates += [folder for folder in default if not _leads_out(folder, directory)]
     place = next((folder for folder in candidates if _holds_records(folder)), None)
     return KeptRecords(place, kept if kept not in candidates else None)
@@ -78,7 +78,7 @@ def _leads_out(folder: Path, directory: Path | None) -> bool:
     inside = path.is_relative_to(run) or path.is_relative_to(directory.absolute())
     try:
         return inside and not path.resolve().is_relative_to(run)
-    except (OSError, RuntimeError):  # a ring of links
+    except (OSError, RuntimeError, ValueError):  # a ring of links, or a zero byte
         return True
 
 
@@ -86,5 +86,5 @@ def _holds_records(folder: Path) -> bool:
     """Whether the folder is worth reading."""
     try:
         return folder.is_dir() and any(folder.glob("*.parquet"))
-    except OSError:  # a name too long, or a directory that may not be read
+    except (OSError, ValueError):  # a name too long or with a zero byte, or a directory that may not be read
         return False

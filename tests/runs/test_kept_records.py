@@ -143,6 +143,17 @@ def test_a_ring_of_links_holds_nothing(work: Path) -> None:
     assert kept_records(work, {"options": {"data": str(work / "data")}}).place is None
 
 
+@pytest.mark.parametrize(
+    "place", ["a\0b", "/a\0b", "x" * 3000, "", ".", "~", "file:///etc", "FILE:///etc", "S3://b/x", "a//b"]
+)
+def test_any_text_in_place_of_records_is_read_or_named(work: Path, place: str) -> None:
+    run = write_run(work / "runs" / "one", Story(search_records()[:2]), data=work / "data").path
+    names_its_records_at(run, place)
+    found = read_run(run)
+    assert len(found.records) in (0, 2)
+    assert found.kept.place is None or found.kept.place.is_dir()  # type: ignore[union-attr]
+
+
 @pytest.mark.parametrize("name", ["../../outside", "/etc/cron.d/x", "..", ".", "a/b"])
 def test_a_name_that_leads_out_of_the_run_is_refused(work: Path, name: str) -> None:
     run = write_run(work / "run", Story(()), data=work / "data")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
+import zipfile
 from dataclasses import replace
 from typing import Any
 
+import h5py
 import keras
 import numpy as np
 import pytest
@@ -153,6 +156,40 @@ def test_a_checkpoint_of_another_model_is_refused(tmp_path: Any) -> None:
     trainer.prepare(EXAMPLE)
     with pytest.raises(ModelError, match=r"other\.keras' must be a \.keras file of this very model with its optimizer"):
         trainer.restore(tmp_path / "other.keras")
+
+
+@pytest.mark.parametrize("way_out", ["external data", "external link", "virtual data"])
+def test_a_checkpoint_whose_arrays_are_in_other_files_is_refused(tmp_path: Any, way_out: str) -> None:
+    """HDF5 can name any file of this machine, whose bytes would become weights."""
+    elsewhere, weights, file = tmp_path / "elsewhere.h5", tmp_path / "weights.h5", tmp_path / "a.keras"
+    trainer = local(classifier())
+    trainer.prepare(EXAMPLE)
+    trainer.save(file)
+    trainer.restore(file)
+    with zipfile.ZipFile(file) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    weights.write_bytes(members["model.weights.h5"])
+    with h5py.File(weights, "a") as h5, h5py.File(elsewhere, "w") as other:
+        names: list[str] = []
+        h5.visit(names.append)
+        name = next(name for name in names if name.startswith("layers/") and name.endswith("/vars/0"))
+        shape = h5[name].shape
+        other["x"] = np.ones(shape, "float32")
+        del h5[name]
+        if way_out == "external data":
+            h5.create_dataset(name, shape, "float32", external=[(str(elsewhere), 0, 4 * math.prod(shape))])
+        elif way_out == "external link":
+            h5[name] = h5py.ExternalLink(str(elsewhere), "/x")
+        else:
+            layout = h5py.VirtualLayout(shape, "float32")
+            layout[:] = h5py.VirtualSource(str(elsewhere), "x", shape)
+            h5.create_virtual_dataset(name, layout)
+    with zipfile.ZipFile(file, "w") as archive:
+        for member, content in (members | {"model.weights.h5": weights.read_bytes()}).items():
+            archive.writestr(member, content)
+    with pytest.raises(ModelError, match=r"a\.keras' must be a \.keras file of this very model"):
+        trainer.restore(file)
+    assert not any((weight == 1).all() for weight in trainer.model.get_weights())
 
 
 def test_a_model_that_keras_cannot_save_is_told_of_at_saving(tmp_path: Any) -> None:
