@@ -9,8 +9,11 @@ from pathlib import Path
 from autosync.errors import WriteError
 from autosync.files.writing import sync_folder, temporary_beside, unwritable, write_atomically
 
+PRIVATE = 0o700
+"""The permissions of a new folder: its owner's alone. A run holds command lines, addresses, weights and logs."""
 
-def inner_folder(folder: Path, name: str, *, mode: int = 0o777) -> Path:
+
+def inner_folder(folder: Path, name: str, *, mode: int = PRIVATE) -> Path:
     """The folder `name` in `folder`, both made if missing, with permissions `mode` before the umask.
 
     A link named `name` would lead out of a folder that the user did name, so it is refused. `folder` itself may be a
@@ -51,7 +54,7 @@ def _leads_elsewhere(file: Path) -> bool:
     return not stat.S_ISREG(status.st_mode) or status.st_nlink > 1
 
 
-def made_folder(folder: Path, *, mode: int = 0o777) -> Path:
+def made_folder(folder: Path, *, mode: int = PRIVATE) -> Path:
     """`folder`, made with its parents if missing, with permissions `mode` before the umask. Raises `WriteError`."""
     try:
         folder.mkdir(mode=mode, parents=True, exist_ok=True)

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from autosync.errors import AutosyncError
-from autosync.files import unwritable
+from autosync.files import PRIVATE, unwritable
 from autosync.spec import cut
 
 LOCK = ".in-use"
@@ -64,7 +64,7 @@ def _make(folder: Path, made: list[Path]) -> None:
     try:
         for path in reversed(missing):
             with suppress(FileExistsError):
-                path.mkdir()
+                path.mkdir(PRIVATE)
                 made.append(path)
         if not folder.is_dir():
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
@@ -78,7 +78,7 @@ def _new(folder: Path, made: list[Path]) -> Path:
     for number in itertools.count(1):
         path = folder if number == 1 else folder.with_name(f"{folder.name}-{number}")
         try:
-            path.mkdir()
+            path.mkdir(PRIVATE)
         except FileExistsError as error:
             if number == MOST_NAMES:
                 raise _unmade(folder, error) from None
