@@ -63,7 +63,7 @@ def _lines(file: Path) -> tuple[Mapping[str, float], ...]:
     if not file.exists():
         return ()
     try:
-        written = read_bytes(file, str(file), LINES.size).splitlines()
+        written = read_bytes(file, str(file), LINES.size, through_links=False).splitlines()
         documents = [parse_json(line, f"A line of {file}", finite=False) for line in written[:-1]]
     except SpecError as error:
         raise AutosyncError(str(error)) from None

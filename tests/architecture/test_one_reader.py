@@ -124,3 +124,15 @@ def test_what_runs_code_from_a_file_would_be_noticed():
         "run(command, shell=True)",
     ):
         assert UNPICKLES.search(line)
+
+
+def test_files_in_the_folder_of_a_run_are_read_without_following_links():
+    """`subject.py` reads the strategy file that the user names, so it may follow a link."""
+    folders = [file for file in (ROOT / "autosync" / "runs").rglob("*.py") if file.name != "subject.py"]
+    calls = [
+        call[0]
+        for file in [*folders, ROOT / "autosync/train/job.py", ROOT / "autosync/studies/collect/folder.py"]
+        for call in re.finditer(r"\bread_(json|bytes)\(.*", file.read_text(encoding="utf-8"))
+    ]
+    assert len(calls) > 4
+    assert [call for call in calls if "through_links=False" not in call] == []

@@ -157,3 +157,16 @@ def test_a_folder_of_records_with_a_pipe_is_refused_at_once(run: Path, capsys: p
     os.mkfifo(run.parent / "data" / "pipe.parquet")
     assert report.main(["run"]) == 2
     assert "holds Parquet files only, but" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("becomes", [becomes_pipe, becomes_device, becomes_link])
+def test_the_lines_of_a_training_are_read_from_its_own_file(
+    tmp_path: Path, becomes: Callable[[Path], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "trained").mkdir()
+    (tmp_path / "trained" / "run.json").write_text('{"model": "mlp", "strategy": "ab"}')
+    becomes(tmp_path / "trained" / "loss.jsonl")
+    assert runs.main(["show", str(tmp_path / "trained")]) == 2
+    error = capsys.readouterr().err
+    assert "loss.jsonl cannot be read: it is " in error
+    assert "secret" not in error
