@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from autosync.engine.capture_apart import CAPTURE_SECONDS, captured_apart
+from autosync.engine.capture_apart import CAPTURE_SECONDS, captured_apart, tried_apart
 from autosync.engine.loading import load_tensorflow, quiet_log
 from autosync.engine.zoo import ALIASES, MODELS, build_task, resolve_name
 from autosync.errors import SpecError
@@ -95,7 +95,13 @@ def _on_ray(choice: Choice) -> Opened:
 
     from trials.workers.local_ray import RayStart, start_ray
 
-    joined = start_ray(RayStart(choice.address, choice.workers, dashboard=False))
+    joined = ""
+
+    def join() -> None:
+        nonlocal joined
+        joined = start_ray(RayStart(choice.address, choice.workers, dashboard=False))
+
+    try_model(choice.model, choice.capture_seconds, choice.address, meanwhile=join)
     from trials.fleet.on_ray import Launch, RayBackend
 
     nodes = ray.nodes()
@@ -104,6 +110,18 @@ def _on_ray(choice: Choice) -> Opened:
     settings = trials_on_ray(cluster, capture_seconds=choice.capture_seconds, profile=choice.profile)
     backend = RayBackend(Launch(model_on(choice.model, cluster), cluster, settings))
     return Opened(backend, (joined, model_line(choice.model, cluster), *backend.notes))
+
+
+def try_model(model: str, seconds: float, address: str | None, meanwhile: Callable[[], Any]) -> None:
+    """Call `meanwhile`, which starts Ray, and try a model of the user's own beside it, before workers are started.
+
+    A cluster that is joined captures the model on a node of its own, with that node's packages, so nothing is tried
+    here then. Raises `ModelError`.
+    """
+    if ":" not in model or address or os.environ.get("RAY_ADDRESS"):
+        meanwhile()
+    else:
+        tried_apart(model, seconds, meanwhile)
 
 
 def trials_on_ray(

@@ -5,13 +5,16 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Callable
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from autosync.engine.loading import load_tensorflow
+from autosync.engine import ending
+from autosync.engine.ending import MARK
+from autosync.engine.loading import load_tensorflow, quiet_log
 from autosync.errors import AutosyncError, ModelError
 
 CAPTURE_SECONDS, MOST_CAPTURE_SECONDS = 180.0, 604_800.0
@@ -27,14 +30,26 @@ def captured_apart(model: str, seconds: float, meanwhile: Callable[[], Any] = la
     C++ and keeps Python's lock. `meanwhile` is called while the other process works. The current directory and what
     this process imports from are the other's too. Raises `ModelError`, with no process left behind.
     """
+    return _apart(model, seconds, meanwhile, "capture")
+
+
+def tried_apart(model: str, seconds: float, meanwhile: Callable[[], Any] = lambda: None) -> None:
+    """Build the user's own `model` and train it on its batch once, in another process; arguments as above.
+
+    Raises `ModelError` for what could not be captured, long before workers are started for it.
+    """
+    _apart(model, seconds, meanwhile, "try")
+
+
+def _apart(model: str, seconds: float, meanwhile: Callable[[], Any], task: str) -> bytes:
     deadline = time.monotonic() + seconds
-    with tempfile.TemporaryDirectory(prefix="autosync-capture-") as directory:
+    with tempfile.TemporaryDirectory(prefix="autosync-capture-") as directory, _ended_with_this() as mark:
         answer = Path(directory) / "answer"
         process = subprocess.Popen(
-            [sys.executable, "-m", __name__, model, str(answer)],
-            stdin=subprocess.PIPE,  # whose end tells the process that this one has gone
+            [sys.executable, "-m", __name__, task, model, str(answer)],
+            stdin=subprocess.DEVNULL,
             start_new_session=True,
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(each or os.getcwd() for each in sys.path)},
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(each or os.getcwd() for each in sys.path), MARK: mark},
         )
         try:
             meanwhile()
@@ -42,13 +57,35 @@ def captured_apart(model: str, seconds: float, meanwhile: Callable[[], Any] = la
         except subprocess.TimeoutExpired:
             raise too_slow(model, seconds) from None
         finally:
-            _end(process)
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
         said = answer.read_bytes() if answer.exists() else b""
     if said.startswith(CAPTURED):
         return said.removeprefix(CAPTURED)
     if said.startswith(REFUSED):
         raise ModelError(said.removeprefix(REFUSED).decode())
     raise ModelError(f"Capturing {model!r} ended its process {_in_words(status)}; see what its function does.")
+
+
+@contextmanager
+def _ended_with_this() -> Iterator[str]:
+    """A mark for the block; processes that bear it end with the block, or with this process if that is killed."""
+    mark = uuid.uuid4().hex
+    watcher = subprocess.Popen(
+        [sys.executable, "-I", "-S", str(Path(ending.__file__).resolve()), mark],
+        stdin=subprocess.PIPE,  # whose end tells the watcher that this process has gone
+        start_new_session=True,
+        env={name: value for name, value in os.environ.items() if name != MARK},
+    )
+    try:
+        yield mark
+    finally:
+        ending.end_marked(mark)
+        watcher.kill()
+        watcher.wait()
+        assert watcher.stdin is not None, "a pipe"
+        watcher.stdin.close()
 
 
 def too_slow(model: str, seconds: float) -> ModelError:
@@ -59,38 +96,25 @@ def too_slow(model: str, seconds: float) -> ModelError:
     )
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End the process with whatever it has started, unless it has ended by itself."""
-    if process.poll() is None:
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    if process.stdin is not None:
-        process.stdin.close()
-
-
 def _in_words(status: int) -> str:
     return f"by signal {-status} ({signal.strsignal(-status)})" if status < 0 else f"with exit status {status}"
 
 
-def _capture(model: str, answer: Path) -> None:
-    """Do the work of the process of its own: capture `model`, and write to `answer` what came of it."""
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+def _do(task: str, model: str, answer: Path) -> None:
+    """Do the work of the process of its own: `task` with `model`, whose result goes to `answer`."""
     os.environ["CUDA_VISIBLE_DEVICES"] = ""  # a capture needs no GPU, and would take all of its memory
-    load_tensorflow()
+    with quiet_log():
+        load_tensorflow()
     from autosync.engine.capture.capturing import capture
     from autosync.engine.zoo import build_task
 
     try:
-        said = CAPTURED + capture(build_task(model)).to_bytes()
+        built = build_task(model)
+        said = CAPTURED + (capture(built).to_bytes() if task == "capture" else b"")
     except AutosyncError as error:
-        said = REFUSED + str(error).encode()
+        said = REFUSED + str(error).encode(errors="backslashreplace")
     answer.write_bytes(said)
 
 
-def _end_with_parent() -> None:
-    os.read(0, 1)  # nothing is ever written
-    os.killpg(0, signal.SIGKILL)
-
-
 if __name__ == "__main__":
-    _capture(sys.argv[1], Path(sys.argv[2]))
+    _do(sys.argv[1], sys.argv[2], Path(sys.argv[3]))

@@ -31,6 +31,7 @@ from autosync.spec import (
     Rhythm,
     SufficientFactors,
     TopK,
+    said,
 )
 
 __all__ = [
@@ -68,5 +69,6 @@ __all__ = [
     "by_formula",
     "elastic",
     "equal_loads",
+    "said",
     "streamed_loads",
 ]

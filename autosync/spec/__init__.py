@@ -21,7 +21,7 @@ from autosync.spec.model import DTYPE_BYTES, ModelSpec, Operator, Variable
 from autosync.spec.node import MOST_DEVICES, MOST_NODES, Device, Figure, Node, SharedCores
 from autosync.spec.pace import Pace, Slow, Spread
 from autosync.spec.profile import DeviceProfile, ModelProfile, read_device_profile
-from autosync.spec.quoting import cut, listed, quoted
+from autosync.spec.quoting import cut, listed, quoted, said
 from autosync.spec.reading import STATE, Limits, parse_json, read_bytes, read_json
 from autosync.spec.record import RuntimeRecord, TimingProtocol
 from autosync.spec.step import Decision, StepReport
@@ -100,6 +100,7 @@ __all__ = [
     "read_bytes",
     "read_device_profile",
     "read_json",
+    "said",
     "shard_sizes",
     "step_time_fault",
     "strategy_faults",

@@ -22,6 +22,20 @@ def cut(text: str) -> str:
     return whole if len(whole) <= MOST_QUOTED and len(text) <= 4 * MOST_QUOTED else f"{whole[: MOST_QUOTED - 3]}..."
 
 
+MOST_SAID = 300
+"""Characters of an error's own message that a sentence quotes."""
+
+
+def said(error: BaseException) -> str:
+    """The message of `error` on one line, cut to 300 characters, or the name of its class without one."""
+    try:
+        text = str(error)
+    except Exception:  # any error of a class that is not ours
+        text = "a message that cannot be printed"
+    line = printable(" ".join(text[: 20 * MOST_SAID].split())) or type(error).__name__
+    return line if len(line) <= MOST_SAID and len(text) <= 20 * MOST_SAID else f"{line[: MOST_SAID - 3]}..."
+
+
 def printable(text: str) -> str:
     """`text` with control characters, lone surrogates and marks that reorder text written as escapes such as \\x1b."""
     if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():

@@ -16,6 +16,7 @@ from autosync.tune.finishing import command_to_go_on
 from autosync.tune.job import Job, open_fleet
 from autosync.tune.options import TuneOptions
 from autosync.tune.refusals import check_cheap_things
+from trials.opening import try_model
 from trials.signals import ctrl_c_waits
 from trials.workers.local_ray import RayStart, start_ray, watch_head
 
@@ -42,7 +43,13 @@ def _tune(options: TuneOptions) -> int:
     directory = RunDirectory.open(options)
     begin = time.monotonic() - (directory.read_state()[1] if options.resume else 0.0)
     try:
-        console.print(start_ray(RayStart(options.address, options.workers, working_dir=options.working_dir)))
+        start = RayStart(options.address, options.workers, working_dir=options.working_dir)
+        try_model(
+            options.model,
+            options.capture_time_limit_seconds,
+            options.address,
+            meanwhile=lambda: console.print(start_ray(start)),
+        )
         stop_watching = watch_head(ray.get_runtime_context().gcs_address, lambda: _headless(options, console))
         try:
             return _searched(options, directory, store, console, begin)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from autosync.engine.capture.capturing import capture
-from autosync.engine.capture_apart import captured_apart
+from autosync.engine.capture_apart import captured_apart, tried_apart
 from autosync.engine.zoo import build_task
 from autosync.errors import ModelError
 from tests.engine.worker_processes import REPOSITORY, quiet
@@ -49,6 +49,36 @@ def busy_in_c():
     note(os.getpid())
     note(subprocess.Popen(["sleep", "100000"]).pid)
     re.match("(a+)+$", "a" * 64 + "b")  # holds Python's lock all the time
+
+
+def leaves_children():
+    note(subprocess.Popen(["sleep", "100000"]).pid)
+    note(subprocess.Popen(["sleep", "100000"], start_new_session=True).pid)
+    child = os.fork()
+    if not child:
+        os.setsid()
+        time.sleep(1e6)
+        os._exit(0)
+    note(child)
+    return small()
+
+
+def leaves_children_asleep():
+    leaves_children()
+    asleep()
+
+
+def talks():
+    raise ValueError("x" * 20_000_000)
+
+
+class Unprintable(Exception):
+    def __str__(self):
+        raise KeyError
+
+
+def cannot_say():
+    raise Unprintable(3)
 
 
 def faulty():
@@ -133,12 +163,40 @@ def test_a_function_that_ends_its_process_or_is_refused_is_one_sentence(function
         captured_apart(f"apart:{function}", 100.0)
 
 
-@pytest.mark.thorough
-def test_the_process_ends_with_the_one_that_asked_even_if_that_is_killed(directory: Path) -> None:
-    code = "from autosync.engine.capture_apart import captured_apart; captured_apart('apart:asleep', 1000.0)"
+def test_children_of_a_function_end_with_the_capture(directory: Path) -> None:
+    captured_apart("apart:leaves_children", 100.0)
+    assert len((directory / "pids").read_text().split()) == 3
+    assert _left_of(directory) == set()
+
+
+def test_a_model_that_cannot_be_captured_is_refused_by_trying_it(directory: Path) -> None:
+    tried_apart("apart:leaves_children", 100.0)
+    assert _left_of(directory) == set()
+    with pytest.raises(ModelError, match=r"^'apart:wrong' must return \(keras_model, loss, \(inputs, targets\)\) "):
+        tried_apart("apart:wrong", 100.0)
+
+
+@pytest.mark.usefixtures("directory")
+@pytest.mark.parametrize(
+    ("function", "sentence"),
+    [
+        ("talks", r"failed: ValueError: x{297}\.\.\. \(at "),
+        ("cannot_say", r"failed: Unprintable: a message that cannot be printed \(at "),
+    ],
+)
+def test_an_error_of_a_function_is_quoted_in_a_few_hundred_characters(function: str, sentence: str) -> None:
+    with pytest.raises(ModelError, match=sentence) as refused:
+        build_task(f"apart:{function}")
+    assert len(str(refused.value)) < 600
+
+
+@pytest.mark.parametrize("function", ["leaves_children_asleep", "busy_in_c"])
+def test_the_process_ends_with_the_one_that_asked_even_if_that_is_killed(directory: Path, function: str) -> None:
+    code = f"from autosync.engine.capture_apart import captured_apart; captured_apart('apart:{function}', 1000.0)"
     environment = quiet() | {"PYTHONPATH": str(REPOSITORY)}
     with subprocess.Popen([sys.executable, "-c", code], env=environment) as asking:
-        while not (directory / "pids").exists():
+        wanted = {"busy_in_c": 2, "leaves_children_asleep": 4}[function]
+        while not (directory / "pids").exists() or len((directory / "pids").read_text().split()) < wanted:
             assert asking.poll() is None
             time.sleep(0.05)
         os.kill(asking.pid, signal.SIGKILL)

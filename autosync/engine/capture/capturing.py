@@ -26,7 +26,7 @@ from autosync.engine.capture.task import TrainingTask
 from autosync.engine.capture.update_rules import capture_optimizers
 from autosync.engine.capture.variables import names_of, state_variables
 from autosync.errors import ModelError
-from autosync.spec import DTYPE_BYTES, ModelSpec, Variable
+from autosync.spec import DTYPE_BYTES, ModelSpec, Variable, said
 
 
 @dataclass
@@ -177,7 +177,7 @@ def _connected(task: TrainingTask, structure: Any) -> list[bool]:
             _specs(model.trainable_variables), _specs(state_variables(model)), structure
         )
     except Exception as error:  # any error of a user's layer or loss
-        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        reason = f"{type(error).__name__}: {said(error)}"
         raise ModelError(f"Model {task.name!r} and its loss must run as a TensorFlow graph, but {reason}") from error
     return connected
 

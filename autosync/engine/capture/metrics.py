@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autosync.errors import ModelError
+from autosync.spec import said
 
 if TYPE_CHECKING:
     from autosync.engine.step.placed import Placed
@@ -39,7 +40,7 @@ class TaskMetrics:
             self._holder.compile(loss=None, metrics=metrics)
             self._holder.compute_metrics(None, targets[0] if weighted else targets, outputs, None)
         except Exception as error:  # whatever Keras or a metric of the user's raises
-            reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+            reason = f"{type(error).__name__}: {said(error)}"
             raise ModelError(f"Metrics must be what keras.Model.compile takes, but {reason}") from error
         # Every compiled model also counts the loss; nothing is told to that counter here.
         self._unused = [each for of in self._holder.metrics if of.name == "loss" for each in of.variables]

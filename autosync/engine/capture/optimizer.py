@@ -10,6 +10,7 @@ import numpy as np
 from autosync.engine.capture.graph_function import GraphFunction
 from autosync.engine.capture.optimizer_twin import NO_TREATMENT, Treatment, functional_twin, unbuilt
 from autosync.errors import ModelError
+from autosync.spec import said
 
 LOSS_SCALE = "loss_scale"
 """Name of the state by which a replica's loss is multiplied before the backward pass; always the last one."""
@@ -178,7 +179,7 @@ def traced_update(
     try:
         return GraphFunction.trace(update, [array, array, *([array] * len(slots)), *scalar_specs])
     except Exception as error:  # any error of an unusual optimizer
-        reason = " ".join(str(error).split())
+        reason = said(error)
         raise ModelError(f"The update rule of {type(optimizer).__name__} cannot be captured: {reason}") from error
 
 

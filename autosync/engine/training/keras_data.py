@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from autosync.errors import TrainingError
+from autosync.spec import said
 
 
 @dataclass(frozen=True)
@@ -111,4 +112,4 @@ class ClassWeighted:
 
 
 def _sentence(error: BaseException) -> str:
-    return " ".join(str(error).split()).rstrip(".") + "."
+    return said(error).rstrip(".") + "."

@@ -16,6 +16,7 @@ from autosync.engine.capture.variables import names_of, state_variables, untrack
 from autosync.engine.step.step_state import StepState
 from autosync.engine.training.watched import Watched
 from autosync.errors import ModelError, TrainingError
+from autosync.spec import said
 
 Array = npt.NDArray[Any]
 
@@ -191,7 +192,7 @@ class KerasState:
             try:
                 self.model.save(file)
             except (NotImplementedError, TypeError, ValueError) as error:
-                reason = " ".join(str(error).split())
+                reason = said(error)
                 raise ModelError(f"A model must be one that Keras can save, but Keras says: {reason}") from error
 
     def load(self, file: Path) -> None:
@@ -201,7 +202,7 @@ class KerasState:
             try:
                 self.model.load_weights(file)
             except Exception as error:  # any error of Keras, h5py or zipfile
-                reason = " ".join(str(error).split())
+                reason = said(error)
                 raise ModelError(
                     f"{str(file)!r} must be a .keras file of this very model with its optimizer, but: {reason}"
                 ) from error

@@ -5,10 +5,12 @@ import sysconfig
 import traceback
 from types import FrameType
 
+from autosync.spec import said
+
 
 def blame(error: BaseException) -> str:
-    """The error's type and message, and the last line of the user's code it passed through."""
-    message = " ".join(str(error).split()) or "no message"
+    """The error's type, up to 300 characters of its message, and the last line of the user's code it passed through."""
+    message = said(error) if error.args else "no message"
     if isinstance(error, SyntaxError):
         return f"{type(error).__name__}: {message}"
     frames = [(frame, line) for frame, line in traceback.walk_tb(error.__traceback__) if _is_users(frame)]

@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from autosync.engine.capture.task import TrainingTask
+from autosync.engine.ending import end_forks_with_this
 from autosync.engine.zoo import parts_of_own
 from autosync.engine.zoo.blame import blame
 from autosync.engine.zoo.own_parts import class_name
@@ -81,6 +82,7 @@ def _function(spec: str) -> Callable[[], Any]:
 
 
 def _module(spec: str, name: str) -> ModuleType:
+    end_forks_with_this()  # of the module and its function
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
