@@ -44,6 +44,7 @@ OPENER = "autosync/files/opening.py"
 OWN_FILES = {
     "autosync/engine/capture_apart.py": "a file that its own process has written into a private folder",
     "autosync/engine/capture/captured.py": "an archive in memory",
+    "autosync/engine/ending.py": "files of the kernel",
     "autosync/engine/zoo/characters.py": "modules of Python",
     "autosync/engine/zoo/digits.py": "a file of the package",
     "autosync/engine/listening.py": "files of the kernel",
