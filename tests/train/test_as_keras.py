@@ -105,7 +105,7 @@ class Renormed(layers.Layer):
 def test_assigning_to_a_trained_variable_is_refused() -> None:
     case = Case(seeded(lambda: keras.Sequential([keras.Input((FEATURES,)), Renormed(name="renormed")])))
     with pytest.raises(
-        ModelError, match=r"its forward pass assigns to '.*renormed/kernel'; make that variable with tra"
+        ModelError, match=r"this one assigns to '.*renormed/kernel', which is; make that variable with tra"
     ):
         distributed(case)
 
