@@ -72,7 +72,7 @@ def check_model(model: Any, loss: Any, optimizer: Any) -> None:
     from autosync.engine.zoo.own_parts import CALLED, resolved
 
     loss, _ = resolved(model, loss, optimizer)
-    loss_function(str(model.name), loss, CALLED[1])
+    loss_function(str(model.name), loss, CALLED[1], model=model)
 
 
 def distribute_task(task_of: Callable[[ClusterSpec], TrainingTask], strategy: Strategy, where: Where) -> Trainer:

@@ -48,7 +48,7 @@ def fitted(case: Case) -> tuple[Any, list[float]]:
     model.compile(case.optimizer(), case.loss)
     losses = []
     for batch in case.data():
-        history = model.fit(*batch, batch_size=len(batch[1]), epochs=1, shuffle=False, verbose=0)
+        history = model.fit(*batch, batch_size=len(keras.tree.flatten(batch[1])[0]), epochs=1, shuffle=False, verbose=0)
         losses += history.history["loss"]
     return model, losses
 

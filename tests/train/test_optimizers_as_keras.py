@@ -101,3 +101,27 @@ def test_a_constraint_of_single_elements_holds_as_in_keras() -> None:
 
     model, _, _ = trains_as_keras(Case(seeded(make), strategy=mixture))
     assert model.get_layer("hidden").kernel.numpy().min() == 0
+
+
+@pytest.mark.usefixtures("half_precision")
+def test_the_loss_is_not_scaled_where_compile_was_told_so() -> None:
+    model = classifier()
+    model.compile(keras.optimizers.Adam(0.01), LOSS, auto_scale_loss=False)
+    trained, _, _ = distributed(Case(lambda: model, optimizer=lambda: model.optimizer, data=lambda: batches((12,))))
+    assert type(trained.optimizer) is keras.optimizers.Adam
+
+
+@pytest.mark.parametrize(
+    "setting", [{"run_eagerly": True}, {"jit_compile": True}, {"steps_per_execution": 2}, {"metrics": ["accuracy"]}]
+)
+def test_settings_of_compile_that_change_no_numbers_are_left_alone(setting: Any) -> None:
+    model, plain = classifier(), classifier()
+    model.compile(keras.optimizers.Adam(0.01), LOSS, **setting)
+    plain.compile(keras.optimizers.Adam(0.01), LOSS)
+    data = list(batches((12, 9)))
+    for batch in data:
+        plain.train_on_batch(*batch)
+    _, _, notes = distributed(Case(lambda: model, optimizer=lambda: model.optimizer, data=lambda: data))
+    for mine, its in zip(model.variables, plain.variables, strict=True):
+        np.testing.assert_allclose(mine.numpy(), its.numpy(), rtol=1e-5, atol=1e-5)
+    assert any("compiled metrics are not reported" in note for note in notes) == ("metrics" in setting)

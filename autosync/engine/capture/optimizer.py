@@ -44,7 +44,7 @@ def compiled_optimizer(model: Any, optimizer: Any) -> Any:
 
     if model.dtype_policy.name != "mixed_float16" or inner_optimizer(optimizer) is not optimizer:
         return optimizer
-    compiled = getattr(model, "optimizer", None)
+    compiled = getattr(model, "optimizer", None)  # the same one if compile was told not to scale the loss
     if compiled is not None and inner_optimizer(compiled) is optimizer:
         return compiled
     return keras.optimizers.LossScaleOptimizer(optimizer, name="loss_scale_optimizer")

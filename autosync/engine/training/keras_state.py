@@ -38,7 +38,7 @@ class KerasState:
 
         Raises `ModelError` when the optimizer has been built for other variables.
         """
-        import keras
+        from autosync.engine.zoo.several_losses import compiled_weights, is_known_to_keras
 
         self.model = model
         self.optimizer = optimizer
@@ -72,9 +72,9 @@ class KerasState:
             self._untrained.append(_loss_scale(optimizer))
         self._scalars = [each for place, each in enumerate(held) if place not in of_slots]
         if getattr(model, "optimizer", None) is not optimizer:
-            is_keras_loss = isinstance(loss, str | keras.losses.Loss)
-            kept = loss if is_keras_loss else None
-            model.compile(optimizer=optimizer, loss=kept, metrics=metrics or None, auto_scale_loss=False)
+            kept = loss if is_known_to_keras(loss) else None
+            weights = compiled_weights(model, kept)
+            model.compile(optimizer, kept, weights, metrics=metrics or None, auto_scale_loss=False)
         self._rate = inner._learning_rate
         self._trainable = {id(variable) for variable in model.trainable_variables}
         self._weights_and_slots = [

@@ -8,19 +8,31 @@ from typing import Any
 
 import keras
 
+from autosync.engine.zoo.several_losses import are_several, compiled_weights, summed_losses
 from autosync.errors import ModelError
 
 MEANS = ("sum_over_batch_size", "mean")
-"""Keras' names of reductions that divide by the number of examples, whatever their weights are."""
+"""Keras' names of reductions that divide by the number of examples, not by the sum of their weights."""
 
 
-def loss_function(name: str, loss: Any, loss_is: str, weighted: bool = False) -> Callable[[Any, Any], Any]:
+def loss_function(
+    name: str, loss: Any, loss_is: str, weighted: bool = False, model: Any = None
+) -> Callable[[Any, Any], Any]:
     """`loss` as a function (targets, outputs) -> float32, the mean over the batch. Raises `ModelError`.
 
     `loss` is a Keras loss, its class, name or config, or a function; results that are no scalar are averaged, as Keras
     averages them. Only a Keras loss that was told not to average is left at its rank. If `weighted`, targets are pairs
-    (targets, weights of examples). `name` and `loss_is` name the model and the loss in sentences.
+    (targets, weights of examples). `name` and `loss_is` name the model and the loss in sentences. Losses of several
+    outputs, and weights of losses with which `model` is compiled, are summed up as by Keras.
     """
+    weights = compiled_weights(model, loss)
+    if are_several(loss) or weights is not None:
+        for leaf in keras.tree.flatten(loss) if are_several(loss) else ():
+            if leaf is not None:
+                _found(name, leaf, loss_is)
+        if weighted:
+            raise ModelError(f"{loss_is} must be one loss where examples have weights, without loss_weights.")
+        return summed_losses(model, loss, weights)
     found = _found(name, loss, loss_is)
     if weighted:
         return _weighted(found, loss_is)

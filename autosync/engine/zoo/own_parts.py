@@ -9,7 +9,7 @@ import keras
 from autosync.errors import ModelError
 
 CALLED = ("The model", "The loss", "The optimizer")
-"""What the three are called in sentences that refuse one."""
+"""Names of the three in sentences that refuse one."""
 
 
 def resolved(model: Any, loss: Any, optimizer: Any, called: tuple[str, str, str] = CALLED) -> tuple[Any, Any]:
@@ -23,7 +23,7 @@ def resolved(model: Any, loss: Any, optimizer: Any, called: tuple[str, str, str]
             f"{class_name(model)}."
         )
     if loss is None:
-        loss = _compiled_loss(model, called[1])
+        loss = _compiled(model, "loss", called[1])
     if optimizer is None:
         optimizer = _compiled(model, "optimizer", called[2])
     return loss, _optimizer(optimizer, called[2])
@@ -46,17 +46,6 @@ def _optimizer(optimizer: Any, optimizer_is: str) -> Any:
     if not isinstance(optimizer, keras.optimizers.Optimizer):
         raise ModelError(f"{optimizer_is} must be a keras.optimizers.Optimizer, not {class_name(optimizer)}.")
     return optimizer
-
-
-def _compiled_loss(model: Any, loss_is: str) -> Any:
-    """The loss that `model` is compiled with."""
-    loss = _compiled(model, "loss", loss_is)
-    if getattr(getattr(model, "_compile_loss", None), "_user_loss_weights", None) is not None:
-        raise ModelError(
-            f"{loss_is} must be one loss without weights, but the model is compiled with loss_weights; "
-            "give a function that computes the weighted loss."
-        )
-    return loss
 
 
 def _compiled(model: Any, name: str, part_is: str) -> Any:

@@ -91,13 +91,16 @@ def _array(value: Any) -> Any:
     return array.astype(np.float32) if array.dtype == np.float64 else array
 
 
+UNREPORTED = "The model's compiled metrics are not reported in training; give metrics to autosync.distribute."
+
+
 @dataclass(frozen=True)
 class OwnParts:
     """The parts of a training task that a user gives, and their names in sentences that refuse one of them.
 
     The loss is what `loss_function` takes. `metrics` are what `keras.Model.compile` takes. If `weighted`, the example's
     targets are pairs (targets, weights of examples). With `any_batch_size` the task also trains on batches of other
-    sizes than the example's. Of a longer example the first `most_examples` are taken, as many as the model's inputs
+    sizes than the example's. A longer example is cut to its first `most_examples`, as many as the model's inputs
     have.
     """
 
@@ -121,12 +124,14 @@ def own_task(name: str, parts: OwnParts) -> TrainingTask:
     given, optimizer = resolved(parts.model, parts.loss, parts.optimizer, parts.called)
     parts = replace(parts, loss=given, optimizer=optimizer)
     notes = notes_on_overrides(parts.model, parts.called[0])
+    if getattr(parts.model, "_compile_metrics", None) is not None and not parts.metrics:
+        notes += (UNREPORTED,)
     batch = ExampleBatch.from_pair(name, parts.example).shortened(parts.most_examples)
     if keras.backend.backend() != "tensorflow":
         return _elsewhere(name, parts, batch)
     _build(name, parts.model, batch.inputs())
     batch = replace(batch, rolled=not coupled_shapes(parts.model, batch.inputs(), batch.batch_size))
-    loss = loss_function(name, parts.loss, parts.called[1], parts.weighted)
+    loss = loss_function(name, parts.loss, parts.called[1], parts.weighted, parts.model)
     task = TrainingTask(
         name=name,
         model=parts.model,
@@ -146,7 +151,7 @@ def _elsewhere(name: str, parts: OwnParts, batch: ExampleBatch) -> TrainingTask:
     """The task where Keras runs on another back end: built, but neither checked by training nor measured by metrics."""
     inputs, _ = keras.tree.map_structure(keras.ops.convert_to_tensor, batch.arrays)
     _build(name, parts.model, inputs)
-    loss = loss_function(name, parts.loss, parts.called[1], parts.weighted)
+    loss = loss_function(name, parts.loss, parts.called[1], parts.weighted, parts.model)
     return TrainingTask(name, parts.model, loss, parts.optimizer, batch.batch_size, batch)
 
 
@@ -166,7 +171,7 @@ def _check_alignment(task: TrainingTask, parts: OwnParts) -> None:
     """Raise `ModelError` for a loss function to which Keras would give targets and outputs of other ranks."""
     import tensorflow as tf
 
-    if parts.weighted or isinstance(parts.loss, str | dict | type | keras.losses.Loss):
+    if parts.weighted or isinstance(parts.loss, str | dict | list | tuple | type | keras.losses.Loss):
         return
     inputs, targets = task.batch(tf.zeros((2,), tf.int32))
     check_alignment(parts.loss, parts.called[1], targets, looked_at(task.model, inputs).outputs)
