@@ -88,8 +88,12 @@ def fair_rates(routes: Sequence[Sequence[Key]], capacities: Mapping[Key, float])
 
 LARGE = 0.45
 """Share of the largest message from which on others count as large; halves are rounded to whole elements of flows."""
+SMALL = 0.25
+"""Share of the largest message up to which other messages count as small."""
 AS_FULL = 0.9
 """Share of its largest throughput from which on a link was as full, but for noise."""
+FASTER = 1.05
+"""The most by which the rate from the half to the largest message may exceed that from a small one to the largest."""
 TOWARDS_EQUAL = 1e-3
 """Weight of making the links of a route equal, where the measurements leave it open."""
 LEAST_LATENCY_US = 0.1
@@ -106,15 +110,19 @@ class Sample:
 def seconds_a_byte(samples: Sequence[Sample]) -> float:
     """Beta: the slope between the shortest time of the largest messages and that of messages half as large.
 
-    Whatever else the machines do only lengthens a time, so the shortest is the cleanest. Smaller messages say little:
-    shapers let a burst pass at line speed, so that the time of a message is no line through 0.
+    Other work on the machines only lengthens a time, so the shortest is the cleanest. If every half was disturbed, the
+    slope is too small, and one such probe would turn a link of 1 Gbit/s into one of 1.2. The slope from small messages
+    bounds it: other work changes that slope less, and it is too small already, since shapers let a burst pass at once.
     """
     largest = max(each.probe_bytes for each in samples)
     full = min((each for each in samples if each.probe_bytes == largest), key=lambda each: each.seconds)
     halves = [each for each in samples if LARGE * largest <= each.probe_bytes < 0.9 * largest]
     half = min(halves, key=lambda each: each.seconds / each.probe_bytes)
     slope = (full.seconds - half.seconds) / (full.probe_bytes - half.probe_bytes)
-    # Noise can make the slope of too short times absurd; what a whole message took bounds it on either side.
+    small = [sample for sample in samples if sample.probe_bytes <= SMALL * largest]
+    overall = [(full.seconds - sample.seconds) / (full.probe_bytes - sample.probe_bytes) for sample in small]
+    slope = max([slope, *(beta / FASTER for beta in overall)])
+    # Noise can make the slope of too short times absurd; the time of the whole message bounds it on either side.
     whole = full.seconds / full.probe_bytes
     return min(max(slope, whole / 4), whole * 2)
 

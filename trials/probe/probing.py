@@ -27,8 +27,8 @@ Pair = tuple[str, str]
 
 ENDS_AT = {"latency": 0.2, "pairs": 0.55, "fills": 0.9, "hosts": 1.0}
 """The share of the budget by which each part has to end; what is left goes to the next."""
-CALLS_OF_A_PROBE = 7.0
-"""Times of a largest message that a probe mostly takes in all: growing sizes, three of the largest and of its half."""
+CALLS_OF_A_PROBE = 8.0
+"""The length of most probes, in times of a largest message: growing sizes, four of the largest, three of its half."""
 SET_UP_SECONDS = 0.3
 """Seconds that a probe takes besides: building its function, small messages, pauses."""
 SHORTEST_MESSAGE_SECONDS = 0.02
@@ -196,7 +196,7 @@ class _Session:
         return found
 
     def _affordable(self, part: str, planned: int) -> FlowTiming:
-        """The timing of `planned` rounds of probes that fits into what is left for `part`."""
+        """The timing of `planned` rounds of probes that fits into the time left for `part`."""
         timing = self._settings.timing
         left = ENDS_AT[part] * self._settings.budget_seconds - self._seconds()
         seconds = (left / max(planned, 1) - SET_UP_SECONDS) / CALLS_OF_A_PROBE

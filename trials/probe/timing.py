@@ -8,6 +8,8 @@ from typing import Protocol
 from trials.probe.flows import Sample
 
 SMALL_BYTES = (1 << 10, 64 << 10)
+SMALL_REPEATS = 2
+"""More small messages on a link that is not slow: the fit needs one that no other work has lengthened."""
 LARGEST_BYTES = 32 << 20
 """The most bytes of one flow's message; the transport holds no larger array."""
 GROWTH = (2.0, 16.0)
@@ -62,13 +64,20 @@ def time_flows(
     sample(SMALL_BYTES[0])  # sets the function up
     samples = [sample(size) for size in SMALL_BYTES]
     size = SMALL_BYTES[-1]
-    least = samples[0].seconds
-    while samples[-1].seconds - least < timing.message_seconds / 2 and size < limit:
+    if samples[-1].seconds < timing.message_seconds:
+        samples += [sample(size) for _ in range(SMALL_REPEATS)]
+    least = min(samples, key=lambda small: small.seconds).seconds
+    while size < limit:
+        if samples[-1].seconds - least >= timing.message_seconds / 2:
+            samples.append(sample(size))  # other work may have lengthened the first one
+            if samples[-1].seconds - least >= timing.message_seconds / 2:
+                break
         growth = timing.message_seconds / max(samples[-1].seconds - least, 1e-6)
         size = min(int(size * min(max(growth, GROWTH[0]), GROWTH[1])), limit)
         samples.append(sample(size))
-    if samples[-1].probe_bytes > SMALL_BYTES[-1]:
-        samples.pop()  # connections may still have been warming up; the same size follows
+    if (last := samples[-1].probe_bytes) > SMALL_BYTES[-1]:
+        # Connections may still have been warming up; the same size follows.
+        samples = [earlier for earlier in samples if earlier.probe_bytes < last]
     halves: list[Sample] = []
     wholes: list[Sample] = []
     while len(wholes) < timing.most_repeats and not (_settled(halves) and _settled(wholes)):
@@ -86,8 +95,8 @@ def _settled(samples: Sequence[Sample]) -> bool:
 def hop_us(hops: Callable[[int], Callable[[], float]]) -> float:
     """Alpha: microseconds of one scalar's way, the mean over both directions.
 
-    One way cannot be told from the other without a common clock. What calling the function takes is in the calls
-    without hops too, and so is subtracted.
+    One way cannot be told from the other without a common clock. The time of calling the function is in the
+    calls without hops too, and so is subtracted.
     """
     return _slope(hops, (0, HOPS), SCALAR_REPEATS) * 1e6
 
@@ -109,7 +118,7 @@ def _slope(build: Callable[[int], Callable[[], float]], counts: tuple[int, int],
         call()
     turns = [(few(), many()) for _ in range(repeats)]
     least, most = (min(seconds) for seconds in zip(*turns, strict=True))
-    # Where noise hides the difference, what the longer call took as a whole tells at least the scale.
+    # Where noise hides the difference, the whole time of the longer call tells at least the scale.
     return max((most - least) / (counts[1] - counts[0]), most / counts[1] / 20)
 
 
