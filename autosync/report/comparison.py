@@ -43,7 +43,7 @@ class ComparedRun:
 
     @property
     def speedup(self) -> float | None:
-        """The speed-up of what is returned, which is 1 for the baseline; None without a verdict."""
+        """The speed-up of the returned strategy, 1 for the baseline; None without a verdict."""
         if not self.run.verdict:
             return None
         return float(self.run.verdict["speedup"]) if self.is_gain else 1.0

@@ -78,7 +78,7 @@ def strategy_name(label: str, digest: str, purpose: str, changes_statistics: boo
 def contenders(trials: Iterable[RuntimeRecord], rounds: Iterable[Iterable[RuntimeRecord]]) -> list[Contender]:
     """Every baseline, and every finalist by its ok turns in `rounds`: finalists first, each kind fastest first.
 
-    What was timed again in the search only is there by its first trial.
+    A strategy that was timed again only in the search is represented by its first trial.
     """
     again: dict[str, dict[int, RuntimeRecord]] = {}
     for number, records in enumerate(rounds):

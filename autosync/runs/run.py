@@ -51,7 +51,7 @@ class Run:
 
     @property
     def asked(self) -> Mapping[str, Any]:
-        """What else was asked, and the space's size; empty for runs from before that was written down."""
+        """The other options, and the space's size; empty for runs from before that was written down."""
         return dict(self.document.get("asked", {}))
 
     @cached_property

@@ -1,4 +1,4 @@
-"""What every searcher offers: strategies to time next, for records of those timed."""
+"""The interface of searchers: strategies to time next, in return for records of those timed."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class Proposal(Noun, what="A proposal", always=("predicted_seconds",)):
 class Searcher(Protocol):
     """Chooses strategies of one space. The same arguments and answers give the same proposals, in any process.
 
-    What is proposed depends on the answers to earlier proposals, in the order *proposed*, and never on how many are
+    Proposals depend on the answers to earlier proposals, in the order *proposed*, and never on how many are
     asked for at once or in which order answers arrive.
     """
 
@@ -41,7 +41,7 @@ class Searcher(Protocol):
         ...
 
     def tell(self, record: RuntimeRecord) -> None:
-        """Learn from `record`, asked for or not, whatever its outcome and in any order; told twice, it counts once.
+        """Learn from `record`, asked for or not, with any outcome and in any order; told twice, it counts once.
 
         Records of another model or cluster are passed over. A record answers the pending proposal of its strategy.
         """
@@ -123,8 +123,8 @@ def run_search(
     """Time up to `trials` proposals one after the other, and return their records in order.
 
     Fewer are timed when the space is used up; else all baselines are among them, if there are trials enough.
-    `on_record` gets each record before the searcher does, so that what it stores is never behind what the searcher
-    knows. What was pending when a search stopped comes first.
+    `on_record` gets each record before the searcher does, so that the store is never behind the
+    searcher. Proposals that were pending when a search stopped come first.
     """
     records: list[RuntimeRecord] = []
     unfinished = searcher.pending()

@@ -1,4 +1,4 @@
-"""What all searchers share: a ledger, proposals one after the other, and a state in JSON."""
+"""The common part of all searchers: a ledger, proposals one after the other, and a state in JSON."""
 
 from abc import ABC, abstractmethod
 from collections import deque
@@ -17,7 +17,7 @@ from autosync.spec.codec import required
 @final
 @dataclass(frozen=True)
 class Asked:
-    """What a searcher is made from. `simulator` makes one, for searchers that rank by it.
+    """The arguments of a searcher. `simulator` makes one, for searchers that rank by it.
 
     `round_size` and `lag` are None for the searcher's own: trials of a round, and latest proposals whose answers
     are not waited for.

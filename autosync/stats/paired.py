@@ -1,7 +1,7 @@
 """Speed-ups from rounds in which two strategies are timed one after the other: an estimate and its interval.
 
 With b_r and c_r the median step seconds of baseline and candidate in round r of R, d_r = log(b_r / c_r). Drift of the
-machine moves both medians of a round alike and cancels in d_r, so R rounds are R observations, whatever the number of
+machine moves both medians of a round alike and cancels in d_r, so R rounds are R observations with any number of
 steps in each.
 
 - The estimate is that of Hodges and Lehmann, exp(median over r <= s of (d_r + d_s) / 2). A round that other work on the
@@ -51,8 +51,8 @@ def interval_of(logs: Floats, error: float = ERROR, noise: float = 0.0) -> tuple
     """The interval of the speed-up from d_r, float64 (R,); it leaves out the truth with probability `error`, half of it
     on each side. None for fewer than `LEAST_ROUNDS` rounds.
 
-    `noise` is the least standard deviation that Student's interval assumes for d_r. The ends are within what files may
-    state as figures.
+    `noise` is the least standard deviation that Student's interval assumes for d_r. The ends are within the range
+    of figures in files.
     """
     rounds = len(logs)
     if rounds < LEAST_ROUNDS:

@@ -1,7 +1,7 @@
 """The time budget of a run: how much of it the search and the finals get, and how many steps a trial may have.
 
-The search gets at least `SEARCH_SHARE` of the time that is left after the first baselines. The finals get what they are
-expected to take, if that is less than the rest. No trial begins that is not expected to end in time.
+The search gets at least `SEARCH_SHARE` of the time that is left after the first baselines. The finals get their
+expected seconds, if the rest allows them. No trial begins that is not expected to end in time.
 """
 
 import math
@@ -40,7 +40,7 @@ def affordable(protocol: TimingProtocol, step_seconds: float | None, budget_seco
 @final
 @dataclass(frozen=True)
 class Reserve:
-    """What is kept back of the time budget while a search runs, for `rounds` of finals and `counterfactuals`."""
+    """The part of the time budget that a running search keeps back for `rounds` of finals and `counterfactuals`."""
 
     rounds: int
     counterfactuals: int = 0

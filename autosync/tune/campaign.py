@@ -56,7 +56,7 @@ class Limits:
 
 @final
 class Campaign:
-    """One search from its first request to its last record, whoever runs the trials."""
+    """One search from its first request to its last record, with any back end for its trials."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Campaign:
         """Every one of `watchers` is called with a record once it is stored and the searcher knows it."""
         self.searcher = searcher
         self.records: list[RuntimeRecord] = []
-        """What trials have found out, each with its number in `sequence`; those lost with a worker or a node are not
+        """Records of trials, each with its number in `sequence`; those lost with a worker or a node are not
         among them, and are run again.
         """
         self._keeper = keeper
@@ -93,7 +93,7 @@ class Campaign:
         self._unfinished = self.searcher.pending()
 
     def take_up(self, records: list[RuntimeRecord]) -> None:
-        """Go on from what an earlier process has recorded in this run."""
+        """Go on from the records of an earlier process of this run."""
         for record in records:
             if record.outcome == "lost":
                 self._losses[record.strategy.digest] += 1
@@ -117,7 +117,7 @@ class Campaign:
         if self._is_used_up:
             return "The space is used up: every strategy in it was timed."
         if self._limits.out_of_time(0):
-            return "The time is used up, but for measuring again."
+            return "The time budget is reached; the rest of it is for measuring the finalists again."
         return None if self._baselines_left else self._out_of_patience()
 
     def _timed(self, purpose: str) -> tuple[list[RuntimeRecord], list[RuntimeRecord]]:
@@ -161,7 +161,7 @@ class Campaign:
         return ask_within(self.searcher, limits.trials - len(self.records) - self._out)
 
     def _out_of_patience(self) -> str | None:
-        """Why patience is out, in one sentence. Baselines that are timed for want of it do not bring it back."""
+        """Why patience is out, in one sentence. Baselines that are timed because it is out do not bring it back."""
         last = max((number for number, each in enumerate(self.records) if each.purpose != "baseline"), default=-1)
         return self._limits.patience.why_end(self.records[: last + 1] or self.records, self.searcher)
 

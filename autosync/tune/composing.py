@@ -61,7 +61,7 @@ def idle_in_words(options: TuneOptions, lanes: int) -> Iterator[str]:
 
 
 def _guide(job: Job, space: SearchSpace, go_on: bool) -> Simulator | None:
-    """The simulator that guides the search, if any does, with what it learns from other runs."""
+    """The simulator that guides the search, if any does, with its records of other runs."""
     if job.options.searcher != "guided":
         return None
     earlier = earlier_records(job, go_on)
@@ -126,7 +126,10 @@ def search(job: Job, go_on: bool) -> int:
     options, model, cluster = job.options, job.backend.model, job.backend.cluster
     declared = load_space(options.space or default_space(model.name))
     space = declared.without(*options.without_rules).bind(model, cluster)
-    baselines, first_seconds = _fastest_first(different_strategies(BASELINES, model, cluster), model, cluster)
+    different = different_strategies(BASELINES, model, cluster)
+    ordered, first_seconds = _fastest_first(different, model, cluster)
+    # Kept results of searchers that rank no baselines are of the order given; it costs time where there is a budget.
+    baselines = list(different.items()) if options.time_budget_seconds is None else ordered
     job.console.print(f"Space {space.name}: 10^{space.log10_size:.1f} strategies.")
     searcher = make_searcher(options, space, baselines, _guide(job, space, go_on))
     searcher.try_first([fitted(job, space, file) for file in options.try_first])

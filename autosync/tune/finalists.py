@@ -14,7 +14,7 @@ CANDIDATES = 3
 
 BASELINES, CLOSE = 3, 1.05
 """The most baselines that are measured again, and how many times as slow as the best one they may be: that one may have
-been lucky, and is what the candidates are held against."""
+been lucky, and candidates are compared with it."""
 
 SLOW, FEWEST_STEPS = 1.5, 3
 """A finalist that takes over `SLOW` times as long a step as the fastest one has turns with fewer steps, so that they
@@ -26,7 +26,7 @@ def finalists(records: Sequence[RuntimeRecord]) -> list[RuntimeRecord]:
     first.
 
     Each is its first record; how fast it is, the median over all of its records. Last comes the faster of the
-    frameworks' default bucket sizes, unless it is there already, and even if its trial was stopped early.
+    frameworks' default bucket sizes, unless it is among them already, and even if its trial was stopped early.
     """
     medians = strategy_medians(records)
 

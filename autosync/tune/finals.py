@@ -1,5 +1,5 @@
-"""The finals: the best candidates and baselines timed again in turns until the verdict is decided, and what decisions
-of the winner are worth.
+"""The finals: the best candidates and baselines timed again in turns until the verdict is decided, and the worths of
+the winner's decisions.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -183,7 +183,7 @@ def _noted(verdict: Verdict, sentence: str) -> Verdict:
 
 
 def measure_worths(job: Job, winner: RuntimeRecord) -> list[Worth]:
-    """What those decisions of `winner`'s strategy are worth that most likely matter; none for a baseline itself.
+    """The worths of those decisions of `winner`'s strategy that most likely matter; none for a baseline itself.
 
     There are as many rounds as were asked for of the finals, or fewer when the time budget ends. Raises `TrialError`
     when no trial can be run any more.

@@ -1,4 +1,4 @@
-"""The end of a search: the finals, the verdict, the files, and what is printed; or, after Ctrl-C, how to go on."""
+"""The end of a search: the finals, the verdict, the files, and the printed text; or, after Ctrl-C, how to resume."""
 
 import shlex
 from collections.abc import Sequence
@@ -28,9 +28,11 @@ from autosync.words.commands import resume_command, train_command
 from autosync.words.quantities import counted, duration, milliseconds
 from autosync.words.strategy import strategy_in_words
 
+NONE_SEARCHED = "No candidate was searched, because baselines took all trials or all time; give more of either."
+
 
 def report_run(job: Job) -> None:
-    """Write `report.html`, its pictures and `trials.csv`, and say where; whatever goes wrong is a sentence.
+    """Write `report.html`, its pictures and `trials.csv`, and say where; any failure is a sentence.
 
     The run itself is over and kept by now: neither an error here nor another Ctrl-C may hide how it ended.
     """
@@ -73,6 +75,8 @@ def finish(job: Job, records: Sequence[RuntimeRecord], stopped_because: str) -> 
         job.console.print(f"{error} The best of the search is in {job.directory.strategy_file}, unproven.")
         report_run(job)
         return 1
+    if not any(record.purpose == "search" for record in records):
+        verdict = replace(verdict, note=NONE_SEARCHED)
     result = Result(job.backend.model, records, rounds, verdict, stopped_because)
     _write_and_print(job, result)
     if job.options.counterfactuals:
@@ -100,7 +104,7 @@ def _write_and_print(job: Job, result: Result) -> None:
 
 
 def _time_counterfactuals(job: Job, result: Result) -> None:
-    """Find out what the winner's decisions are worth, and add that to the result; the verdict stands without it."""
+    """Measure the worths of the winner's decisions, and add them to the result; the verdict stands without it."""
     verdict = result.verdict
     winner = next(each for each in result.trials if each.strategy.digest == verdict.winner.digest)
     try:

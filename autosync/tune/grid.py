@@ -23,8 +23,8 @@ def time_grid(job: Job, records: Sequence[RuntimeRecord], protocol: TimingProtoc
     """The records of the grid's strategies that no baseline among the search's `records` is, each timed as one.
 
     One that the search has found by itself is timed too: it is a baseline then, and no gain. The searcher is never told
-    of these trials, so a search goes the same way with a grid and without. A run that goes on times what is left. No
-    trial begins for which the time budget has no room. Raises `NodesLostError`.
+    of these trials, so a search goes the same way with a grid and without. A resumed run times the remaining
+    strategies. No trial begins for which the time budget has no room. Raises `NodesLostError`.
     """
     here = job.backend.cluster.digest
     kept = [

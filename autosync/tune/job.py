@@ -1,4 +1,4 @@
-"""One search at work: what was asked, where it is kept, and what runs its trials."""
+"""A running search: its options, its directory, and the back end of its trials."""
 
 import math
 import time
@@ -27,8 +27,8 @@ CLOSING_SECONDS, CLOSING_SHARE = 6.0, 0.03
 
 @dataclass(frozen=True)
 class Job:
-    """What every part of a search needs. `begin` is when it was asked for, on the monotonic clock; for a resumed search
-    it is put back by what earlier processes took.
+    """The objects that every part of a search needs. `begin` is when it was asked for, on the monotonic
+    clock; for a resumed search it is put back by the seconds of earlier processes.
     """
 
     options: TuneOptions
@@ -44,7 +44,7 @@ class Job:
 
     @property
     def seconds_left(self) -> float:
-        """What trials, finals included, may still take of the time budget; infinite without one.
+        """Seconds that trials, finals included, may still take of the time budget; infinite without one.
 
         `CLOSING_SECONDS` are kept for the report, but no more than `CLOSING_SHARE` of the budget.
         """

@@ -1,7 +1,7 @@
 """Whole searches under time budgets, in virtual time: `python tests/by_hand/bench_budgets.py --out runs/budgets`.
 
 A search runs as `autosync tune --time-budget` does, from its first trial to its verdict, with the trial loop, the
-campaign and the finals of the checkout in PYTHONPATH. Only time is made up. A step takes what the replay predicts,
+campaign and the finals of the checkout in PYTHONPATH. Only time is made up. A step takes the replay's prediction,
 times a factor of the strategy's own (8 %), of the trial (3 %), of the step (4 %), and, in one trial of ten, of other
 work on the machine (up to 1.5). The search is guided by the closed form, which errs by more than that. The script
 imports nothing from the tests, so that an older checkout runs it too:
@@ -80,7 +80,7 @@ class VirtualTime:
 
 @dataclass
 class Step:
-    """A strategy at work: each call lets the time of a step pass."""
+    """A running strategy: each call lets the time of a step pass."""
 
     clock: VirtualTime
     seconds: float

@@ -60,7 +60,7 @@ def main() -> None:
 
 
 def _bimodal(generator: np.random.Generator, strategies: int, rounds: int) -> Floats:
-    """Trials that are slow or fast by chance, with little noise beside that."""
+    """Trials that are slow or fast by chance, with little further noise."""
     size = strategies, rounds
     return 0.02 * (generator.choice([-1.0, 1.0], size) + 0.05 * generator.standard_normal(size))
 
@@ -107,7 +107,7 @@ def residuals_of(folders: Sequence[Path]) -> list[Floats]:
 
 def kept_noise(residuals: Sequence[Floats]) -> Draw:
     def draw(generator: np.random.Generator, strategies: int, rounds: int) -> Floats:
-        fitting = [each for each in residuals if len(each) >= strategies]
+        fitting = [rows for rows in residuals if len(rows) >= strategies]
         chosen = fitting[generator.integers(len(fitting))]
         order = np.concatenate([generator.permutation(ROUNDS) for _ in range(math.ceil(rounds / ROUNDS))])[:rounds]
         logs = chosen[np.ix_(generator.permutation(len(chosen))[:strategies], order)]
@@ -117,14 +117,14 @@ def kept_noise(residuals: Sequence[Floats]) -> Draw:
 
 
 def slowed(logs: Floats, effect: float) -> Floats:
-    """The drawn logs with the baseline, which comes last, slower by so many standard deviations; others by less."""
+    """The drawn logs with the baseline, which comes last, slower by `effect` standard deviations; others by less."""
     return logs + effect * float(np.std(logs)) * np.array([[0.0], [0.2], [0.5], [1.0]])
 
 
 def before(logs: Floats) -> tuple[bool, int]:
     """Whether a gain was proven, and after how many rounds, by the estimator until issue 53."""
     *candidates, baseline = logs
-    best = int(np.argmin([np.median(each[:ROUNDS]) for each in candidates]))
+    best = int(np.argmin([np.median(logs[:ROUNDS]) for logs in candidates]))
     first, second = np.split(baseline - candidates[best], [ROUNDS])
     if _students(first, ERROR / 2 / len(candidates)) > 0:
         return True, ROUNDS
@@ -136,15 +136,15 @@ def _students(logs: Floats, error: float) -> float:
 
 
 def now(logs: Floats, most: int = MOST) -> tuple[bool, int]:
-    """Whether a gain is proven, and after how many rounds, by looks of which the last comes after `most` rounds."""
+    """Whether a gain is proven, and after how many rounds, by looks that end after `most` rounds."""
     *candidates, baseline = logs
     looks, best = Looks(ROUNDS), None
     for done in range(1, most + 1):
         error = looks.error(done, is_last=done == most)
         if error is None:
             continue
-        ratios = [(baseline - each)[:done] for each in candidates]
-        best = int(np.argmax([speedup_of(each) for each in ratios])) if best is None or done <= ROUNDS else best
+        ratios = [(baseline - candidate)[:done] for candidate in candidates]
+        best = int(np.argmax([speedup_of(logs) for logs in ratios])) if best is None or done <= ROUNDS else best
         rows = logs if done <= ROUNDS else np.array([candidates[best], baseline])
         interval = interval_of(ratios[best], error / len(candidates), pooled_noise(np.exp(rows[:, :done])))
         if interval is not None and interval[0] > 1:
@@ -160,7 +160,7 @@ cut_at_6, cut_at_4 = partial(now, most=6), partial(now, most=4)
 def covered(drawn: Sequence[Floats]) -> float:
     """The share of drawn pairs of six rounds whose 95 % interval holds 1, the true ratio."""
     intervals = [interval_of((logs[-1] - logs[0])[:ROUNDS]) for logs in drawn]
-    return sum(each is not None and each[0] <= 1 <= each[1] for each in intervals) / len(intervals)
+    return sum(ends is not None and ends[0] <= 1 <= ends[1] for ends in intervals) / len(intervals)
 
 
 def in_words(way: Callable[[Floats], tuple[bool, int]], drawn: Sequence[Floats]) -> str:

@@ -1,4 +1,4 @@
-"""Looks at finals: when they are, and that their errors add up to no more than what is stated."""
+"""Looks at finals: when they are, and that their errors add up to no more than the stated chance."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_without_a_difference_a_gain_is_seldom_proven(kind: str) -> None:
 
 
 def slower(logs: Floats, by: float) -> Floats:
-    """The log medians with the last strategy, the baseline, slower `by` so much."""
+    """The log medians with the last strategy, the baseline, slower `by` that logarithm."""
     return np.vstack([logs[:-1], logs[-1:] + by])
 
 

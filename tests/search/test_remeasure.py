@@ -1,4 +1,4 @@
-"""The verdict: who wins, how sure, and what is said when it is not sure."""
+"""The verdict: the winner, its interval, and reservations about it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Intervals of speed-ups from paired rounds: what they hold, how often, and when there is none."""
+"""Intervals of speed-ups from paired rounds: their coverage, their ends, and too few rounds."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from autosync.tune.finalists import seconds_of_turn
 from tests.tune.records import found, record
 
 FAST = record("parameter_server", [0.9], total_seconds=14.0)
-"""A baseline that takes 0.9 s a step: 0.25 s of setup and 14 steps, of which a turn has 3 + 5."""
+"""A baseline that takes 0.9 s a step: 0.25 s of setup and 14 steps. A turn has 3 + 5 of them."""
 SLOW = [record(name, [2.5] * 3, "stopped", total_seconds=12.5) for name in ("all_reduce_25mb", "byteps")]
 
 

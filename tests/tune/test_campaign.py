@@ -278,7 +278,7 @@ def test_trials_used_up_end_a_search_in_those_words() -> None:
 def test_time_used_up_ends_a_search_in_those_words() -> None:
     search = campaign("random", Limits(trials=4, out_of_time=lambda _: len(search.records) == 2))
     search.run(PretendBackend().run)
-    assert search.stopped_because == "The time is used up, but for measuring again."
+    assert search.stopped_because == "The time budget is reached; the rest of it is for measuring the finalists again."
 
 
 def test_a_space_used_up_ends_a_search_in_those_words() -> None:

@@ -162,7 +162,7 @@ def test_a_spent_time_budget_leaves_one_round_which_proves_nothing(tmp_path: Pat
 
 
 def test_short_of_time_the_best_two_go_on_and_the_finals_end_in_time(tmp_path: Path) -> None:
-    """Turns take 8 s. A budget of 125 s has no room for six rounds of three finalists, but for six of two."""
+    """Turns take 8 s. A budget of 125 s has room for six rounds of two finalists, and not for six of three."""
     backend = NoisyBackend((0.19, 0.195, 0.2), 0.02, turn_seconds=8.0)
     plain = pretended_job(tmp_path, backend, rounds=6, time_budget_seconds=125.0)
     job = TimedJob(**vars(plain), clock=backend)

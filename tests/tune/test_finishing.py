@@ -51,6 +51,14 @@ def test_a_finished_search_leaves_its_result_its_rows_and_its_report(tmp_path: P
     assert (tmp_path / "run" / "report.html").exists()
 
 
+def test_baselines_alone_blame_no_candidate(tmp_path: Path) -> None:
+    one = job(tmp_path)
+    baselines = [record for record in searched(one) if record.purpose == "baseline"]
+    assert finish(one, baselines, "All 3 trials have run.") == 0
+    assert "No candidate was searched, because baselines took all trials or all time" in printed(one)
+    assert "None ran all its steps" not in printed(one)
+
+
 def test_decisions_of_the_winner_are_reverted_when_that_is_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

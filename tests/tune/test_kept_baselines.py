@@ -61,7 +61,7 @@ def test_every_baseline_is_timed_before_time_runs_out() -> None:
     search.run(PretendBackend().run)
     assert [each.purpose for each in search.records].count("baseline") == len(DIFFERENT)
     assert len(search.records) == 21
-    assert search.stopped_because == "The time is used up, but for measuring again."
+    assert search.stopped_because == "The time budget is reached; the rest of it is for measuring the finalists again."
 
 
 def test_baselines_that_no_trial_was_of_are_named() -> None:

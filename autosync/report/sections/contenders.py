@@ -1,4 +1,4 @@
-"""Baselines and winners, with what the finals found."""
+"""Baselines and winners, with their turns in the finals."""
 
 from collections import Counter
 from functools import partial

@@ -50,7 +50,7 @@ def _uncertainty(verdict: Mapping[str, Any]) -> str:
 
 
 def commands_of(findings: Findings) -> list[tuple[str, str]]:
-    """What to type next, each with what it does."""
+    """Commands to type next, each with its purpose."""
     run = findings.run
     strategy = str(run.directory / "strategy.json")
     ran_on = RanOn.of(run.options, run.asked.get("ran_on") or {})

@@ -1,7 +1,7 @@
-"""Counterfactuals: a winner with one of its decisions reverted, to find out what that decision is worth.
+"""Counterfactuals: a winner with one of its decisions reverted, to measure the worth of that decision.
 
 The decisions are those in which the winner differs from a baseline, grouped as a person would tell them (`changes`).
-Each is reverted alone; timed in turns with the winner, the ratio of the two times is what it is worth
+Each is reverted alone; timed in turns with the winner, the ratio of the two times is its worth
 (`autosync.stats.paired`). Worths of several decisions do not multiply to the whole difference: decisions depend on
 each other.
 """
@@ -30,7 +30,7 @@ from autosync.stats.paired import interval_of, log_ratios, speedup_of, too_few
 @final
 @dataclass(frozen=True)
 class Counterfactual:
-    """`strategy` is the winner with one decision reverted; `label` says what is decided instead, and what was.
+    """`strategy` is the winner with one decision reverted; `label` names the decision and its replacement.
 
     `gradient_bytes` are those of the variables it concerns; `predicted_worth` is its step time over the winner's, as
     the closed form has it before anything is fitted.
@@ -66,7 +66,7 @@ def counterfactuals(
 
 
 def _reverted(model: ModelSpec, winner: Strategy, baseline: Strategy) -> Iterator[tuple[Change, Strategy]]:
-    """Yield each decision with the strategy that reverts it, but for those that change nothing or repeat another."""
+    """Yield each decision with the strategy that reverts it, except those that change nothing or repeat another."""
     met = {winner.digest}
     for change in changes(model, winner, baseline):
         strategy = _applied(change, model, winner)

@@ -165,7 +165,7 @@ def _by_strategy(rounds: Sequence[Sequence[RuntimeRecord]]) -> dict[str, dict[in
 
 
 def _attempts(rounds: Sequence[Sequence[RuntimeRecord]]) -> dict[str, int]:
-    """In how many rounds each strategy was run, whatever came of it, by digest."""
+    """The number of rounds in which each strategy was run, failed turns included, by digest."""
     attempts: dict[str, int] = {}
     for records in rounds:
         for name in dict.fromkeys(record.strategy.digest for record in records):

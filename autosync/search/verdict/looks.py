@@ -2,9 +2,9 @@
 
 Judging after every round until a gain seems proven would prove most gains by luck. So the chance of an error is spent
 in parts: a little at each early look, and the rest at the last one (alpha spending; Lan, DeMets: "Discrete sequential
-boundaries for clinical trials", Biometrika, 1983). Parts add up to the whole, so their intervals hold together whatever
-rounds have in common (Bonferroni). If a time budget ends the finals, the look at that moment is the last one: how long
-trials took says nothing about the ratio of their steps.
+boundaries for clinical trials", Biometrika, 1983). Parts add up to the whole, so their intervals hold together even
+though looks share rounds (Bonferroni). If a time budget ends the finals, the look at that moment is the last one: how
+long trials took says nothing about the ratio of their steps.
 """
 
 import math
