@@ -11,7 +11,7 @@ import click
 from autosync.commands.shell import GOES_ON, NOT_DONE, PLACE, SETTINGS, names_in, run_command
 from autosync.search.registry import SEARCHERS
 from autosync.spec.address import Place
-from autosync.terminal import say
+from autosync.terminal import emit, say
 
 CELLS = tuple(
     f"{model}@{cluster}"
@@ -129,7 +129,7 @@ def cost(out: Path) -> None:
     """What searches cost, beside the training they speed up: the table alone, from the results there are."""
     from autosync.studies.bench.report import Material
 
-    say(Material.read(out).costs().markdown())
+    emit(Material.read(out).costs().markdown())
 
 
 @command.command()

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from autosync.commands.shell import SETTINGS, run_command
-from autosync.terminal import say, say_all
+from autosync.terminal import emit, say_all
 from autosync.words.cluster import cluster_lines, route_lines
 from trials.cluster.file import ClusterFile, read_cluster_file
 from trials.cluster.resource_spec import cluster_file_text
@@ -24,7 +24,7 @@ def command(context: click.Context) -> None:
 @command.command("schema")
 def schema_command() -> None:
     """Print the JSON Schema of cluster files."""
-    say(json.dumps(ClusterFile.model_json_schema(), indent=2))
+    emit(json.dumps(ClusterFile.model_json_schema(), indent=2))
 
 
 @command.command("show")
@@ -39,7 +39,7 @@ def show_command(file: Path) -> None:
 @click.argument("file", type=Path)
 def import_command(file: Path) -> None:
     """Print the cluster file that says what FILE does, a resource_spec.yml of AutoDist."""
-    say(cluster_file_text(file), nl=False)
+    emit(cluster_file_text(file), nl=False)
 
 
 main = partial(run_command, command)

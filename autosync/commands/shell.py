@@ -26,6 +26,9 @@ INTERRUPTED = 130
 FAULT = 70
 """Exit status after a bug of autosync itself, as sysexits.h has it."""
 
+LONGEST = 4000
+"""The most characters of a refusal."""
+
 SETTINGS = {"show_default": True, "max_content_width": 110}
 """Click's settings of every command, which shape its help."""
 
@@ -87,8 +90,14 @@ def run_command(
     except Exception as error:
         say(f"{name}: {_of_a_bug(error)}", err=True)
         return FAULT
-    say(f"{name}: {sentence}", err=True)
+    say(f"{name}: {_bounded(sentence)}", err=True)
     return REFUSED
+
+
+def _bounded(sentence: str) -> str:
+    """At most some lines of the terminal: a sentence may quote megabytes that another program has said."""
+    more = len(sentence) - LONGEST
+    return sentence if more <= 0 else f"{sentence[:LONGEST]} ... ({more} more characters)"
 
 
 def _of_a_file(error: OSError) -> str:

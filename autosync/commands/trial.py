@@ -27,7 +27,7 @@ from autosync.spec import (
     read_device_profile,
 )
 from autosync.spec.target import metric_of
-from autosync.terminal import say_all
+from autosync.terminal import emit, say, say_all
 from autosync.words.cluster import cluster_lines, kept_in_words
 from autosync.words.quantities import counted, model_in_words
 from autosync.words.strategy import statistics_in_words
@@ -108,7 +108,10 @@ def _opened(choice: Choice, strategy: Strategy, as_json: bool) -> Iterator[Backe
 def _time(choice: Choice, request: TrialRequest, as_json: bool) -> int:
     with _opened(choice, request.strategy, as_json) as backend:
         record = backend.run(request)
-    say_all([canonical_json(record.to_json())] if as_json else record_lines(record))
+    if as_json:
+        emit(canonical_json(record.to_json()))
+    else:
+        say_all(record_lines(record))
     return 0 if record.outcome == "ok" else NOT_DONE
 
 
@@ -125,9 +128,12 @@ def _train(choice: Choice, request: TargetRequest, folder: Path, as_json: bool) 
     try:
         write_atomically(file, document, afterwards="keep the record printed above")
     except WriteError:
-        say_all([document])  # a run of hours must not be lost with the disk
+        emit(document)  # a run of hours must not be lost with the disk
         raise
-    say_all([document] if as_json else [f"The record is in {file}."])
+    if as_json:
+        emit(document)
+    else:
+        say(f"The record is in {file}.")
     return 0 if record.outcome == "reached" else NOT_DONE
 
 

@@ -7,7 +7,9 @@ is whole. Whoever does not answer within the limits of this module is given up.
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -124,13 +126,21 @@ class Remote:
             raise OSError(f"the bucket does not exist: {bucket}")
 
 
+AZURE = ("abfs", "abfss")
+
+NO_ADDRESS = (pa.ArrowInvalid, pa.ArrowNotImplementedError)
+"""Errors of pyarrow for a text that is no address of a file system it knows."""
+
+
 @lru_cache(maxsize=64)
 def _folder_at(address: Address) -> tuple[fs.FileSystem, str]:
+    if address.scheme in AZURE and shutil.which("az") is None:
+        os.environ.setdefault("AZURE_TOKEN_CREDENTIALS", "prod")  # else it lets a shell say that there is no `az`
     extra = RETRIES.get(address.scheme, "")
     known = extra and extra.partition("=")[0] in address.options
     options = "&".join(each for each in (address.options, "" if known else extra) if each)
     found: tuple[fs.FileSystem, str] = _within(
-        LOOK_SECONDS, lambda: fs.FileSystem.from_uri(str(Address(address.base, options)))
+        LOOK_SECONDS, lambda: fs.FileSystem.from_uri(str(Address(address.base, options))), NO_ADDRESS
     )
     return found
 
@@ -140,7 +150,7 @@ def remote_at(address: Address, folder: Address | None = None) -> Remote:
     of any file system that is known."""
     try:
         files, path = _folder_at(folder or address)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+    except NO_ADDRESS as error:
         raise DatasetError(
             f"Records are in a folder, or at an address that pyarrow.fs knows, such as s3://bucket/records or "
             f"gs://bucket/records; {address} is none ({cut(str(error)).rstrip('.')})."
@@ -156,8 +166,11 @@ def said(error: OSError, otherwise: str) -> str:
     return f"{cut(reason)}; {advice}."
 
 
-def _within(seconds: float, ask: Callable[[], T]) -> T:
-    """What `ask` returns or raises. Raises `TimeoutError` when it does neither in time; it is then left to itself."""
+def _within(seconds: float, ask: Callable[[], T], expected: tuple[type[Exception], ...] = ()) -> T:
+    """Return the value of `ask`, or raise its error. Errors of pyarrow other than `expected` become an `OSError`.
+
+    Raises `TimeoutError` if `ask` does not end in time; its thread is then left to itself.
+    """
     answers: list[T] = []
     errors: list[BaseException] = []
 
@@ -171,7 +184,10 @@ def _within(seconds: float, ask: Callable[[], T]) -> T:
     thread.start()
     thread.join(seconds)
     if errors:
-        raise errors[0]
+        error = errors[0]
+        if isinstance(error, pa.ArrowException) and not isinstance(error, (OSError, *expected)):
+            raise OSError(str(error)) from None
+        raise error
     if not answers:
         raise TimeoutError(f"it does not answer within {seconds:.0f} s")
     return answers[0]

@@ -31,6 +31,9 @@ VERSION_KEY = b"autosync.records.version"
 
 TEXT = pa.dictionary(pa.int32(), pa.string())
 
+LONGEST_VERSION = 9
+"""The most digits of a version."""
+
 
 @final
 @dataclass(frozen=True)
@@ -97,7 +100,7 @@ class Schema:
     def version_of(self, schema: pa.Schema, where: str) -> int:
         """The version a file states. Raises `DatasetError` when it states none, or one newer than this."""
         stated = (schema.metadata or {}).get(VERSION_KEY)
-        if stated is None or not stated.isdigit():
+        if stated is None or not stated.isdigit() or len(stated) > LONGEST_VERSION:
             raise DatasetError(f"{where} is Parquet, but not of autosync's records; move it elsewhere.")
         if int(stated) > self.version:
             raise DatasetError(

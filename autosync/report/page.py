@@ -2,6 +2,7 @@
 
 import io
 import re
+import warnings
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ import jinja2
 import matplotlib as mpl
 from markupsafe import Markup, escape
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from autosync.files import inner_folder, made_folder, replacing, write_atomically
 from autosync.report.blocks import Headline, Picture, Section
@@ -20,6 +22,7 @@ from autosync.report.findings import Findings
 from autosync.report.sections import headline_of, sections_of
 from autosync.report.style import COLOURS, NARROW, RC, WIDE
 from autosync.runs import Run
+from autosync.spec.quoting import printable
 
 SVG = "http://www.w3.org/2000/svg"
 LINK = "{http://www.w3.org/1999/xlink}href"
@@ -36,8 +39,9 @@ def inline_svg(figure: Figure, name: str, alt: str, tooltips: Mapping[str, Seque
     `tooltips` are shown over the marks of artists by their gid, one text a mark, in the order drawn.
     """
     text = io.StringIO()
+    _make_printable(figure)
     figure.savefig(text, format="svg", metadata=NO_METADATA)
-    root = ET.fromstring(text.getvalue())
+    root = ET.fromstring(printable(text.getvalue()))  # labels of ticks are made while it is drawn
     for parent in list(root.iter()):
         for child in [child for child in parent if child.tag in (f"{{{SVG}}}style", f"{{{SVG}}}metadata")]:
             parent.remove(child)
@@ -50,6 +54,13 @@ def inline_svg(figure: Figure, name: str, alt: str, tooltips: Mapping[str, Seque
     for element in root.iter():
         element.tag = element.tag.removeprefix(f"{{{SVG}}}")
     return ET.tostring(root, encoding="unicode")
+
+
+def _make_printable(figure: Figure) -> None:
+    """Escape control characters in the figure's texts: XML has none, and fonts have no picture of them."""
+    for artist in figure.findobj(Text):
+        assert isinstance(artist, Text)
+        artist.set_text(printable(artist.get_text()))
 
 
 def _add_tooltips(root: ET.Element, tooltips: Mapping[str, Sequence[str]]) -> None:
@@ -104,7 +115,8 @@ def write_page(page: Page, file: Path, pictures: str | None) -> Path:
     settings = dict[Any, Any](RC)
     made_folder(file.parent)
     folder = None if pictures is None else inner_folder(file.parent, pictures)
-    with mpl.rc_context(settings):
+    with mpl.rc_context(settings), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
         drawn = {picture.name: _drawn(picture, folder) for picture in _pictures(page.sections)}
     write_atomically(file, _rendered(page, drawn))
     return file
@@ -140,14 +152,15 @@ def _rendered(page: Page, drawn: dict[str, Markup]) -> str:
     environment.filters |= {"breakable": _breakable, "text": _unbroken}
     style, _, _ = environment.loader.get_source(environment, "style.css")  # type: ignore[union-attr]
     template = environment.get_template("page.html", globals={"drawn": drawn})
-    return template.render(
+    text = template.render(
         headline=page.headline,
         sections=page.sections,
         kicker=page.kicker,
         footer=page.footer,
         colours=Markup(_colours()),
         style=Markup(style),
-    ).lstrip()
+    )
+    return printable(text.lstrip())
 
 
 def _unbroken(text: str) -> str:

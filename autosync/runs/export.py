@@ -8,6 +8,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from autosync.spec import RuntimeRecord, median_interval
+from autosync.spec.quoting import printable
 
 COLUMNS = {
     "sequence": "number of the trial in its run, from 1, in order of their start",
@@ -62,8 +63,19 @@ def csv_of(records: Sequence[RuntimeRecord]) -> str:
     text, rows = io.StringIO(), trial_rows(records)
     writer = csv.DictWriter(text, rows[0] if rows else COLUMNS, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows({name: _cell(value) for name, value in row.items()} for row in rows)
     return text.getvalue()
+
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""Spreadsheets take a text that begins with one of these for a formula, and run it."""
+
+
+def _cell(value: Any) -> Any:
+    """A number as it is; a text printable, and behind an apostrophe where a spreadsheet would run it."""
+    if not isinstance(value, str):
+        return value
+    return printable(f"'{value}" if value.lstrip(" ").startswith(FORMULA) else value)
 
 
 def json_of(records: Sequence[RuntimeRecord]) -> str:

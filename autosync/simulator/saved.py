@@ -64,7 +64,13 @@ def read_checkpoint(directory: Path) -> tuple[dict[str, torch.Tensor], dict[str,
     if document.get("tensors_sha256") != hashlib.sha256(content).hexdigest():
         raise CheckpointError(f"{TENSORS} is not the file that {DOCUMENT} was written with; save the simulator again.")
     try:
-        return tensors_from_bytes(content), document
+        tensors = tensors_from_bytes(content)
+        for name, tensor in tensors.items():
+            if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
+                raise CheckpointError(
+                    f"{TENSORS} must hold finite numbers, but {quoted(name)} has others; fit the simulator anew."
+                )
+        return tensors, document
     except SafetensorError as error:
         raise CheckpointError(
             f"{TENSORS} must be a safetensors file, but: {error}; save the simulator again."
@@ -172,6 +178,8 @@ def read_saved(directory: Path, base: Simulator | None) -> Saved:
 def _restored_ensemble(tensors: dict[str, torch.Tensor], document: dict[str, Any]) -> Ensemble | None:
     count = required(document, "members", int, "It")
     network = network_called(document["network"])
+    if not 0 <= count <= len(tensors):
+        raise ValueError(f"an ensemble of {quoted(count)} members from {len(tensors)} tensors")
     if not count:
         return None
     members = tuple(network.restore(_below(tensors, f"member.{number}.")) for number in range(count))

@@ -175,3 +175,13 @@ def _ways(kind: Any) -> tuple[Callable[[Any, str, str], Any], Callable[[Any], An
     if noun:
         return lambda value, field, what: inner.from_json(_checked(value, field, dict, what)), inner.to_json
     return one, float if kind is float else None
+
+
+LAST_START = 253_402_214_400.0
+"""The last day of the year 9999 in seconds since 1970: no calendar here goes further."""
+
+
+def check_start(started_at: float) -> None:
+    """Raise `SpecError` unless a record's start is a date, in seconds since 1970."""
+    if not 0 <= started_at < LAST_START:
+        raise SpecError(f"A record's start is finite, in seconds from 1970 to the year 9999, not {quoted(started_at)}.")

@@ -10,7 +10,7 @@ from typing import Any
 
 from autosync.errors import SpecError
 from autosync.spec.cluster import ClusterSpec
-from autosync.spec.codec import Noun, known_fields, required
+from autosync.spec.codec import Noun, check_start, known_fields, required
 from autosync.spec.kept import KeptPace, kind_of
 from autosync.spec.model import ModelSpec
 from autosync.spec.quoting import listed, quoted
@@ -114,8 +114,9 @@ class RuntimeRecord(Noun, what="A record", always=("final_loss", "predicted_seco
             raise SpecError("A record that is ok holds its step seconds; none were given.")
         if not all(math.isfinite(seconds) and seconds > 0 for seconds in self.step_seconds):
             raise SpecError("Step seconds are positive and finite.")
-        if not (math.isfinite(self.started_at) and min(self.setup_seconds, self.total_seconds) >= 0):
-            raise SpecError("A record's start is finite, and its lengths are at least 0.")
+        check_start(self.started_at)
+        if not min(self.setup_seconds, self.total_seconds) >= 0:
+            raise SpecError("A record's lengths are at least 0.")
         if not math.isfinite(self.setup_seconds + self.total_seconds + (self.load_average or 0.0)):
             raise SpecError("A record's lengths and load are finite.")
         if self.predicted_seconds is not None and not 0 <= self.predicted_seconds < math.inf:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from autosync.errors import SpecError
 from autosync.spec.cluster import ClusterSpec
-from autosync.spec.codec import Noun
+from autosync.spec.codec import Noun, check_start
 from autosync.spec.kept import KeptPace
 from autosync.spec.model import ModelSpec
 from autosync.spec.quoting import listed, quoted
@@ -114,6 +114,7 @@ class TargetRecord(Noun, what="A target's record"):
             raise SpecError(f"An outcome is one of {listed(TARGET_OUTCOMES)}, not {quoted(self.outcome)}.")
         if (self.outcome == "reached") == bool(self.reason):
             raise SpecError("A record states a reason exactly where the target was not reached.")
+        check_start(self.started_at)
         figures = [*self.step_seconds, *self.losses, *(each.value for each in self.curve), self.total_seconds]
         if not all(map(math.isfinite, figures)):
             raise SpecError("The figures of a target's record are finite.")

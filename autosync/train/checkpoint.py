@@ -5,7 +5,10 @@ go, is both what `keras.models.load_model` reads and all that training needs to 
 """
 
 import json
+import math
+import os
 import zipfile
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,13 +19,30 @@ import numpy.typing as npt
 
 from autosync.errors import TrainingError, WriteError
 from autosync.files import made_folder, opened_to_read, replacing
-from autosync.spec import STATE, parse_json, quoted
-from autosync.spec.codec import optional
+from autosync.spec import STATE, cut, parse_json, quoted
+from autosync.spec.codec import every, optional, required
 
 Array = npt.NDArray[Any]
 
 DOCUMENT = "autosync/training.json"
 FORMAT = "autosync.training/1"
+
+LEAST_UNPACKED, MOST_TIMES = 64 << 20, 10
+"""Bytes that any archive may unpack to, and how many times its own size a larger one may. Keras compresses nothing."""
+
+DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    ArithmeticError,
+    AttributeError,
+    EOFError,
+    LookupError,
+    MemoryError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+"""Errors of `zipfile` and NumPy for members that are damaged; an unknown compression is a `RuntimeError`."""
 
 
 @dataclass(frozen=True)
@@ -60,11 +80,12 @@ def read_extras(file: Path) -> Extras | None:
     """The state that `write_checkpoint` added, or None for a file that Keras alone wrote. Raises `TrainingError`."""
     try:
         with opened_to_read(file) as stream, zipfile.ZipFile(stream) as archive:
+            _check_sizes(archive, os.fstat(stream.fileno()).st_size)
             return _read(archive) if DOCUMENT in archive.namelist() else None
     except OSError as error:
         raise TrainingError(f"The checkpoint {str(file)!r} cannot be read: {error.strerror or error}.") from None
-    except (zipfile.BadZipFile, KeyError, ValueError, TypeError) as error:
-        raise TrainingError(f"{str(file)!r} must be a .keras file, but: {error}.") from None
+    except DAMAGE as error:
+        raise TrainingError(f"{str(file)!r} must be a .keras file, but: {cut(str(error)).rstrip('.')}.") from None
 
 
 def _write(archive: zipfile.ZipFile, extras: Extras) -> None:
@@ -84,6 +105,21 @@ def _write(archive: zipfile.ZipFile, extras: Extras) -> None:
             archive.writestr(f"autosync/{name}/{index}", np.ascontiguousarray(array).tobytes())
 
 
+def _check_sizes(archive: zipfile.ZipFile, size: int) -> None:
+    """Raise `ValueError` for members that unpack to far more than the `size` bytes of the file."""
+    unpacked = sum(member.file_size for member in archive.infolist())
+    if unpacked > max(LEAST_UNPACKED, MOST_TIMES * size):
+        raise ValueError(f"its members unpack to {unpacked} bytes from {size}; Keras writes them as they are")
+
+
+def _stored(archive: zipfile.ZipFile, name: str, dtype: np.dtype[Any], shape: Sequence[int]) -> Array:
+    """The array in a member. Raises `ValueError` before reading if the member has another size."""
+    member, wanted = archive.getinfo(name), dtype.itemsize * math.prod(shape)
+    if member.compress_type != zipfile.ZIP_STORED or member.file_size != wanted:
+        raise ValueError(f"its {name} must have {wanted} bytes as they are")
+    return np.frombuffer(archive.read(member), dtype).reshape(shape)
+
+
 def _read(archive: zipfile.ZipFile) -> Extras:
     if archive.getinfo(DOCUMENT).file_size > STATE.size:
         raise ValueError(f"its {DOCUMENT} has more than {STATE.size >> 20} MiB")
@@ -93,15 +129,15 @@ def _read(archive: zipfile.ZipFile) -> Extras:
 
     def arrays(name: str, described: Sequence[Any]) -> tuple[Array, ...]:
         return tuple(
-            np.frombuffer(archive.read(f"autosync/{name}/{index}"), np.dtype(dtype)).reshape(shape)
+            _stored(archive, f"autosync/{name}/{index}", np.dtype(dtype), shape)
             for index, (dtype, shape) in enumerate(described)
         )
 
     return Extras(
-        steps=int(document["steps"]),
-        strategy=str(document["strategy"]),
+        steps=required(document, "steps", int, "A training state"),
+        strategy=required(document, "strategy", str, "A training state"),
         replica_state=tuple(arrays(f"replica{r}", each) for r, each in enumerate(document["replica_state"])),
-        replica_steps=tuple(document["replica_steps"]),
+        replica_steps=tuple(every(document, "replica_steps", int, "A training state")),
         synchronizer_state=arrays("synchronizer", document["synchronizer_state"]),
         own=arrays("own", document.get("own", ())),
         controller=optional(document, "controller", dict, "A training state"),

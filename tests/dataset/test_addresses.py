@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from autosync.dataset import RecordStore, remote
@@ -236,3 +237,15 @@ def test_who_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
             with pytest.raises(DatasetError, match=r"it does not answer within 1 s; check the network") as told:
                 use()
             assert one_sentence(told)
+
+
+def test_an_error_of_pyarrow_of_any_kind_is_an_error_of_a_file() -> None:
+    """As Azure's file system raises where there are no credentials."""
+
+    def ask() -> None:
+        raise pa.ArrowException("Unknown error: Check for Hierarchical Namespace support failed")
+
+    with pytest.raises(OSError, match="Hierarchical Namespace"):
+        remote._within(5.0, ask)
+    with pytest.raises(pa.ArrowException):
+        remote._within(5.0, ask, (pa.ArrowException,))
