@@ -1,4 +1,4 @@
-"""Progress that a person likes to watch: a live line on a terminal, plain lines elsewhere."""
+"""Progress for a person: a live line on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -21,6 +21,10 @@ FEWEST_RANKED = 5
 """The fewest strategies whose ranking is told: from ten pairs on a share begins to say something."""
 
 
+ESTIMATED_AFTER, LONG_SECONDS = 3, 600.0
+"""Trials after which the search estimates its length, and the shortest rest that is worth a sentence."""
+
+
 @dataclass(frozen=True)
 class Standing:
     """The standing of a search after its records so far.
@@ -38,8 +42,8 @@ class Standing:
 
     @classmethod
     def of(cls, records: list[RuntimeRecord]) -> Standing:
-        timed = [each for each in records if each.outcome == "ok"]
-        predicted = [each for each in timed if each.predicted_seconds is not None and each.purpose == "search"]
+        timed = [record for record in records if record.outcome == "ok"]
+        predicted = [record for record in timed if record.predicted_seconds is not None and record.purpose == "search"]
         medians = strategy_medians(timed)
         best = min(timed, key=lambda each: medians[each.strategy.digest], default=None)
         baselines = [medians[each.strategy.digest] for each in timed if each.purpose == "baseline"]
@@ -84,8 +88,8 @@ def _share(agreement: float, ranked: int) -> str | None:
 
 @final
 class Progress:
-    """Shows every record as it comes; to be used as a context. `now` says for how many seconds the run has gone on, in
-    all its processes together, of `budget_seconds`."""
+    """Shows every record when it comes; use it as a context. `now` returns the seconds that the run has taken, in all
+    its processes together, of `budget_seconds`."""
 
     def __init__(self, console: Console, trials: int, budget_seconds: float | None, now: Callable[[], float]) -> None:
         self._console = console
@@ -116,6 +120,8 @@ class Progress:
         if record.outcome != "lost":
             self._records.append(record)
         self._console.print(self._of(record), highlight=False, soft_wrap=True)
+        if len(self._records) - self._earlier == ESTIMATED_AFTER and record.outcome != "lost":
+            self._say_how_long()
         if self._live:
             self._live.update(self._line())
 
@@ -136,6 +142,18 @@ class Progress:
         if not self._live and record.outcome == "ok" and standing.best is not record:
             line.append(f"  best {milliseconds(standing.best_seconds)}")
         return line
+
+    def _say_how_long(self) -> None:
+        """Print how long all trials will take, if that is long and no time budget ends them sooner."""
+        left = self._seconds_left()
+        if self._budget is None and left is not None and left >= LONG_SECONDS:
+            others = self._trials - len(self._records)
+            self._console.print(
+                f"At this pace the other {others} trials take {duration(left)}, or less because slow ones are stopped; "
+                "--trials and --time-budget set limits.",
+                highlight=False,
+                soft_wrap=True,
+            )
 
     def _line(self) -> Table:
         """The live line: how far, best against best baseline, how well the simulator ranks, and the time left."""

@@ -125,6 +125,27 @@ def test_each_trial_is_one_plain_line_when_output_is_no_terminal() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("count", "seconds", "budget", "told"),
+    [
+        (200, 20.0, None, "At this pace the other 197 trials take 1 h 05 min, or less because slow ones are stopped; "),
+        (200, 2.0, None, None),
+        (20, 20.0, None, None),
+        (200, 20.0, 300.0, None),
+    ],
+)
+def test_a_long_search_says_after_three_trials_how_long_it_will_take(
+    count: int, seconds: float, budget: float | None, told: str | None
+) -> None:
+    text, now = StringIO(), [0.0]
+    progress = Progress(Console(file=text, width=80), count, budget, lambda: now[0])
+    for trial in trials():
+        now[0] += seconds
+        progress(trial)
+    said = [(place, line) for place, line in enumerate(text.getvalue().splitlines()) if "At this pace" in line]
+    assert [(3, told)] * bool(told) == [(place, line.partition("--trials")[0]) for place, line in said]
+
+
 def test_reasons_with_brackets_are_shown_as_they_are() -> None:
     text = StringIO()
     failed = record("byteps", outcome="failed")
