@@ -251,6 +251,10 @@ def test_overridden_reports_are_noted_and_an_overridden_test_step_stays_keras_ow
         def compute_metrics(self, *given: Any, **named: Any) -> Any:
             return {**super().compute_metrics(*given, **named), "mine": 1.0}
 
+        @property
+        def metrics(self) -> Any:
+            return super().metrics
+
         def test_step(self, data: Any) -> Any:
             return {**super().test_step(data), "tested": 2.0}
 
@@ -259,7 +263,7 @@ def test_overridden_reports_are_noted_and_an_overridden_test_step_stays_keras_ow
         return Reporting(inputs, layers.Dense(CLASSES, name="logits")(inputs))
 
     model, _, notes = trains_as_keras(Case(seeded(make)))
-    assert "Reporting overrides compute_metrics, which training does not call" in " ".join(notes)
+    assert "Reporting overrides compute_metrics, metrics, which training does not call" in " ".join(notes)
     assert model.evaluate(*next(iter(Case(make).data())), verbose=0, return_dict=True)["tested"] == 2.0
 
 
@@ -343,3 +347,44 @@ def test_layers_that_prepare_numbers_without_a_table_train_as_in_keras() -> None
         return [(np.random.default_rng(n).normal(size=(9, 4)).astype("float32"), np.arange(9) % 3) for n in range(3)]
 
     trains_as_keras(Case(seeded(make), data=data, optimizer=lambda: keras.optimizers.SGD(0.1)))
+
+
+class Drawing(layers.Layer):
+    """Draws from Keras's global generator, which no layer holds."""
+
+    def call(self, inputs: Any) -> Any:
+        return inputs + keras.random.normal(keras.ops.shape(inputs))
+
+
+def test_random_numbers_of_a_global_generator_are_refused_with_the_remedy() -> None:
+    with pytest.raises(ModelError, match=r"one that no layer holds; .* a keras\.random\.SeedGenerator that the layer"):
+        distributed(Case(seeded(lambda: stacked(Drawing(name="drawing")))))
+
+
+@pytest.mark.parametrize("name", ["trainable_weights", "trainable_variables"])
+def test_an_overridden_list_of_trained_variables_is_refused(name: str) -> None:
+    def make() -> Any:
+        own = property(lambda self: getattr(super(type(self), self), name)[:1])
+        inputs = keras.Input((FEATURES,))
+        return type("Own", (keras.Model,), {name: own})(inputs, layers.Dense(CLASSES)(inputs))
+
+    with pytest.raises(ModelError, match=rf"overrides {name}, which autosync does not call; set `trainable` of layers"):
+        distributed(Case(make))
+
+
+@pytest.mark.parametrize("replicas", [1, 3])
+def test_a_mask_on_the_outputs_is_noted(replicas: int) -> None:
+    def make() -> Any:
+        ids = keras.Input((4,), dtype="int32")
+        rows = layers.Embedding(9, 5, mask_zero=True, name="table")(ids)
+        return keras.Model(ids, layers.Dense(CLASSES, name="logits")(layers.LSTM(6, return_sequences=True)(rows)))
+
+    def data() -> Any:
+        generator = np.random.default_rng(0)
+        return [(generator.integers(0, 3, (9, 4), "int32"), generator.integers(0, CLASSES, (9, 4))) for _ in range(2)]
+
+    case = Case(seeded(make), data=data, replicas=replicas, optimizer=lambda: keras.optimizers.SGD(0.1))
+    _, _, notes = distributed(case)
+    assert "The model's outputs carry a mask: a replica divides its loss by the unmasked positions" in " ".join(notes)
+    if replicas == 1:
+        trains_as_keras(case)

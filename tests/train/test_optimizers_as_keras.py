@@ -125,3 +125,7 @@ def test_settings_of_compile_that_change_no_numbers_are_left_alone(setting: Any)
     for mine, its in zip(model.variables, plain.variables, strict=True):
         np.testing.assert_allclose(mine.numpy(), its.numpy(), rtol=1e-5, atol=1e-5)
     assert any("compiled metrics are not reported" in note for note in notes) == ("metrics" in setting)
+
+
+def test_a_learning_rate_may_be_a_function() -> None:
+    trains_as_keras(Case(classifier, optimizer=lambda: keras.optimizers.SGD(lambda: 0.1)))

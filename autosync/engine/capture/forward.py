@@ -108,9 +108,11 @@ def _refuse_assignments(model: Any, changed: set[int]) -> None:
     if names:
         raise ModelError(
             f"A forward pass may assign to variables that are not trained, but this one assigns to {names[0]!r}, which "
-            "is; make that variable with trainable=False, or compute with the new value without assigning it."
+            "is; make that variable with trainable=False, compute with the new value without assigning it, or leave "
+            "out the layer, as SpectralNormalization."
         )
     raise ModelError(
-        "A model may assign to its own variables only, but its forward pass assigns to one that none of its layers "
-        "holds; make it with add_weight(trainable=False) in the layer that assigns to it."
+        "A forward pass may assign to variables of the model, but this one assigns to one that no layer holds; make it "
+        "with add_weight(trainable=False) in the layer that assigns to it, and give random functions a "
+        "keras.random.SeedGenerator that the layer holds, as seed=self.seed_generator."
     )

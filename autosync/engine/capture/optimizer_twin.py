@@ -19,6 +19,11 @@ def unbuilt(optimizer: Any, made_by: Any = None, **changes: Any) -> Any:
 
     Settings of a user's own class that its `get_config` leaves out are copied. Raises `ModelError`.
     """
+    import keras
+
+    rate = getattr(optimizer, "_learning_rate", None)
+    if callable(rate) and not isinstance(rate, keras.optimizers.schedules.LearningRateSchedule):
+        changes["learning_rate"] = rate  # Keras would not make a function again from its code
     try:
         made = (made_by or type(optimizer)).from_config({**optimizer.get_config(), **changes})
     except Exception as error:  # any error of a user's class

@@ -15,11 +15,15 @@ TRAINING = (
     "_compute_loss",
     "_make_function",
     "_aggregate_additional_loss",
+    "trainable_weights",
+    "trainable_variables",
 )
 """These decide a step's computation. autosync traces the forward pass, the loss and the optimizer's update itself."""
 
 REMEDIES = {
     "fit": "prepare the data before they are given to autosync",
+    "trainable_weights": "set `trainable` of layers",
+    "trainable_variables": "set `trainable` of layers",
     "compile": "give loss, optimizer and metrics to autosync",
 }
 """The place for an override's work; for the other methods it is the forward pass or the loss."""
@@ -60,5 +64,6 @@ def _is_overridden(model: Any, name: str) -> bool:
     method = getattr(type(model), name, None)
     if method is getattr(keras.Model, name, None):
         return False
-    chooses_defaults = method.__module__.startswith(CHOOSING_DEFAULTS) and getattr(model, "preprocessor", None) is None
-    return not (name in ("compile", "fit") and chooses_defaults)
+    if name not in ("compile", "fit") or getattr(model, "preprocessor", None) is not None:
+        return True
+    return not getattr(method, "__module__", "").startswith(CHOOSING_DEFAULTS)

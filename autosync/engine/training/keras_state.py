@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from autosync.engine.capture.captured import CapturedModel
 from autosync.engine.capture.optimizer import LOSS_SCALE, inner_optimizer
+from autosync.engine.capture.optimizer_twin import unbuilt
 from autosync.engine.capture.variables import names_of, state_variables, untracked
 from autosync.engine.step.step_state import StepState
 from autosync.engine.training.watched import Watched
@@ -237,7 +238,7 @@ def _newer(variable: Any, changed: set[int], new: Array, old: Array) -> Array:
 
 def _slot_places(optimizer: Any, variables: Mapping[str, Any]) -> dict[str, list[int]]:
     """For each variable by name, the places of its slots among the optimizer's variables, found by building a twin."""
-    twin = type(optimizer).from_config(optimizer.get_config())
+    twin = unbuilt(optimizer)
     made: list[tuple[int, Any]] = []
     make = twin.add_variable_from_reference
 

@@ -103,7 +103,9 @@ def _check_mean(task: TrainingTask) -> None:
     def of_passes(part: slice) -> float:
         inputs, targets = tf.nest.map_structure(lambda tensor: tensor[part], batch)
         done = looked_at(task.model, inputs, lambda outputs: task.loss(targets, outputs))
-        return float(done.loss) + sum(float(tf.reduce_sum(added)) for added in done.added)
+        # The loss of masked outputs differs between parts, as a note says.
+        loss = 0.0 if is_masked(outputs) else float(done.loss)
+        return loss + sum(float(tf.reduce_sum(added)) for added in done.added)
 
     try:
         whole, parts = _whole_and_parts(of_outputs, task.batch_size)
@@ -124,8 +126,15 @@ def _check_mean(task: TrainingTask) -> None:
             f"An example's loss must not depend on the others in its batch, since batches are dealt out to replicas, "
             f"but with the losses that layers add it is {whole:.5g} for the example batch of {task.name!r}, and "
             f"{parts:.5g} when computed on two parts and averaged by their sizes; the cause is a layer that computes "
-            "with the whole batch or adds a sum over it as a loss, or a mask, by whose count Keras divides."
+            "with the whole batch or adds a sum over it as a loss."
         )
+
+
+def is_masked(outputs: Any) -> bool:
+    """Whether outputs carry a mask, by whose count Keras divides a loss."""
+    import keras
+
+    return any(getattr(output, "_keras_mask", None) is not None for output in keras.tree.flatten(outputs))
 
 
 def _is_random(model: Any, inputs: Any) -> bool:

@@ -15,7 +15,7 @@ from autosync.engine.capture.overridden import notes_on_overrides
 from autosync.engine.capture.task import TrainingTask
 from autosync.engine.strings import WITHOUT_TEXT, is_text
 from autosync.engine.zoo.blame import blame
-from autosync.engine.zoo.checked import check_trainable, coupled_shapes
+from autosync.engine.zoo.checked import check_trainable, coupled_shapes, is_masked
 from autosync.engine.zoo.drawing import Seed
 from autosync.engine.zoo.own_loss import check_alignment, loss_function
 from autosync.engine.zoo.own_parts import CALLED, resolved
@@ -94,6 +94,12 @@ def _array(value: Any) -> Any:
 UNREPORTED = "The model's compiled metrics are not reported in training; give metrics to autosync.distribute."
 
 
+MASKED = (
+    "The model's outputs carry a mask: a replica divides its loss by the unmasked positions of its own part of the "
+    "batch, and replicas' losses are averaged by examples."
+)
+
+
 @dataclass(frozen=True)
 class OwnParts:
     """The parts of a training task that a user gives, and their names in sentences that refuse one of them.
@@ -143,6 +149,8 @@ def own_task(name: str, parts: OwnParts) -> TrainingTask:
         notes=notes,
     )
     check_trainable(task)
+    if is_masked(looked_at(task.model, batch.inputs()).outputs):
+        task = replace(task, notes=(*notes, MASKED))
     _check_alignment(task, parts)
     return replace(task, metrics=_metrics(task, parts)) if parts.metrics else task
 
