@@ -135,6 +135,7 @@ def main() -> None:
     parser.add_argument("--show", action="store_true")
     parser.add_argument("--budgets", type=float, nargs="+", default=[210.0, 420.0, 900.0])
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--cells", default="", help="only cells whose name contains this")
     asked = parser.parse_args()
     if asked.show:
         show(asked.out)
@@ -143,6 +144,8 @@ def main() -> None:
     models = {record.model.name: record.model for record in RecordStore(ROOT / "runtimes/records").read()}
     rows = []
     for cell, (model, topology) in CELLS.items():
+        if asked.cells not in cell:
+            continue
         cluster = cluster_of(topology)
         for budget in asked.budgets:
             for seed in range(asked.seeds):

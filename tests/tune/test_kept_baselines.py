@@ -44,7 +44,7 @@ def keeping_baselines(limits: Limits) -> Campaign:
 
 @pytest.mark.parametrize(
     "limits",
-    [Limits(trials=len(DIFFERENT) + 4), Limits(trials=99, patience=Patience(4, training_steps=1))],
+    [Limits(trials=2 * len(DIFFERENT)), Limits(trials=99, patience=Patience(4, training_steps=1))],
     ids=["trials", "patience"],
 )
 def test_every_baseline_is_timed_before_trials_or_patience_run_out(limits: Limits) -> None:
@@ -69,9 +69,9 @@ def test_baselines_that_no_trial_was_of_are_named() -> None:
     search.run(PretendBackend().run)
     baselines = list(DIFFERENT.items())
     left = [name for name, each in baselines if each.digest not in digests(search)]
-    assert len(left) == 2
+    assert len(left) >= 2
     assert list(untimed_in_words(baselines, search.records)) == [
-        f"There was no room for {left[0]}, {left[1]}, so the best baseline may be missed."
+        f"There was no room for {', '.join(left)}, so the best baseline may be missed."
     ]
     assert list(untimed_in_words([each for each in baselines if each[0] not in left], search.records)) == []
 
@@ -127,13 +127,9 @@ def test_with_several_lanes_the_same_is_proposed_up_to_the_last_trial(lanes: int
     assert asked == digests(one_by_one)
 
 
-@pytest.mark.parametrize(
-    ("others", "last"),
-    [(4, ["baseline", "search"] * 2), (0, ["baseline"] * 4)],
-    ids=["every other", "no room for others"],
-)
-def test_a_search_taken_up_again_among_its_last_baselines_goes_on_with_them(others: int, last: list[str]) -> None:
-    trials = len(DIFFERENT) + others
+@pytest.mark.parametrize("others", [4, 0], ids=["room for all", "no room for all"])
+def test_a_search_taken_up_again_among_its_last_baselines_goes_on_with_them(others: int) -> None:
+    trials, last = len(DIFFERENT) + others, ["baseline", "search"] * 2
     whole = keeping_baselines(Limits(trials))
     whole.run(PretendBackend().run)
     assert [each.purpose for each in whole.records[-len(last) :]] == last
@@ -154,9 +150,13 @@ def test_a_search_resumed_by_a_version_with_another_baseline_times_it_too() -> N
     first.finish(PretendBackend().run(sent(first)))
     state = json.loads(json.dumps(first.state()))
     state["foretold"].popitem()
-    second = keeping_baselines(Limits(trials=len(DIFFERENT)))
+    second = keeping_baselines(Limits(trials=2 * len(DIFFERENT)))
     second.restore(state)
     second.take_up(first.records)
+    assert isinstance(second.searcher, GuidedSearch)
+    predicted = [proposal.predicted_seconds for proposal in second.searcher.ask_baselines(100)]
+    assert predicted[-1] is None
+    assert None not in predicted[:-1]
+    second.restore(state)
     second.run(PretendBackend().run)
-    assert [each.purpose for each in second.records] == ["baseline"] * len(DIFFERENT)
-    assert second.records[-1].predicted_seconds is None
+    assert [record.purpose for record in second.records].count("baseline") == len(DIFFERENT)
