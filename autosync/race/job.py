@@ -15,6 +15,7 @@ from autosync.race.verdict import Verdict, verdict
 from autosync.race.words import outcome_lines, run_in_words
 from autosync.report.race import write_race_report
 from autosync.runs.race_folder import RaceFolder
+from autosync.runs.run_tables import race_table
 from autosync.spec import PLAIN, check_strategy
 from autosync.tune.ran_on import ran_on
 from autosync.words.cluster import cluster_lines
@@ -112,9 +113,10 @@ def end_race(folder: RaceFolder, race: Race, time: str, say: Callable[[str], Non
     if found is None:
         say("No plain run has reached the target, so nothing can be compared; give it more steps, or a target nearer.")
         return NOT_REACHED
-    for line in outcome_lines(race, found, "" if time == "real" else f" ({time})"):
+    result = _json(race, found, time)
+    for line in (*race_table(result).lines(), *outcome_lines(race, found)):
         say(line)
-    folder.write_result(_json(race, found, time))
+    folder.write_result(result)
     folder.write_strategy(found.returned.strategy)
     say(f"Strategy: {folder.strategy_file}")
     say(f"Report:   {write_race_report(folder)}")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from autosync.race.candidates import PLAIN_NAME
 from autosync.race.plan import Planned, Race
-from autosync.race.verdict import Place, Verdict
+from autosync.race.verdict import Verdict
 from autosync.spec import TargetRecord
 from autosync.stats.estimate import Estimate
 from autosync.words.quantities import counted
@@ -26,11 +26,8 @@ def mark(record: TargetRecord) -> str:
     return "" if record.cluster.time == "real" else f" ({record.cluster.time})"
 
 
-def outcome_lines(race: Race, found: Verdict, mark: str) -> Iterator[str]:
-    """The table, and what is returned and why."""
-    yield f"{'':<36}{'seconds' + mark:>16}{'steps':>8}{'ms a step':>11}{'reached':>9}  times as fast as plain"
-    for each in found.places:
-        yield _line(each)
+def outcome_lines(race: Race, found: Verdict) -> Iterator[str]:
+    """Sentences on the strategy that is returned, and on the runs that count or failed."""
     over = found.over(race.times, PLAIN_NAME)
     if found.proven:
         yield f"First: {found.winner.name}, {ratio_in_words(over)} times as fast as plain training to the target."
@@ -54,13 +51,3 @@ def ratio_in_words(ratio: Estimate) -> str:
     if not math.isfinite(ratio.high):
         return f"{ratio.value:.2f} [one seed]"
     return f"{ratio.value:.2f} [{ratio.low:.2f}, {ratio.high:.2f}]"
-
-
-def _line(place: Place) -> str:
-    seconds, steps = (
-        "-" if math.isnan(each) else f"{each:.{digits}f}" for each, digits in ((place.seconds, 2), (place.steps, 0))
-    )
-    return (
-        f"{place.candidate.name:<36}{seconds:>16}{steps:>8}{place.step_seconds * 1e3:>11.1f}"
-        f"{f'{place.reached} of {place.seeds}':>9}  {ratio_in_words(place.over_plain)}"
-    )

@@ -83,7 +83,8 @@ def race_table(result: Mapping[str, Any]) -> FittedTable:
     """One line for each candidate of a race, the fastest first; the winner is marked."""
     table = FittedTable()
     table.texts("candidate")
-    table.numbers("reached", "seconds", "steps", "ms a step", "over plain", "95 % interval")
+    mark = "" if result["time"] == "real" else f" ({result['time']})"
+    table.numbers("reached", f"seconds{mark}", "steps", "ms a step", "over plain", "95 % interval")
     for place in result["places"]:
         won, over = place["name"] == result["winner"], place["times_as_fast_as_plain"]
         sure = over["low"] is not None and over["high"] is not None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from collections.abc import Sequence
 from typing import final
 
@@ -10,7 +12,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from autosync.terminal import wrapped
+from autosync.terminal import Terminal, columns, wrapped
 
 GAP = 2
 """Spaces between columns."""
@@ -47,6 +49,13 @@ class FittedTable(Table):
     def row(self, cells: Sequence[str], style: str | None = None) -> None:
         self._cells.append((cells, style))
         self.add_row(*(Text(cell) for cell in cells), style=style)
+
+    def lines(self) -> list[str]:
+        """The table as it fits standard output."""
+        console = Terminal(file=io.StringIO(), width=columns(sys.stdout.isatty()))
+        console.print(self)
+        assert isinstance(console.file, io.StringIO)
+        return [line.rstrip() for line in console.file.getvalue().splitlines()]
 
     def _add(self, title: str, folding: bool = False, justify: str = "left") -> None:
         self._titles.append(title)

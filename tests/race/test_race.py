@@ -167,9 +167,8 @@ class TestVerdict:
         assert found.proven
         assert found.judged == (1, 2)
         assert found.places[0].over_plain.value == pytest.approx(1 / (1.1 * 0.5 * 1.1 * 0.6), rel=0.05)
-        lines = "\n".join(outcome_lines(race, found, " (paced)"))
+        lines = "\n".join(outcome_lines(race, found))
         assert "First: filter + gravac" in lines
-        assert "seconds (paced)" in lines
 
     def test_a_run_that_is_given_up_counts_as_long_as_it_was_about_to_take(self) -> None:
         race = new_race()
@@ -230,7 +229,9 @@ class TestFolder:
             folder.append(list(race.done.values())[-1])
         assert folder.records() == list(race.done.values())
         said: list[str] = []
-        assert end_race(folder, race, "real", said.append) == 0
+        assert end_race(folder, race, "paced", said.append) == 0
+        assert "seconds (paced)" in said[0]
+        assert said[1].split()[:4] == [">", "filter", "+", "gravac"]
         page = (tmp_path / "race" / "report.html").read_text()
         assert "filter + gravac" in page
         assert (tmp_path / "race" / "report" / "curves.png").exists()

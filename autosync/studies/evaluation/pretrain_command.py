@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from autosync.files import write_atomically
+from autosync.runs.tables import FittedTable
 from autosync.simulator.learned import LearnedSimulator
 from autosync.simulator.saved import shipped_folder
 from autosync.simulator.streamed import STREAMING
@@ -49,9 +50,10 @@ def _learned(
 
 
 def _table(card: Mapping[str, Any]) -> list[str]:
-    """One line a cell, and the mean of all."""
-    rows = [*card["cells"], {"cell": "mean", **card["mean"]}]
-    width = max(len(row["cell"]) for row in rows)
-    table = [["", *(METRICS[name].heading for name in SHOWN)]]
-    table += [[row["cell"], *("-" if row[name] is None else f"{row[name]:.3f}" for name in SHOWN)] for row in rows]
-    return ["  ".join([f"{name:{width}}", *(f"{text:>19}" for text in texts)]) for name, *texts in table]
+    """One line for each cell, and the mean of all."""
+    table = FittedTable()
+    table.texts("cell")
+    table.numbers(*(METRICS[name].heading for name in SHOWN))
+    for row in (*card["cells"], {"cell": "mean", **card["mean"]}):
+        table.row((row["cell"], *("-" if row[name] is None else f"{row[name]:.3f}" for name in SHOWN)))
+    return table.lines()
