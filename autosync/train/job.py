@@ -33,6 +33,7 @@ from autosync.words.quantities import model_in_words
 from autosync.words.strategy import statistics_in_words
 from trials.cluster.file import read_cluster_file
 from trials.opening import model_line, model_on
+from trials.workers.memory import memory_in_words
 
 
 @final
@@ -156,7 +157,7 @@ def _in_words(trainer: Trainer) -> tuple[str, ...]:
     assert trainer.spec is not None, "prepared by distribute_task"
     replicas, warning = trainer.strategy.replicas, statistics_in_words(trainer.strategy)
     of_replicas = f"{len(replicas)} replicas: {', '.join(replicas)}."
-    return model_in_words(trainer.spec), of_replicas, *([warning] if warning else [])
+    return model_in_words(trainer.spec), memory_in_words(trainer.spec), of_replicas, *([warning] if warning else [])
 
 
 def _take_up(trainer: Trainer, checkpoints: Checkpoints, options: TrainOptions, console: Console) -> None:

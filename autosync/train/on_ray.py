@@ -36,6 +36,7 @@ class RayTraining:
         self._set = workers
         self._strategy = strategy
         workers.load(ray.put(captured))
+        workers.check_room()
         workers.connect()
         self._answer(workers.client.open_training.remote(workers.cluster, strategy, workers.waits()))
 

@@ -52,6 +52,7 @@ OWN_FILES = {
     "autosync/simulator/stored.py": "a file that its own process has written into a private folder",
     "autosync/studies/bench/versions.py": "modules of the package",
     "autosync/studies/evaluation/workers.py": "a file that its own process has written into a private folder",
+    "trials/workers/memory.py": "files of the kernel",
     "trials/emulate/as_root.py": "files of the kernel",
     "trials/emulate/hosts.py": "files of the kernel",
     "trials/emulate/in_use.py": "files of the kernel",

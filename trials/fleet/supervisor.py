@@ -89,6 +89,7 @@ class Supervisor:
                 self._captured = ray.put(ray.get(captured[0]))
                 self._set.load(self._captured)
             spec, notes = self._set.model()
+            memory = self._set.check_room()
             self._set.connect()
             if self._settings.probe:
                 probing = self._set.probing()
@@ -98,7 +99,7 @@ class Supervisor:
             self.close()
             raise
         self._stage = self._new_stage(spec)
-        return Started(spec, (self._set.exposure, *notes), self._cluster, self._report, self._captured)
+        return Started(spec, (self._set.exposure, memory, *notes), self._cluster, self._report, self._captured)
 
     def pids(self) -> dict[str, int]:
         return self._living().pids()

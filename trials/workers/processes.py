@@ -18,6 +18,7 @@ from autosync.spec import ClusterSpec, DeviceProfile, ModelSpec, RuntimeRecord, 
 from trials.clock import Clock, Environment
 from trials.to_target import TargetRequest, run_to_target
 from trials.trial import Stage, TrialRequest, run_trial
+from trials.workers.memory import Memory, memory_here
 
 if TYPE_CHECKING:
     from autosync.engine.step.pace import Waits
@@ -73,6 +74,10 @@ class WorkerProcess:
 
     def pid(self) -> int:
         return os.getpid()
+
+    def memory(self) -> Memory:
+        """The memory that this worker may still take."""
+        return memory_here()
 
     def live(self) -> None:
         """Answer nothing as long as the process lives; what waits for the answer learns at once when it has died."""

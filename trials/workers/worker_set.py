@@ -20,6 +20,7 @@ from trials.probe import Probing
 from trials.to_target import TargetRequest
 from trials.trial import TrialRequest, reason_of
 from trials.workers.exposure import servers_listen
+from trials.workers.memory import check_room, memory_in_words
 from trials.workers.processes import ClientProcess, WorkerProcess
 
 T = TypeVar("T")
@@ -115,6 +116,14 @@ class WorkerSet:
     def model(self) -> tuple[ModelSpec, tuple[str, ...]]:
         """The captured model's spec and notes."""
         return self._get(self.client.model.remote(), "describing the model")
+
+    def check_room(self) -> str:
+        """Return a sentence on the memory that the model takes. Raises `ClusterError` if a machine has too little."""
+        model, _ = self.model()
+        if not any(node.gpus for node in self.cluster.nodes):  # GPUs have memory of their own
+            asked = [worker.memory.remote() for worker in self.workers]
+            check_room(model, [self._get(answer, "looking at memory") for answer in asked])
+        return memory_in_words(model)
 
     def connect(self) -> None:
         """Join the client to all workers; a model must have been captured or loaded."""
