@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @final
 class Mirror:
-    """Shows training's state in the Keras model, and takes over what a caller or a callback sets there.
+    """Shows training's state in the Keras model, and takes over the variables that a caller or a callback sets there.
 
     A set variable (a weight, a slot, the learning rate) wins over training's, also while the others are out of date.
     """
@@ -27,14 +27,14 @@ class Mirror:
         return self.keras.model
 
     def show(self) -> None:
-        """Let the model hold training's state, with what was set in the model before. Raises `TrainingError`."""
+        """Let the model hold training's state; variables set in the model before win. Raises `TrainingError`."""
         self.take_over()
         if self._is_stale:
             self.keras.write(self._running.state())
             self._shown_at = self._running.progress.steps
 
     def take_over(self) -> None:
-        """Go on from what was set in the model, if anything was. Raises `TrainingError`."""
+        """Continue training from the variables set in the model, if any. Raises `TrainingError`."""
         if changed := self.keras.changed(self._is_stale):
             self._running.load(self.keras.merged(self._running.state(), changed))
             self.keras.note()
@@ -45,7 +45,7 @@ class Mirror:
         return self._shown_at != self._running.progress.steps
 
     def load(self, state: Any) -> None:
-        """Go on from `state`, read from what the model holds now."""
+        """Continue from `state`, which was read from the model as it is now."""
         self._running.load(state)
         self.keras.note()
         self._shown_at = None  # it lacks, for example, the mean of the replicas' statistics

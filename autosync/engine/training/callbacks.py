@@ -12,7 +12,7 @@ OLDER_NAMES = {"on_train_batch_begin": "on_batch_begin", "on_train_batch_end": "
 
 
 class Mirror(Protocol):
-    """A model that shows training's state when asked, and whose changes training goes on from."""
+    """A model that shows training's state when asked, and whose changes training takes over."""
 
     @property
     def model(self) -> Any: ...
@@ -21,12 +21,12 @@ class Mirror(Protocol):
         """Let the model hold training's state."""
 
     def take_over(self) -> None:
-        """Go on from what was set in the model."""
+        """Continue training from the variables set in the model."""
 
 
 @dataclass(frozen=True)
 class Extent:
-    """The length of a call of `fit`, as callbacks are told: `epochs`, `steps` of each, None if unknown."""
+    """The length of a call of `fit`, as callbacks are told: `epochs`, and `steps` of an epoch; None if unknown."""
 
     epochs: int | None
     steps: int | None
