@@ -135,7 +135,6 @@ def _race(out: Path | None, given: Mapping[str, Any]) -> int:
     try:
         return race(out, given, sys.argv[1:])
     except KeyboardInterrupt:
-        say("Interrupted; every run that was over is kept, and --resume with --out goes on.", err=True)
         return INTERRUPTED
 
 

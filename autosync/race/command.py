@@ -12,14 +12,15 @@ from typing import Any
 from autosync.engine.zoo import check_model_name
 from autosync.race.job import run_race
 from autosync.race.options import RaceOptions
-from autosync.runs.race_folder import RaceFolder
+from autosync.runs.race_folder import RaceFolder, is_race
 from autosync.spec import Target
 from autosync.spec.target import metric_of
 from autosync.terminal import say
 from autosync.tune.directory import claimed_run
 from autosync.tune.emulation import on_its_head, with_out
 from autosync.tune.options import OptionsError
-from autosync.tune.ran_on import is_inside
+from autosync.tune.ran_on import is_inside, ran_on
+from autosync.words.commands import resume_command
 from search_spaces import load_menu
 from trials.cluster.file import cluster_to_emulate, read_cluster_file
 from trials.emulate.ordinary import begin_as_root
@@ -41,12 +42,26 @@ def race(out: Path | None, given: Mapping[str, Any], arguments: Sequence[str]) -
         read_cluster_file(options.cluster)
     if options.emulate is None or is_inside():
         with claimed_run(options.out, is_default=out is None, resume=options.resume) as claimed:
-            return run_race(replace(options, out=claimed), say)
+            options = replace(options, out=claimed)
+            try:
+                return run_race(options, say)
+            except KeyboardInterrupt:
+                for line in interrupted_lines(options, arguments):
+                    say(line)
+                raise
     name, spec = f"tune{os.getpid()}", cluster_to_emulate(options.emulate)
     begin_as_root(name)
     with claimed_run(options.out, is_default=out is None, resume=options.resume) as claimed:
         RaceFolder.open(claimed, options.identity(), options.resume)
         return on_its_head(name, spec, with_out(arguments, claimed))
+
+
+def interrupted_lines(options: RaceOptions, arguments: Sequence[str]) -> list[str]:
+    """Sentences for a race that Ctrl-C ended; the last one has the command that resumes it."""
+    if not is_race(options.out):
+        return ["Interrupted before the first run."]
+    again = resume_command(["tune", *arguments], str(options.out), ran_on(options))
+    return ["Interrupted; every run that was over is kept.", f"Go on with: {again}"]
 
 
 def options_of(out: Path | None, given: Mapping[str, Any]) -> RaceOptions:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from contextlib import redirect_stderr
 from dataclasses import replace
 from io import StringIO
@@ -13,6 +14,7 @@ import pytest
 from autosync.commands.tune import main
 from autosync.errors import AutosyncError
 from autosync.race.candidates import best_baseline, compressed
+from autosync.race.command import interrupted_lines
 from autosync.race.effects import effects, expected
 from autosync.race.job import end_race
 from autosync.race.options import RaceOptions, check_for_race
@@ -305,6 +307,17 @@ class TestFolder:
         (line,) = commands_on(page)
         assert check_command(line) == ["emulate up", "emulate exec", "train"]
         assert f"--model mlp --strategy {folder.strategy_file}" in line
+
+    def test_ctrl_c_prints_the_command_that_resumes_the_race(self, tmp_path: Path) -> None:
+        options = RaceOptions("mlp", TARGET, tmp_path / "a race", emulate="4x200mbit")
+        given = ["--model", "mlp", "--objective", "target", "--target", "loss=0.1", "--emulate", "4x200mbit"]
+        assert interrupted_lines(options, given) == ["Interrupted before the first run."]
+        RaceFolder.open(options.out, options.identity(), resume=False).write_asked(options.identity(), {}, CLUSTER)
+        said, line = interrupted_lines(options, given)
+        assert "is kept" in said
+        command = line.removeprefix("Go on with: ")
+        assert check_command(command) == ["tune"]
+        assert shlex.split(command)[-3:] == ["--out", str(tmp_path / "a race"), "--resume"]
 
     def test_another_target_cannot_go_on_with_it(self, tmp_path: Path) -> None:
         options = RaceOptions("mlp", TARGET, tmp_path)
