@@ -20,6 +20,9 @@ SEARCH_SHARE = 0.5
 TRIAL_SHARE, FEWEST_STEPS = 1 / 40, 5
 """The share of a time budget that the steps of one trial may take, and the fewest timed steps it may be cut to."""
 
+MORE_ROUNDS = 1.5
+"""The rounds of the best two that time is kept for, as a multiple of the rounds asked for: a verdict may need more."""
+
 LATEST = 10
 """Latest trials whose seconds say how long another one takes."""
 
@@ -68,7 +71,7 @@ class Reserve:
         turns = [seconds_of_turn(record, fastest) for record in chosen]
         missing = max(0, CANDIDATES - sum(record.purpose == "search" for record in chosen))
         first = min(LEAST_ROUNDS, self.rounds)
-        pair = (self.rounds - first) * 2 * min(turns)
+        pair = (math.ceil(MORE_ROUNDS * self.rounds) - first) * 2 * min(turns)
         reverted = self.rounds * (1 + self.counterfactuals) * turns[0] if self.counterfactuals else 0.0
         return first * (sum(turns) + missing * min(turns)) + pair + reverted
 
