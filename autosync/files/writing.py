@@ -77,6 +77,11 @@ def temporary_beside(file: Path, suffix: str = TEMPORARY_SUFFIX) -> Path:
     return file.parent / f"{TEMPORARY_PREFIX}{secrets.token_hex(16)}{suffix}"
 
 
+def is_temporary(name: str) -> bool:
+    """Whether a file of that `name` is an unfinished one, which a killed writer left."""
+    return name.startswith(TEMPORARY_PREFIX) and name.endswith(TEMPORARY_SUFFIX)
+
+
 def sync_folder(folder: Path) -> None:
     """Make renames in `folder` durable. Raises `OSError`."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

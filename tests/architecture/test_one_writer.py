@@ -28,7 +28,6 @@ MAY_WRITE = {
     "trials/emulate/lifecycle.py": "the folder of an emulated cluster, which is its user's alone",
     "trials/emulate/quotas.py": "files of the kernel",
     "trials/emulate/ray_nodes.py": "the folder of an emulated cluster, which is its user's alone",
-    "trials/emulate/state.py": "the folder of an emulated cluster, which is its user's alone",
 }
 
 WRITTEN = re.compile(

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from autosync.errors import ClusterError
+from autosync.files import write_atomically
+from autosync.files.writing import is_temporary
 from autosync.spec import ClusterSpec, Figure, Link, Node, cut
 from autosync.spec.codec import Noun
 from autosync.spec.reading import DOCUMENT, parse_json
@@ -29,7 +31,10 @@ LONGEST_FOLDER = 40
 
 FORMAT = 1
 
-STATE_FILE, NEW_STATE_FILE = "state.json", "state.json.new"
+STATE_FILE = "state.json"
+
+NEW_STATE_FILE = "state.json.new"
+"""The unfinished file of earlier versions."""
 
 HOLDER = "holder"
 """The role of a process that does nothing but live, so that later commands find the namespaces of the first one."""
@@ -144,10 +149,8 @@ def read_state(name: str) -> State | None:
 
 
 def write_state(state: State) -> None:
-    """Replace the state file at once, so that a crash leaves the old one or the new one."""
-    new = state.folder / NEW_STATE_FILE
-    new.write_text(json.dumps(state.to_json(), indent=1), encoding="utf-8")
-    new.replace(state.folder / STATE_FILE)
+    """Replace the state file atomically. Raises `WriteError`."""
+    write_atomically(state.folder / STATE_FILE, json.dumps(state.to_json(), indent=1), mode=0o600)
 
 
 def remove_folder(folder: Path) -> None:
@@ -191,6 +194,6 @@ def _is_ours(folder: Path) -> bool:
             names = set(os.listdir(descriptor))
     except FileNotFoundError:
         return False
-    if names <= {NEW_STATE_FILE}:
+    if all(name == NEW_STATE_FILE or is_temporary(name) for name in names):
         return True
     raise ClusterError(f"Folder {str(folder)!r} exists and holds no state file, so it is not ours; remove it by hand.")

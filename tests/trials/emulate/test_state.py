@@ -42,7 +42,7 @@ def test_a_state_is_read_as_it_was_written(name: str, folder: Path) -> None:
 
 
 def test_a_folder_that_a_crash_left_without_its_file_holds_nothing_to_remove(name: str, folder: Path) -> None:
-    for file in (None, "state.json.new"):
+    for file in (None, "state.json.new", ".autosync-0123.tmp"):
         if file:
             (folder / file).touch()
         found = read_state(name)
