@@ -25,7 +25,7 @@ MODEL = ModelSpec("wide", 8, "adam", 2, (Variable("kernel", (1000, 53_000), "flo
 def test_a_worker_needs_its_values_and_slots_several_times() -> None:
     assert worker_bytes(MODEL) == 53e6 * 4 * 8
     assert worker_bytes(replace(MODEL, slots=0)) == 53e6 * 4 * 4.5
-    assert memory_in_words(MODEL).startswith("A worker needs about 2.2 GB of memory, 500 MB of them for TensorFlow")
+    assert memory_in_words(MODEL).startswith("A worker needs about 2.4 GB of memory, 700 MB of them for TensorFlow")
 
 
 def test_workers_of_one_machine_share_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,8 +14,8 @@ from autosync.words.quantities import megabytes
 UNCHECKED = "AUTOSYNC_UNCHECKED_MEMORY"
 """The environment variable that lets workers start where memory seems too small."""
 
-PROCESS_BYTES = 0.5e9
-"""Bytes of a worker process with TensorFlow loaded, before it has a model."""
+PROCESS_BYTES = 0.7e9
+"""Bytes of a worker process with TensorFlow loaded, before it has a model: 676 MiB resident on two cores."""
 
 VALUES, SLOT = 4.5, 1.75
 """Bytes at a step's peak over the bytes of all values: without optimizer slots, and for each slot more.
