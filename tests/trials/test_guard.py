@@ -138,13 +138,42 @@ def test_the_environment_is_as_before_outside() -> None:
     assert said.stdout == "True\n"
 
 
+def test_a_kill_of_the_guard_too_ends_what_was_started(start: Start, tmp_path: Path) -> None:
+    killed, (guard, child, grandchild) = start(
+        f"guard = Guard(then=['touch', '{tmp_path}/done'])\nprint(guard._process.pid)\n"
+        "with guard.marks():\n    started('sh', '-c', 'setsid sleep 600 & echo $!; exec sleep 600', stdout=None)\n"
+        "time.sleep(0.5)\nwait()"
+    )
+    os.kill(guard, signal.SIGKILL)
+    time.sleep(2.0)  # twice as long as a guard takes to look
+    assert lives(child)
+    killed.kill()
+    assert gone_in_time(lambda: not lives(child) and not lives(grandchild))
+    assert gone_in_time((tmp_path / "done").exists)
+
+
+def test_a_new_guard_after_a_killed_one_leaves_alone_what_the_old_one_has_marked(start: Start) -> None:
+    _, (child,) = start(
+        "guard = guard_of_this_process()\nwith guard.marks():\n    started('sleep', '600')\n"
+        "guard._process.kill()\nguard._process.wait()\ndel guard\n"
+        "assert guard_of_this_process().runs()\nimport gc\ngc.collect()\nwait()"
+    )
+    time.sleep(3.0)
+    assert lives(child)
+
+
 @pytest.mark.thorough
-def test_of_a_killed_process_that_has_started_ray_nothing_is_left(tmp_path: Path) -> None:
+@pytest.mark.parametrize("with_its_guard", [False, True])
+def test_of_a_killed_process_that_has_started_ray_nothing_is_left(tmp_path: Path, with_its_guard: bool) -> None:
     """Dashboard, agents, a worker in the middle of a call: all of it, wherever Ray has put it."""
     job = Job(tmp_path, module="tests.trials.holding_ray")
     try:
         job.wait_for("Ray is there.")
         assert len(job.processes()) > 10
+        guards = [pid for pid in job.processes() if b"guard.py" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        assert len(guards) == 1
+        if with_its_guard:
+            os.kill(guards[0], signal.SIGKILL)
         job.kill()
         assert job.left_behind(SECONDS) == []
     finally:

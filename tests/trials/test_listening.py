@@ -87,6 +87,9 @@ def test_what_listens_where_is_said() -> None:
     assert servers_listen(["10.0.0.1:1", "10.0.0.2:1"], is_open=False) == (
         f"TensorFlow's servers listen at the nodes' addresses only. {trusted}"
     )
+    assert servers_listen(["10.77.0.1:1"], is_open=False, is_emulated=True) == (
+        "TensorFlow's servers listen on the emulated network, which only its own nodes can reach."
+    )
     assert servers_listen(["127.0.0.1:1"], is_open=True) == (
         f"TensorFlow's servers listen on all interfaces. {trusted}"
     )

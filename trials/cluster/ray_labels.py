@@ -32,9 +32,12 @@ Later = tuple[tuple[LaterRate, ...] | None, ...]
 
 WAYS = ("up", "down", "rack_up", "rack_down")
 
+EMULATING = "emulating"
+"""The name of the machine whose cores the nodes of an emulated cluster share."""
+
 RAY_SETTINGS = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-    # Ray has its workers give way to every other process: beside a busy one they get a thirtieth of its share.
+    # Ray lowers the priority of its workers: next to a busy process they get a thirtieth of its share.
     "RAY_worker_niceness": "0",
     # Ray would begin with an idle Python process for each slot.
     "RAY_enable_worker_prestart": "0",
@@ -43,7 +46,7 @@ RAY_SETTINGS = {
 
 
 def start_options(node: Node, rack: str | None, later: Later = ()) -> list[str]:
-    """What `ray start` is told of `node`.
+    """The options of `ray start` for `node`.
 
     Worker processes share the cores, so Ray is told of a slot for each, and of the true count as the resource
     `autosync_cores`. Ray wants that whole; a part of a core is rounded up there and exact in a label.

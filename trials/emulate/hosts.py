@@ -13,6 +13,7 @@ from typing import Any
 from autosync.engine.proxies import bypassing
 from autosync.errors import ClusterError
 from trials.emulate import isolation as namespaces
+from trials.emulate.lifeline import lifeline
 from trials.emulate.listed import marked
 from trials.emulate.network import NETNS
 from trials.emulate.processes import Process, remember_to_reap
@@ -79,17 +80,18 @@ def start_host(host: Host) -> Process:
             namespaces.bind(host.own_folder / folder, host.folder / folder)
 
     try:
-        init = namespaces.start_in_pid_namespace(
-            None,
-            [_sleep(), "infinity"],
-            preexec_fn=become_a_host,
-            env=os.environ | marked(host.folder),
-            start_new_session=True,
-            cwd="/",
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+        with lifeline(host.folder) as end:
+            init = namespaces.start_in_pid_namespace(
+                None,
+                [_program("sleep"), "infinity"] if end is None else [_program("cat")],
+                preexec_fn=become_a_host,
+                env=os.environ | marked(host.folder),
+                start_new_session=True,
+                cwd="/",
+                stdin=subprocess.DEVNULL if end is None else end,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
     except (OSError, subprocess.SubprocessError) as error:
         raise ClusterError(
             f"No host can be made for node {host.node!r} ({error}); making one needs root, of a user namespace at "
@@ -102,12 +104,18 @@ def start_host(host: Host) -> Process:
 
 
 def start_inside(
-    host: Host, argv: Sequence[str], *, within_quota: bool = True, env: dict[str, str] | None = None, **popen: Any
+    host: Host,
+    argv: Sequence[str],
+    *,
+    within_quota: bool = True,
+    env: dict[str, str] | None = None,
+    ends_with_us: bool = False,
+    **popen: Any,
 ) -> subprocess.Popen[Any]:
     """Start `argv` in the host, in a session of its own, and return its `Popen`, whose pid is the outside's.
 
     `popen` is what `subprocess.Popen` takes. The environment (`env`, or this process's) gets what Ray needs to join,
-    and TensorFlow a number of threads.
+    and TensorFlow a number of threads. If the process `ends_with_us`, the kernel kills it when this process dies.
     Raises `ClusterError` when the host does not run, and `OSError` as Popen does.
     """
     if host.init is None or not host.init.runs():
@@ -126,7 +134,13 @@ def start_inside(
 
     try:
         child = namespaces.start_in_pid_namespace(
-            proc / "pid", argv, env=environment(host, env), preexec_fn=move_in, start_new_session=True, **popen
+            proc / "pid",
+            argv,
+            env=environment(host, env),
+            preexec_fn=move_in,
+            start_new_session=True,
+            ends_with_us=ends_with_us,
+            **popen,
         )
     finally:
         os.close(network)
@@ -171,15 +185,15 @@ def run_inside(host: Host, argv: Sequence[str], **popen: Any) -> int:
             os.killpg(child.pid, number)
 
     with signals_go_to(pass_on):
-        child = start_inside(host, argv, env=environment_of_command, **popen)
+        child = start_inside(host, argv, env=environment_of_command, ends_with_us=True, **popen)
         for number in early:
             pass_on(number)
         status = child.wait()
     return status if status >= 0 else 128 - status
 
 
-def _sleep() -> str:
-    found = shutil.which("sleep")
-    if not found:
-        raise ClusterError("A host's first process is `sleep`, which is not on the PATH; install coreutils.")
-    return found
+def _program(name: str) -> str:
+    path = shutil.which(name)
+    if not path:
+        raise ClusterError(f"A host's first process is `{name}`, which is not on the PATH; install coreutils.")
+    return path

@@ -2,16 +2,21 @@
 
 import ctypes
 import os
+import signal
 import subprocess
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from trials.signals import ctrl_c_waits
 
-# These are from linux/sched.h and sys/mount.h. Python has os.setns and os.unshare from 3.12 on only, and mount never.
+# These are from linux/sched.h, linux/prctl.h and sys/mount.h. Python has os.setns and os.unshare from 3.12 on only, and
+# mount never.
 MOUNT, NETWORK, PID, USER = 0x00020000, 0x40000000, 0x20000000, 0x10000000
+_PR_SET_PDEATHSIG = 1
 _MS_BIND, _MS_REC, _MS_SLAVE = 4096, 16384, 1 << 19
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -27,21 +32,45 @@ def unshare(kind: int) -> None:
     _checked(_libc.unshare(kind), "unshare")
 
 
-def start_in_pid_namespace(pid_namespace: Path | None, argv: Sequence[str], **popen: Any) -> subprocess.Popen[Any]:
+def start_in_pid_namespace(
+    pid_namespace: Path | None,
+    argv: Sequence[str],
+    *,
+    preexec_fn: Callable[[], None],
+    ends_with_us: bool = False,
+    **popen: Any,
+) -> subprocess.Popen[Any]:
     """Start `argv` in that pid namespace, or as the first process of a new one for None; `popen` is Popen's.
 
-    A thread that is made for it moves there, and ends: who is root of a user namespace alone cannot move back.
+    A thread is made for it and moves there, because the root of a user namespace alone cannot move back. The thread
+    ends at once. If the process `ends_with_us`, the kernel kills the process when its parent thread is gone, so the
+    thread stays as long as the process lives.
     """
+    started: Future[subprocess.Popen[Any]] = Future()
 
-    def start() -> subprocess.Popen[Any]:
-        if pid_namespace is None:
-            unshare(PID)
-        else:
-            enter_at(pid_namespace, PID)
-        return subprocess.Popen(list(argv), **popen)
+    def prepare() -> None:
+        preexec_fn()
+        if ends_with_us:
+            _checked(_libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL), "prctl")
 
-    with ctrl_c_waits(), ThreadPoolExecutor(1) as thread:
-        return thread.submit(start).result()
+    def start() -> None:
+        try:
+            if pid_namespace is None:
+                unshare(PID)
+            else:
+                enter_at(pid_namespace, PID)
+            child = subprocess.Popen(list(argv), preexec_fn=prepare, **popen)
+        except BaseException as error:
+            started.set_exception(error)
+            return
+        started.set_result(child)
+        if ends_with_us:
+            with suppress(ChildProcessError):  # another thread has taken its exit status
+                os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+
+    with ctrl_c_waits():
+        threading.Thread(target=start, name="start-inside", daemon=True).start()
+        return started.result()
 
 
 def enter_at(path: Path, kind: int) -> None:

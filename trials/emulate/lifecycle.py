@@ -15,7 +15,7 @@ from trials.cluster.ray_labels import Later
 from trials.emulate.changes import changing
 from trials.emulate.hosts import HEAD_PORT, Host, start_host, start_inside
 from trials.emulate.isolation import is_of_a_user_namespace
-from trials.emulate.listed import marked
+from trials.emulate.lifeline import hold_lifeline, release_lifeline
 from trials.emulate.network import make_network, processes_in, remove_namespace, there_already
 from trials.emulate.ordinary import holding
 from trials.emulate.processes import Process, end_all
@@ -122,6 +122,8 @@ def up(
         held.enter_context(ending_unwinds())
         try:
             write_state(state)
+            if owner is not None:
+                hold_lifeline(folder)
             if is_of_a_user_namespace():
                 with holding(folder) as holder:
                     state = state.with_process(HOLDER, holder)
@@ -130,6 +132,7 @@ def up(
         except BaseException:
             with ctrl_c_waits():
                 _remove(read_state(name) or state)
+            release_lifeline(folder)
             raise
 
 
@@ -210,6 +213,7 @@ def emulated(name: str, cluster: ClusterSpec, start_ray: bool = True) -> Iterato
         finally:
             with ctrl_c_waits():
                 down(name)
+            release_lifeline(folder_of(name))
 
 
 def of_state(state: State) -> Emulated:
@@ -276,7 +280,7 @@ def _make(state: State, wiring: Wiring) -> State:
 def _start_ray(state: State) -> State:
     head, *others = of_state(state).hosts
     start_head(*joining(state, 0))
-    url, relay = start_relay(head.namespace, head.address, DASHBOARD_PORT, marked(state.folder))
+    url, relay = start_relay(head.namespace, head.address, DASHBOARD_PORT, state.folder)
     state = replace(state.with_process("relay", relay), dashboard_url=url)
     write_state(state)
     join_rays([joining(state, host.index) for host in others], head)

@@ -45,7 +45,10 @@ def _is_of(process: Process, folder: Path) -> bool:
     try:
         if proc.stat().st_uid != os.geteuid():
             return False
-        return f"{MARK}={folder}".encode() in (proc / "environ").read_bytes().split(b"\0")
+        if f"{MARK}={folder}".encode() in (proc / "environ").read_bytes().split(b"\0"):
+            return True
+        # A process that is ending has no memory left, and so no environment; a kill does nothing to it.
+        return (proc / "statm").read_text(encoding="ascii").startswith("0 ")
     except PermissionError:
         return is_of_a_user_namespace()  # it is this user's, in another namespace of the user's
     except OSError:

@@ -14,7 +14,7 @@ from typing import Any
 import trials
 from autosync.errors import ClusterError
 from autosync.spec import Node, SharedCores
-from trials.cluster.ray_labels import RAY_SETTINGS, Later, start_options
+from trials.cluster.ray_labels import EMULATING, RAY_SETTINGS, Later, start_options
 from trials.emulate.hosts import HEAD_PORT, Host, start_inside
 
 DASHBOARD_PORT = 8265
@@ -24,7 +24,7 @@ START_SECONDS, ALIVE_SECONDS, ASK_SECONDS = 120.0, 60.0, 15.0
 
 def start_arguments(host: Host, node: Node, rack: str | None, later: Later = ()) -> list[str]:
     """The command that makes `host` a Ray node, which shares this machine's processors with the others."""
-    node = replace(node, shared_cores=SharedCores("emulating", float(os.cpu_count() or 1)))
+    node = replace(node, shared_cores=SharedCores(EMULATING, float(os.cpu_count() or 1)))
     options = [
         f"--node-ip-address={host.address}",
         f"--object-store-memory={OBJECT_STORE_BYTES}",
@@ -87,7 +87,7 @@ def ray_nodes_of(head: Host, seconds: float = ASK_SECONDS, wait_for: Sequence[st
 def _start(host: Host, node: Node, rack: str | None, later: Later) -> subprocess.Popen[Any]:
     # RAY_ADDRESS and the like are another cluster's; RAY_ in front of a small letter sets a property of Ray itself.
     environment = {name: value for name, value in os.environ.items() if not re.match("RAY_[A-Z]", name)}
-    # What Ray and its workers leave behind lies in the host's own folders, which go with it.
+    # Files of Ray and its workers lie in the host's own folders, which are removed with it.
     environment |= {"HOME": str(host.folder / "home"), "TMPDIR": str(host.folder / "tmp")}
     environment = RAY_SETTINGS | environment
     with _log(host).open("wb") as log:

@@ -4,33 +4,36 @@ import asyncio
 import contextlib
 import os
 import socket
+import stat
 import subprocess
 import sys
 from pathlib import Path
 
 import trials
 from trials.emulate import isolation as namespaces
+from trials.emulate.lifeline import lifeline
+from trials.emulate.listed import marked
 from trials.emulate.network import NETNS
 from trials.emulate.processes import Process
 
 CHUNK_BYTES = 1 << 16
 
 
-def start_relay(namespace: str, address: str, port: int, mark: dict[str, str]) -> tuple[str, Process]:
+def start_relay(namespace: str, address: str, port: int, folder: Path) -> tuple[str, Process]:
     """Start a relay to `address:port` in the network `namespace`; return its URL on 127.0.0.1, and its process.
 
-    `mark` is a variable for its environment, by which the process is known later.
+    `folder` is that of the emulated cluster, whose owner the relay ends with.
     """
-    with socket.create_server(("127.0.0.1", 0)) as listener:
+    with socket.create_server(("127.0.0.1", 0)) as listener, lifeline(folder) as end:
         number = listener.fileno()
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         relay = subprocess.Popen(
             [sys.executable, "-m", "trials.emulate.relay", str(number), str(NETNS / namespace), address, str(port)],
-            env={"PYTHONPATH": str(Path(trials.__file__).resolve().parents[1]), "PATH": os.defpath} | mark,
+            env={"PYTHONPATH": str(Path(trials.__file__).resolve().parents[1]), "PATH": os.defpath} | marked(folder),
             pass_fds=[number],
             start_new_session=True,
             cwd="/",
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL if end is None else end,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
@@ -39,7 +42,9 @@ def start_relay(namespace: str, address: str, port: int, mark: dict[str, str]) -
 
 
 async def serve(listener: socket.socket, address: str, port: int) -> None:
-    """Relay connections of `listener` to `address:port` for ever."""
+    """Relay connections of `listener` to `address:port`, until the input ends if that is a lifeline."""
+    if stat.S_ISFIFO(os.fstat(0).st_mode):
+        asyncio.get_running_loop().add_reader(0, os._exit, 0)
 
     async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):

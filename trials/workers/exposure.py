@@ -6,9 +6,14 @@ from collections.abc import Iterable
 TRUSTED = "They ask for no password, so use a network that you trust."
 
 
-def servers_listen(addresses: Iterable[str], is_open: bool) -> str:
-    """Say where TensorFlow's servers at `addresses` (`host:port`) listen; `is_open` if on all interfaces instead."""
+def servers_listen(addresses: Iterable[str], is_open: bool, is_emulated: bool = False) -> str:
+    """Say where TensorFlow's servers at `addresses` (`host:port`) listen; `is_open` if on all interfaces instead.
+
+    An emulated network has no link to this machine's, so nothing outside of it can connect.
+    """
     hosts = list(dict.fromkeys(address.rpartition(":")[0].strip("[]") for address in addresses))
+    if is_emulated:
+        return "TensorFlow's servers listen on the emulated network, which only its own nodes can reach."
     if is_open:
         return f"TensorFlow's servers listen on all interfaces. {TRUSTED}"
     if all(_is_loopback(host) for host in hosts):

@@ -14,7 +14,7 @@ from autosync.engine.capture_apart import CAPTURE_SECONDS, too_slow
 from autosync.errors import AutosyncError, ClusterError, ModelError
 from autosync.spec import ClusterSpec, DeviceProfile, ModelSpec
 from trials.clock import Clock
-from trials.cluster.ray_labels import machines_of
+from trials.cluster.ray_labels import EMULATING, machines_of
 from trials.cluster.seats import addresses_of
 from trials.probe import Probing
 from trials.to_target import TargetRequest
@@ -130,7 +130,13 @@ class WorkerSet:
         answers = [worker.address.remote() for worker in self.workers]
         listening = [self._get(answer, "starting the workers") for answer in answers]
         addresses = [address for address, _ in listening]
-        self.exposure = servers_listen(addresses, any(is_open for _, is_open in listening))
+        self.exposure = servers_listen(
+            addresses,
+            is_open=any(is_open for _, is_open in listening),
+            is_emulated=all(
+                node.shared_cores and node.shared_cores.machine == EMULATING for node in self.cluster.nodes
+            ),
+        )
         self._get(self.client.connect.remote(addresses, self.cluster.nodes[0].address), "connecting to the workers")
 
     def probe(self) -> ClusterSpec:
