@@ -57,6 +57,7 @@ OWN_FILES = {
     "trials/emulate/hosts.py": "files of the kernel",
     "trials/emulate/in_use.py": "files of the kernel",
     "trials/emulate/isolation.py": "files of the kernel",
+    "trials/emulate/lifeline.py": "a pipe in the folder of an emulated cluster, which is its user's alone",
     "trials/emulate/listed.py": "files of the kernel",
     "trials/emulate/obstacles.py": "files of the kernel",
     "trials/emulate/own_folder.py": "a folder that is its user's alone, and the regular file in it, by descriptor",

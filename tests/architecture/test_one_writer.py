@@ -26,6 +26,7 @@ MAY_WRITE = {
     "trials/emulate/changes.py": "the folder of an emulated cluster, which is its user's alone",
     "trials/emulate/isolation.py": "mount points of its own",
     "trials/emulate/lifecycle.py": "the folder of an emulated cluster, which is its user's alone",
+    "trials/emulate/lifeline.py": "a pipe in the folder of an emulated cluster, which is its user's alone",
     "trials/emulate/quotas.py": "files of the kernel",
     "trials/emulate/ray_nodes.py": "the folder of an emulated cluster, which is its user's alone",
 }

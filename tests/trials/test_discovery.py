@@ -190,6 +190,18 @@ def test_a_stated_node_without_an_address_is_the_only_one_there_is_or_cannot_be_
     assert (found.name, found.address) == ("head", "10.0.0.1")
 
 
+def test_a_ray_on_loopback_is_found_at_every_address_of_this_machine() -> None:
+    rate = Figure(1.0, "stated")
+    for address in ("127.0.0.1", "127.0.0.5"):  # every address of 127.0.0.0/8 is this machine's
+        stated = ClusterSpec((Node("head", address, 2.0),), (Link("head", "head", rate, rate),))
+        assert matched(stated, [node("127.0.0.1")]).nodes[0].address == "127.0.0.1"
+        with pytest.raises(ClusterError, match="none lives at"):
+            matched(stated, [node("10.0.0.1")])
+    elsewhere = ClusterSpec((Node("head", "192.0.2.77", 2.0),), (Link("head", "head", rate, rate),))
+    with pytest.raises(ClusterError, match=r"none lives at 192\.0\.2\.77"):
+        matched(elsewhere, [node("127.0.0.1")])
+
+
 def test_several_workers_stated_for_a_node_with_gpus_are_refused() -> None:
     with pytest.raises(ClusterError, match=r"states 2 workers for 'node0', which has 4; leave `workers` out"):
         matched(cases.star_cluster(1, workers=2), [node("10.0.0.1", GPU=4.0)])

@@ -45,11 +45,16 @@ def _is_of(process: Process, folder: Path) -> bool:
     try:
         if proc.stat().st_uid != os.geteuid():
             return False
-        if f"{MARK}={folder}".encode() in (proc / "environ").read_bytes().split(b"\0"):
-            return True
-        # A process that is ending has no memory left, and so no environment; a kill does nothing to it.
-        return (proc / "statm").read_text(encoding="ascii").startswith("0 ")
+        return f"{MARK}={folder}".encode() in (proc / "environ").read_bytes().split(b"\0") or _is_ending(proc)
     except PermissionError:
         return is_of_a_user_namespace()  # it is this user's, in another namespace of the user's
     except OSError:
-        return not process.runs()  # it has ended meanwhile
+        return _is_ending(proc)
+
+
+def _is_ending(proc: Path) -> bool:
+    """Whether the process at `proc` has no memory left, and so no environment, or is gone; a kill changes nothing."""
+    try:
+        return (proc / "statm").read_text(encoding="ascii").startswith("0 ")
+    except OSError:
+        return True

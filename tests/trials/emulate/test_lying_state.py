@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 from autosync.commands.emulate import main
 from autosync.errors import ClusterError
 from tests.trials.emulate.clusters import needs_root, two_racks
+from trials.emulate.isolation import start_in_pid_namespace
 from trials.emulate.listed import marked
 from trials.emulate.processes import Process
 from trials.emulate.state import State, folder_of, read_state, remove_folder, write_state
@@ -78,6 +80,25 @@ def test_a_process_of_the_cluster_is_ended(name: str, folder: Path) -> None:
     process.returncode = -9  # `down` took it
     assert not Path(f"/proc/{process.pid}").exists()
     assert not folder.exists()
+
+
+@needs_root
+def test_a_process_that_is_ending_and_has_no_environment_left_is_no_strangers(name: str, folder: Path) -> None:
+    """The first process of a host ends only when all others have been reaped; until then it has no memory."""
+    init = start_in_pid_namespace(None, ["sleep", "600"], preexec_fn=lambda: None, env=os.environ | marked(folder))
+    space = Path(f"/proc/{init.pid}/ns/pid")
+    inside = start_in_pid_namespace(space, ["sleep", "600"], preexec_fn=lambda: None)
+    process = Process.of(init.pid)
+    init.kill()
+    deadline = time.monotonic() + 20
+    while not Path(f"/proc/{init.pid}/statm").read_text().startswith("0 "):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert process.runs()
+    write_state(state_of(name, processes={"host0": process}))
+    assert read_state(name) is not None
+    inside.wait()
+    init.wait()
 
 
 @needs_root
