@@ -23,16 +23,16 @@ MODEL = ModelSpec("wide", 8, "adam", 2, (Variable("kernel", (1000, 53_000), "flo
 
 
 def test_a_worker_needs_its_values_and_slots_several_times() -> None:
-    assert worker_bytes(MODEL) == 53e6 * 4 * 8
-    assert worker_bytes(replace(MODEL, slots=0)) == 53e6 * 4 * 4.5
-    assert memory_in_words(MODEL).startswith("A worker needs about 2.4 GB of memory, 700 MB of them for TensorFlow")
+    assert worker_bytes(MODEL) == 53e6 * 4 * 11.5
+    assert worker_bytes(replace(MODEL, slots=0)) == 53e6 * 4 * 8
+    assert memory_in_words(MODEL).startswith("A worker needs about 3.14 GB of memory, 700 MB of them for TensorFlow")
 
 
 def test_workers_of_one_machine_share_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(UNCHECKED, raising=False)
-    check_room(MODEL, [Memory("one", 7e9)] * 4)
-    check_room(MODEL, [Memory("one", 2e9), Memory("two", 2e9)])
-    with pytest.raises(ClusterError, match=r"needs about 6\.78 GB of memory for 4 workers on one machine"):
+    check_room(MODEL, [Memory("one", 10e9)] * 4)
+    check_room(MODEL, [Memory("one", 3e9), Memory("two", 3e9)])
+    with pytest.raises(ClusterError, match=r"needs about 9\.75 GB of memory for 4 workers on one machine"):
         check_room(MODEL, [Memory("one", 6e9)] * 4)
     monkeypatch.setenv(UNCHECKED, "1")
     check_room(MODEL, [Memory("one", 6e9)] * 4)
