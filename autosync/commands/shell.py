@@ -13,6 +13,7 @@ from autosync.errors import AutosyncError, SpecError
 from autosync.spec import cut
 from autosync.spec.address import Address, Place, place_of
 from autosync.terminal import emit, flush, prepare_streams, say
+from trials.signals import requests_end_as_ctrl_c
 
 NOT_DONE = 1
 """Exit status of a command that ended before all was done."""
@@ -63,8 +64,14 @@ def run_command(
 ) -> int:
     """Run `command` and return its exit status. A refusal is one sentence on stderr.
 
-    After Ctrl-C it says `interrupted`, if anything. `obj` is the object of click's context.
+    After Ctrl-C it says `interrupted`, if anything. SIGTERM and SIGHUP do the same, and have the exit status that
+    shells give to a process that they end. `obj` is the object of click's context.
     """
+    with requests_end_as_ctrl_c() as ending:
+        return ending.status(_ran(command, arguments, interrupted, obj), INTERRUPTED)
+
+
+def _ran(command: click.Command, arguments: Sequence[str] | None, interrupted: str, obj: Any) -> int:
     name = command.name or ""
     program = name if name == "autosync" else f"autosync {name}"
     prepare_streams()

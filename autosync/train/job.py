@@ -33,6 +33,7 @@ from autosync.words.quantities import model_in_words
 from autosync.words.strategy import statistics_in_words
 from trials.cluster.file import read_cluster_file
 from trials.opening import model_line, model_on
+from trials.signals import ctrl_c_waits
 from trials.workers.memory import memory_in_words
 
 
@@ -175,18 +176,30 @@ def _steps(trainer: Trainer, checkpoints: Checkpoints, options: TrainOptions, pr
     try:
         if left > 0:
             trainer.fit(Synthetic(), left, [printer, checkpoints])
+            if trainer.steps % options.checkpoint_every:
+                checkpoints.save(trainer)
     except KeyboardInterrupt:
-        console.print(f"Interrupted after step {trainer.steps}; saved {checkpoints.save(trainer)}.", soft_wrap=True)
+        console.print(f"Interrupted after step {trainer.steps}; {_saved(trainer, checkpoints)}", soft_wrap=True)
         console.print(f"Go on with: {again}", soft_wrap=True)
         return INTERRUPTED
-    except TrainingError as error:
+    except (TrainingError, WriteError) as error:
         say(f"train: {error}", err=True)
+        kept = checkpoints.latest()
+        if kept is None or str(kept) not in str(error):
+            console.print("No checkpoint was saved." if kept is None else f"The newest checkpoint is {kept}.")
         console.print(f"Go on with: {again}", soft_wrap=True)
         return FAILED
-    if left > 0 and trainer.steps % options.checkpoint_every:
-        checkpoints.save(trainer)
     console.print(f"Trained {trainer.steps} steps; the model is in {checkpoints.latest()}.", soft_wrap=True)
     return 0
+
+
+def _saved(trainer: Trainer, checkpoints: Checkpoints) -> str:
+    """Save the model; the outcome in words that end a sentence. The signal may have ended workers as well."""
+    try:
+        with ctrl_c_waits():
+            return f"saved {checkpoints.save(trainer)}."
+    except (TrainingError, WriteError) as error:
+        return f"the model could not be saved: {error}"
 
 
 @final

@@ -17,7 +17,7 @@ from autosync.tune.job import Job, open_fleet
 from autosync.tune.options import TuneOptions
 from autosync.tune.refusals import check_cheap_things
 from trials.opening import try_model
-from trials.signals import ctrl_c_waits
+from trials.signals import ctrl_c_waits, requested_end
 from trials.workers.local_ray import RayStart, start_ray, watch_head
 
 HEADLESS = 3
@@ -85,7 +85,8 @@ def _headless(options: TuneOptions, console: Console) -> None:
         console.print(f"Go on, on this cluster or another like it: {again}", soft_wrap=True)
     console.show_cursor()
     sys.stdout.flush()
-    os._exit(HEADLESS)
+    number = requested_end()  # `timeout`, for example, ends Ray with the same signal
+    os._exit(128 + number if number else HEADLESS)
 
 
 def _compact(store: RecordStore, console: Console) -> None:

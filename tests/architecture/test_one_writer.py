@@ -11,6 +11,7 @@ from tests.architecture.source_tree import ROOT
 WRITER = "autosync/files/writing.py"
 
 MAY_WRITE = {
+    "trials/signals.py": "the null device",
     "autosync/commands/shell.py": "a temporary file of an unused name, which mkstemp has opened",
     "autosync/dataset/files.py": "a new file of an unused name, whose time is the file system's",
     "autosync/engine/capture/captured.py": "an archive in memory",

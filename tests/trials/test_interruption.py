@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -9,7 +10,8 @@ import threading
 
 import pytest
 
-from trials.signals import ctrl_c_is_ignored, ctrl_c_waits
+from tests.architecture.source_tree import ROOT
+from trials.signals import ctrl_c_is_ignored, ctrl_c_waits, handlers_stay, requests_end_as_ctrl_c
 
 
 def press(times: int, reached: list[str]) -> None:
@@ -68,3 +70,97 @@ def test_an_ignored_ctrl_c_does_nothing_here_nor_ever_in_processes_started_then(
     started.send_signal(signal.SIGINT)
     started.communicate(timeout=60)
     assert started.returncode == 0
+
+
+REQUESTS = (signal.SIGTERM, signal.SIGHUP)
+
+
+@pytest.mark.parametrize("number", REQUESTS)
+def test_a_request_to_end_does_as_ctrl_c_does_and_has_its_own_exit_status(number: signal.Signals) -> None:
+    before = signal.getsignal(number)
+    with requests_end_as_ctrl_c() as ending:
+        assert ending.status(130, 130) == 130
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(number)
+        assert ending.status(130, 130) == 128 + number
+        assert ending.status(1, 130) == 1
+    assert signal.getsignal(number) is before
+
+
+@pytest.mark.parametrize("number", REQUESTS)
+def test_a_request_to_end_waits_where_ctrl_c_waits_and_later_ones_cut_nothing_off(number: signal.Signals) -> None:
+    reached: list[str] = []
+
+    def block() -> None:
+        with ctrl_c_waits():
+            for repeated in (number, *REQUESTS):
+                signal.raise_signal(repeated)
+            reached.append("the end of the block")
+
+    with requests_end_as_ctrl_c():
+        with pytest.raises(KeyboardInterrupt):
+            block()
+        signal.raise_signal(signal.SIGTERM)
+    assert reached == ["the end of the block"]
+
+
+@pytest.mark.parametrize("number", REQUESTS)
+def test_a_request_to_end_waits_while_ctrl_c_is_ignored(number: signal.Signals) -> None:
+    reached: list[str] = []
+
+    def block() -> None:
+        with ctrl_c_is_ignored():
+            signal.raise_signal(number)
+            reached.append("the end of the block")
+
+    with requests_end_as_ctrl_c(), pytest.raises(KeyboardInterrupt):
+        block()
+    assert reached == ["the end of the block"]
+
+
+def test_a_closed_terminal_is_ignored_under_nohup() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with requests_end_as_ctrl_c() as ending:
+            signal.raise_signal(signal.SIGHUP)
+        assert ending.number == 0
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_handlers_that_ray_replaces_are_put_back() -> None:
+    with requests_end_as_ctrl_c() as ending:
+        with handlers_stay():
+            signal.signal(signal.SIGTERM, lambda *_: None)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGTERM)
+    assert ending.number == signal.SIGTERM
+
+
+def test_the_end_of_a_command_is_reached_where_its_terminal_is_gone() -> None:
+    code = (
+        "import os, signal\n"
+        "from trials.signals import requests_end_as_ctrl_c\n"
+        "with requests_end_as_ctrl_c() as ending:\n"
+        "    try:\n"
+        "        os.write(3, b'started')\n"
+        "        signal.pause()\n"
+        "    except KeyboardInterrupt:\n"
+        "        print('to a terminal that is gone', flush=True)\n"
+        "        os.write(3, b' ended')\n"
+        "os._exit(ending.status(130, 130))\n"
+    )
+    reader, writer = os.pipe()
+    terminal, end = os.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-c", f"import os; os.dup2({writer}, 3)\n{code}"],
+        stdin=end, stdout=end, stderr=end, start_new_session=True, pass_fds=[writer], cwd=ROOT,
+    ) as started:  # fmt: skip
+        os.close(end)
+        os.close(writer)
+        told = os.read(reader, 100)
+        os.close(terminal)
+        os.kill(started.pid, signal.SIGHUP)  # the kernel sends it only to whom the terminal controls
+        told += os.read(reader, 100)
+    os.close(reader)
+    assert (told, started.returncode) == (b"started ended", 129)

@@ -71,7 +71,7 @@ class Job:
 
     @property
     def complaint(self) -> str:
-        """What it wrote to standard error."""
+        """The text that it wrote to standard error."""
         return self._stderr.read_text()
 
     def wait_for(self, text: str) -> None:
@@ -96,6 +96,10 @@ class Job:
     def press_ctrl_c(self) -> None:
         """Press Ctrl-C as a terminal does: for every process in the foreground, which is the command's group."""
         os.killpg(self._process.pid, signal.SIGINT)
+
+    def ask_to_end(self, number: int, whole_group: bool = False) -> None:
+        """Send SIGTERM or SIGHUP to the command itself, as `kill` does, or to its group, as `timeout` does."""
+        (os.killpg if whole_group else os.kill)(self._process.pid, number)
 
     def kill(self) -> None:
         """Send SIGKILL to the command itself, and to none of its processes."""
@@ -123,7 +127,7 @@ class Job:
         return remains(f"tune{self._process.pid}")
 
     def end(self) -> None:
-        """Kill whatever is left of it."""
+        """Kill every process that is left of it."""
         for pid in self.processes():
             with suppress(ProcessLookupError):  # it may have gone by itself in between
                 os.kill(pid, signal.SIGKILL)

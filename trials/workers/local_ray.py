@@ -2,6 +2,7 @@
 
 import logging
 import os
+import signal
 import socket
 import threading
 import time
@@ -13,6 +14,7 @@ from typing import Any
 
 import ray
 from ray._private import ray_constants
+from ray._private import utils as ray_utils
 
 from autosync.engine.proxies import bypass_proxies
 from autosync.errors import ClusterError
@@ -22,9 +24,10 @@ from trials.cluster.addresses import check_ipv4_to_join
 from trials.cluster.discovery import LOOPBACK, WORKERS_OF_A_SINGLE_NODE, check_room_here
 from trials.cluster.ray_labels import CORES_RESOURCE, RAY_SETTINGS
 from trials.guard import guard_of_this_process
-from trials.signals import ctrl_c_is_ignored
+from trials.signals import ctrl_c_is_ignored, handlers_stay, requested_end
 from trials.trial import reason_of
 from trials.workers.ray_token import agreed_with, ensure_private_token
+from trials.workers.starting import local_ray
 
 NOT_SHIPPED = ["/.git", "/.venv", "/data", "/runs", "**/__pycache__"]
 """The parts of a working directory that stay here, as .gitignore would say it."""
@@ -63,7 +66,7 @@ def start_ray(start: RayStart) -> str:
     """
     check_workers(start.workers, start.address)
     check_folders(filter(None, [Path.cwd(), start.working_dir]))
-    for name, value in {**RAY_SETTINGS, "RAY_TRAIN_V2_ENABLED": "0"}.items():
+    for name, value in RAY_SETTINGS.items():
         os.environ.setdefault(name, value)
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": True}
     if start.working_dir is not None:
@@ -76,9 +79,8 @@ def start_ray(start: RayStart) -> str:
     cores = os.cpu_count() or 1
     # Worker processes share this machine's cores: Ray gets a slot for each, and the true count as another resource.
     slots = max(cores, (start.workers or WORKERS_OF_A_SINGLE_NODE) + 2)
-    with ctrl_c_is_ignored(), guard_of_this_process().marks(), _on_loopback():
-        context: Any = ray.init(
-            address="local",
+    with _without_rays_handlers(), ctrl_c_is_ignored(), guard_of_this_process().marks(), _on_loopback():
+        context: Any = local_ray(
             num_cpus=slots,
             resources={CORES_RESOURCE: float(cores)},
             include_dashboard=start.dashboard,
@@ -101,6 +103,24 @@ def _on_loopback() -> Iterator[None]:
         yield
     finally:
         ray_constants.ENABLE_RAY_CLUSTER = before
+
+
+@contextmanager
+def _without_rays_handlers() -> Iterator[None]:
+    """Keep this process's handlers of SIGTERM and SIGHUP, if it has one, where Ray would put its own as it starts.
+
+    Ray's handler ends the process in the middle, and the command could not say how to resume.
+    """
+    if not callable(signal.getsignal(signal.SIGTERM)):
+        yield
+        return
+    before = ray_utils.set_sigterm_handler
+    ray_utils.set_sigterm_handler = lambda _handler: None
+    try:
+        with handlers_stay():
+            yield
+    finally:
+        ray_utils.set_sigterm_handler = before
 
 
 def _to_join(address: str | None) -> str | None:
@@ -126,7 +146,7 @@ def _joined(address: str, quiet: dict[str, Any]) -> str:
         host = host.strip("[]")
         socket.create_connection((host, int(port)), timeout=REACH_SECONDS).close()
         bypass_proxies([host])
-        with agreed_with(head) as remark:
+        with _without_rays_handlers(), agreed_with(head) as remark:
             context: Any = ray.init(address=head, **quiet)
     except (OSError, OverflowError, ValueError) as error:
         raise ClusterError(
@@ -164,6 +184,9 @@ def cpus_per_worker(cluster: ClusterSpec) -> float:
 
 LOOK_SECONDS, PATIENCE_SECONDS = 3.0, 20.0
 
+ENDING_SECONDS = 6.0
+"""Patience with a head that does not answer, in a process that was asked to end. In that time it says how to resume."""
+
 
 def answers(address: str, timeout_seconds: float = LOOK_SECONDS) -> bool:
     """Whether somebody listens at `address`, such as 10.0.0.1:6379."""
@@ -183,6 +206,7 @@ def watch_head(
 ) -> Callable[[], None]:
     """Call `when_lost` in a thread once the head at `address` has not answered for `patience_seconds`.
 
+    A process that was asked to end does not wait so long: who asked may have ended Ray as well, as `timeout` does.
     Return a function that ends the watch.
     """
     over = threading.Event()
@@ -192,7 +216,9 @@ def watch_head(
         while not over.wait(look_seconds):
             if answers(address, look_seconds):
                 answered = time.monotonic()
-            elif time.monotonic() - answered >= patience_seconds:
+            elif time.monotonic() - answered >= (
+                min(ENDING_SECONDS, patience_seconds) if requested_end() else patience_seconds
+            ):
                 when_lost()
                 return
 

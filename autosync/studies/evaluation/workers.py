@@ -12,7 +12,6 @@ import contextlib
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, final
@@ -37,12 +36,8 @@ def fitted_by_workers(stream: RecordStream, network: str, seed: int, workers: in
     one of them failed.
     """
     import ray
-    from ray.train import DataConfig
+    from ray.train import DataConfig, RunConfig, ScalingConfig
     from ray.train.torch import TorchConfig, TorchTrainer
-
-    # Which version each module of Ray Train is of was settled when it was first imported, with or without a search.
-    is_second = TorchTrainer.__module__.startswith("ray.train.v2")
-    config: Any = import_module("ray.train.v2.api.config" if is_second else "ray.air.config")
 
     slots = int(ray.cluster_resources().get("CPU", 0))
     if workers >= slots:
@@ -59,8 +54,8 @@ def fitted_by_workers(stream: RecordStream, network: str, seed: int, workers: in
         trainer = TorchTrainer(
             lambda: _fit(given),
             torch_config=TorchConfig(backend="gloo"),
-            scaling_config=config.ScalingConfig(num_workers=workers, use_gpu=False, resources_per_worker={"CPU": 1}),
-            run_config=config.RunConfig(name="fit", storage_path=storage),
+            scaling_config=ScalingConfig(num_workers=workers, use_gpu=False, resources_per_worker={"CPU": 1}),
+            run_config=RunConfig(name="fit", storage_path=storage),
             datasets={_share(rank): blocks_of(folder, encoder, Share(rank, workers)) for rank in range(workers)},
             dataset_config=DataConfig(datasets_to_split=[]),
         )
