@@ -3,8 +3,8 @@
 TensorFlow binds its gRPC servers to the wildcard address, a constant in its source, even if the cluster definition
 names another address. Such a server reads and writes files for everyone who connects. Therefore, while a server
 starts, the entries for `bind` in the jump tables of TensorFlow's libraries point to a function of this module, which
-binds wildcard sockets to the wanted address. This works on Linux with glibc; elsewhere nothing changes, and
-`listens_on_all_interfaces` tells.
+binds wildcard sockets to the wanted address. This works on Linux with glibc. Elsewhere, and with a library whose tables
+cannot be read, the server starts as TensorFlow has it, and `listens_on_all_interfaces` returns True.
 """
 
 import ctypes
@@ -80,7 +80,10 @@ def listening_at(address: str, folder: Path) -> Iterator[None]:
         return 0
 
     replacement = _Bind(bind)
-    slots = [slot for library in _libraries(libc, folder) for slot in _slots(*library)]
+    try:
+        slots = [slot for library in _libraries(libc, folder) for slot in _slots(*library)]
+    except (AttributeError, LookupError, ValueError):  # no such function in the C library, or tables of another form
+        slots = []
     originals = [slot.value for slot in slots]
     for slot in slots:
         slot.value = ctypes.cast(replacement, ctypes.c_void_p).value or 0
@@ -92,14 +95,14 @@ def listening_at(address: str, folder: Path) -> Iterator[None]:
 
 
 def listens_on_all_interfaces(port: int) -> bool:
-    """Whether a socket of this network listens at `port` of the wildcard address; False where /proc does not tell."""
-    for table in (Path("/proc/self/net/tcp"), Path("/proc/self/net/tcp6")):
-        lines = table.read_text(encoding="ascii").splitlines()[1:] if table.exists() else []
-        for _, local, _, state, *_ in map(str.split, lines):
+    """Whether a socket of this network listens at `port` of the wildcard address; True on systems without /proc."""
+    tables = [table for table in (Path("/proc/self/net/tcp"), Path("/proc/self/net/tcp6")) if table.exists()]
+    for table in tables:
+        for _, local, _, state, *_ in map(str.split, table.read_text(encoding="ascii").splitlines()[1:]):
             host, _, number = local.partition(":")
             if state == _LISTENS and int(number, 16) == port and not int(host, 16):
                 return True
-    return False
+    return not tables
 
 
 def _wildcard_port(name: bytes) -> int | None:

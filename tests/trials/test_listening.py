@@ -8,8 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from autosync.engine import listening
 from autosync.errors import ClusterError
 from tests.tune.jobs import Job
 from trials.workers.exposure import servers_listen
@@ -25,7 +27,7 @@ sys.stdin.readline()
 LISTENS = "0A"
 
 
-def listening(pids: list[int]) -> dict[str, str]:
+def sockets_of(pids: list[int]) -> dict[str, str]:
     """The addresses at which these processes listen for TCP, as the kernel writes them, with their command lines."""
     sockets = {}
     for table in ("tcp", "tcp6"):
@@ -61,7 +63,7 @@ def test_a_server_listens_at_its_address_only() -> None:
         assert server.stdout is not None
         try:
             told = server.stdout.readline().strip()
-            assert [host_of(local) for local in listening([server.pid])] == [address]
+            assert [host_of(local) for local in sockets_of([server.pid])] == [address]
             host, _, port = told.rpartition(":")
             assert host == address
             socket.create_connection((address, int(port)), timeout=5).close()
@@ -100,7 +102,7 @@ def test_a_search_on_one_machine_listens_on_loopback_only(tmp_path: Path) -> Non
     job = Job(tmp_path, "--model=mlp", "--workers=2", "--trials=8", "--seed=1", "--out=out", "--no-probe")
     try:
         job.wait_for("TensorFlow's servers listen on 127.0.0.1 only")
-        sockets = listening(job.processes())
+        sockets = sockets_of(job.processes())
         assert len(sockets) > 10, sockets
         assert {host_of(local) for local in sockets} == {"127.0.0.1"}, sockets
         assert any("ClientProcess" in command for command in sockets.values()), sockets
@@ -109,3 +111,14 @@ def test_a_search_on_one_machine_listens_on_loopback_only(tmp_path: Path) -> Non
         assert "which listens on 127.0.0.1 only." in job.output
     finally:
         job.end()
+
+
+def test_a_server_starts_as_tensorflow_has_it_if_no_table_can_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    def of_another_form(base: int, entries: dict[int, int]) -> list[int]:
+        raise KeyError(base, entries)
+
+    monkeypatch.setattr(listening, "_slots", of_another_form)
+    with listening.listening_at("127.0.0.9", Path(np.__file__).parents[1]), socket.socket() as server:
+        server.bind(("0.0.0.0", 0))
+        server.listen()
+        assert listening.listens_on_all_interfaces(server.getsockname()[1])
