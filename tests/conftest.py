@@ -112,6 +112,7 @@ def empty_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Path]
 def away_from_the_checkout(empty_folder: Callable[[], Path]) -> Iterator[None]:
     """An empty folder for what fixtures of a module do, too: a checkout may hold its user's `data` and `runs`."""
     started_in = Path.cwd()
+    os.environ.pop("COLUMNS", None)  # pytest-xdist's processes have it, and then sentences would be wrapped in pipes
     os.chdir(empty_folder())
     yield
     os.chdir(started_in)
