@@ -8,7 +8,8 @@ import os
 import signal
 import sys
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 MARK = "AUTOSYNC_APART"
@@ -30,19 +31,30 @@ def end_marked(mark: str) -> None:
         time.sleep(LOOK_SECONDS)
 
 
-def end_forks_with_this() -> None:
-    """Let processes that are forked from this one from now on be killed once the thread that forked them ends."""
-    global _forks_end
-    if _forks_end or not sys.platform.startswith("linux"):
-        return
-    import ctypes
+@contextmanager
+def forks_end_with_this() -> Iterator[None]:
+    """In the block, let the kernel kill every process forked from this one once the thread that forked it ends.
 
-    prctl = ctypes.CDLL(None).prctl
-    os.register_at_fork(after_in_child=lambda: prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL)))
-    _forks_end = True
+    Python cannot take the hook away again, so a hook is installed once and does nothing outside of such blocks: forks
+    of other parts of the program, made by threads that end at once, must live on.
+    """
+    global _installed, _blocks
+    if not _installed and sys.platform.startswith("linux"):
+        import ctypes
+
+        prctl = ctypes.CDLL(None).prctl
+        os.register_at_fork(after_in_child=lambda: prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL)) if _blocks else None)
+        _installed = True
+    _blocks += 1
+    try:
+        yield
+    finally:
+        _blocks -= 1
 
 
-_forks_end = False
+_installed = False
+
+_blocks = 0
 
 PR_SET_PDEATHSIG = 1
 """The number of the call of prctl(2) that asks for a signal at the parent's death."""

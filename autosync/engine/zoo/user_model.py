@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from autosync.engine.capture.task import TrainingTask
-from autosync.engine.ending import end_forks_with_this
+from autosync.engine.ending import forks_end_with_this
 from autosync.engine.zoo import parts_of_own
 from autosync.engine.zoo.blame import blame
 from autosync.engine.zoo.own_parts import class_name
@@ -65,9 +65,10 @@ def task_from_function(spec: str, backend: str = "tensorflow") -> TrainingTask:
     unseeded Keras weights come out the same each time; seed whatever else it draws. On TensorFlow one forward and
     backward pass is made to see that the task can be trained. Raises `ModelError`.
     """
-    function = _function(spec)
-    with repeatable_build(backend=backend):
-        return own_task(spec, _parts(spec, _called(spec, function)))
+    with forks_end_with_this():
+        function = _function(spec)
+        with repeatable_build(backend=backend):
+            return own_task(spec, _parts(spec, _called(spec, function)))
 
 
 def _function(spec: str) -> Callable[[], Any]:
@@ -82,7 +83,6 @@ def _function(spec: str) -> Callable[[], Any]:
 
 
 def _module(spec: str, name: str) -> ModuleType:
-    end_forks_with_this()  # of the module and its function
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
