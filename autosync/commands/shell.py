@@ -13,7 +13,6 @@ from autosync.errors import AutosyncError, SpecError
 from autosync.spec import cut
 from autosync.spec.address import Address, Place, place_of
 from autosync.terminal import emit, flush, prepare_streams, say
-from trials.signals import requests_end_as_ctrl_c
 
 NOT_DONE = 1
 """Exit status of a command that ended before all was done."""
@@ -67,6 +66,8 @@ def run_command(
     After Ctrl-C it says `interrupted`, if anything. SIGTERM and SIGHUP do the same, and have the exit status that
     shells give to a process that they end. `obj` is the object of click's context.
     """
+    from trials.signals import requests_end_as_ctrl_c  # after `check_path`: a user's trials.py may hide the package
+
     with requests_end_as_ctrl_c() as ending:
         return ending.status(_ran(command, arguments, interrupted, obj), INTERRUPTED)
 

@@ -30,9 +30,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3]:
 def test_a_run_knows_the_address_of_its_records(server: S3, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     address = server.folder("runs")
     write_run(tmp_path / "one", Story(search_records()), address)
-    run = read_run(tmp_path / "one")
+    run = read_run(tmp_path / "one", address)
     assert (run.data, len(run.trials)) == (address, len(search_records()))
-    assert main(["report", str(tmp_path / "one")]) == 0
+    assert main(["report", str(tmp_path / "one"), "--data", str(address)]) == 0
     assert str(address) in (tmp_path / "one" / "report.html").read_text().replace("&amp;", "&")
     assert main(["runs", "export", str(tmp_path / "one"), "--data", str(address)]) == 0
     assert len(capsys.readouterr().out.splitlines()) > len(search_records())

@@ -64,7 +64,7 @@ def faster(record: RuntimeRecord, times: float) -> RuntimeRecord:
 
 def test_lost_trials_say_nothing() -> None:
     first = next(records_of("two"))
-    lost = replace(first, outcome="lost", reason="its node left", step_seconds=(), started_at=-1.0)
+    lost = replace(first, outcome="lost", reason="its node left", step_seconds=(), started_at=0.0)
     (with_lost,), _ = recorded_cells([lost, *records_of("two")])
     assert with_lost.digest == cell().digest
 
