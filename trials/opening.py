@@ -28,7 +28,7 @@ KINDS = ("ray", "local")
 class Choice:
     """The model to time, and where. `workers` is None for as many as the cluster has by default, or its file states.
 
-    `capture_seconds` are what building and capturing the model may take; `profile` is what paced passes follow.
+    `capture_seconds` limit building and capturing the model; paced passes follow `profile`.
     """
 
     model: str
@@ -42,7 +42,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Opened:
-    """A back end ready to run trials, and what was found out on the way, a line each."""
+    """A back end ready to run trials, and the notes made on the way, one line each."""
 
     backend: Backend
     notes: tuple[str, ...]
@@ -113,7 +113,7 @@ def _on_ray(choice: Choice) -> Opened:
 
 
 def try_model(model: str, seconds: float, address: str | None, meanwhile: Callable[[], Any]) -> None:
-    """Call `meanwhile`, which starts Ray, and try a model of the user's own beside it, before workers are started.
+    """Call `meanwhile`, which starts Ray, and try a model of the user's own meanwhile, before workers are started.
 
     A cluster that is joined captures the model on a node of its own, with that node's packages, so nothing is tried
     here then. Raises `ModelError`.

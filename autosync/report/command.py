@@ -29,7 +29,7 @@ def report(runs: tuple[str, ...], data: Place | None, out: Path | None) -> None:
             raise AutosyncError("--out is for reports of searches; a race's report is in its folder.")
         say(f"Report: {write_race_report(RaceFolder(directory))}")
         return
-    found = [read_run(run_called(each), data) for each in runs]
+    found = [read_run(run_called(run), data) for run in runs]
     for run in found:
         if not run.records and run.kept.elsewhere:
             say(f"{run.directory}: {run.kept.missing('--data')}")

@@ -93,4 +93,4 @@ def _is_count(value: Any) -> bool:
 
 
 def _is_list_of_counts(value: Any) -> bool:
-    return isinstance(value, Sequence) and not isinstance(value, str) and all(_is_count(each) for each in value)
+    return isinstance(value, Sequence) and not isinstance(value, str) and all(_is_count(entry) for entry in value)

@@ -13,7 +13,7 @@ from autosync.train.data import RayBatches, Sharded, Synthetic
 def batches_of(x: Any, arguments: DataArguments) -> tuple[Any, Any]:
     """(data that give batches when iterated, once for each pass; validation data split off, or None).
 
-    Raises `TrainingError` for what does not go together.
+    Raises `TrainingError` for arguments that exclude each other.
     """
     if is_arrays(x) or arguments.y is not None:
         return _of_arrays(x, arguments)

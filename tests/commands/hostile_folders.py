@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 VALUES = (None, [], {}, "x\x1b[31m\u202e", -1, 0, 1e308, 10**60, True, float("nan"), [[1]], {"a": {"b": 1}})
-"""Values of a wrong type or size, one of which stands in the place of a right one."""
+"""Values of a wrong type or size, to replace a right one."""
 
 
 def damages(file: Path) -> Iterator[tuple[str, Callable[[], None]]]:
-    """Names of what can befall `file` as a whole, each with what does it."""
+    """Damages to `file` as a whole, by name."""
     content = file.read_bytes()
 
     def instead(make: Callable[[], object]) -> Callable[[], None]:

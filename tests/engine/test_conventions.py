@@ -1,4 +1,4 @@
-"""What a model function may return: every form that a user of Keras expects, or a sentence with the remedy."""
+"""Model functions may return every form that a user of Keras expects, or get a sentence with the remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models of the zoo are the same whatever the user's keras.json says."""
+"""Models of the zoo do not depend on the user's keras.json."""
 
 from __future__ import annotations
 

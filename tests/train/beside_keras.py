@@ -1,4 +1,4 @@
-"""Training under a strategy beside `keras.Model.fit` on the same data, to compare weights and logs."""
+"""Training under a strategy and by `keras.Model.fit` on the same data, to compare weights and logs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Callbacks do what they do in `keras.Model.fit`: read current weights, and set those that training goes on from."""
+"""Callbacks work as in `keras.Model.fit`: they read current weights, and set those that training goes on from."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_the_model_is_current_at_every_hook() -> None:
             self.into = into
 
         def note(self, *_: Any, **__: Any) -> None:
-            sums = [float(np.sum(each)) for each in self.model.get_weights()]
+            sums = [float(np.sum(weight)) for weight in self.model.get_weights()]
             self.into.append([int(self.model.optimizer.iterations.numpy()), *sums])
 
     lists: list[list[Any]] = [[], []]
@@ -156,7 +156,7 @@ def test_model_checkpoint_saves_current_weights(save_freq: Any, tmp_path: Path) 
         files = sorted(file.name for file in (tmp_path / "keras").iterdir())
         assert files == sorted(file.name for file in (tmp_path / "here").iterdir())
         for name in files:
-            assert_alike(*(keras.models.load_model(tmp_path / each / name) for each in ("here", "keras")))
+            assert_alike(*(keras.models.load_model(tmp_path / side / name) for side in ("here", "keras")))
 
 
 def test_a_backup_is_restored_with_its_epoch(tmp_path: Path) -> None:

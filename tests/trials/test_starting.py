@@ -16,7 +16,7 @@ SLOW = "The current node timed out during startup. This could happen because som
 
 @pytest.fixture
 def attempts(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """What becomes of attempts to start Ray, first to last; each that is made is taken off."""
+    """Outcomes of attempts to start Ray, first to last; each that is made is taken off."""
     outcomes: list[bool] = []
 
     class Context:

@@ -36,8 +36,8 @@ def test_the_search_gets_its_share_of_the_time_after_the_first_baselines_whateve
             break
         records.append(candidate)
         left -= candidate.total_seconds
-    searched = sum(each.total_seconds for each in records[3:])
-    longest = max(each.total_seconds for each in records[3:])
+    searched = sum(record.total_seconds for record in records[3:])
+    longest = max(record.total_seconds for record in records[3:])
     assert SEARCH_SHARE * 200.0 - longest <= searched <= SEARCH_SHARE * 200.0 + longest
     assert len(records) >= 3 + 7
 
@@ -101,6 +101,8 @@ def test_finalists_are_left_out_for_want_of_time_and_the_best_two_never() -> Non
     assert fitting(chosen, 6, 0.0) == [searched[0], FAST]
     turn = seconds_of_turn(FAST)
     kept = [fitting(chosen, 6, rounds * turn) for rounds in range(10, 30)]
-    assert [len(each) for each in kept] == sorted(len(each) for each in kept)
+    assert [len(finalists) for finalists in kept] == sorted(map(len, kept))
     assert searched[2] not in kept[-2] or kept[-2] == chosen, "the third candidate goes first"
-    assert all(SLOW[0] in each for each in kept if close in each), "close baselines go before the default"
+    assert all(SLOW[0] in finalists for finalists in kept if close in finalists), (
+        "close baselines go before the default"
+    )

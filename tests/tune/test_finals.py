@@ -91,8 +91,8 @@ def test_a_turn_has_half_the_steps_rounded_up_and_is_never_stopped_early() -> No
 
 def test_a_slow_finalist_has_turns_that_cost_as_much_as_the_fastest_ones() -> None:
     fast, slow = record("byteps", [0.1]), record("all_reduce_25mb", [0.4], "stopped")
-    protocols = [again(each, fastest_seconds=0.1).protocol for each in (fast, slow)]
-    assert [(each.warmup_steps, each.timed_steps) for each in protocols] == [(3, 5), (1, 3)]
+    protocols = [again(record, fastest_seconds=0.1).protocol for record in (fast, slow)]
+    assert [(protocol.warmup_steps, protocol.timed_steps) for protocol in protocols] == [(3, 5), (1, 3)]
     close = record("byteps", [0.14])
     assert again(close, fastest_seconds=0.1).protocol == protocols[0]
 

@@ -159,8 +159,8 @@ def test_the_table_and_the_verdict_state_one_speed_up_for_one_pair() -> None:
 
 
 def test_the_result_is_json_without_infinities_and_says_what_the_table_says() -> None:
-    for each in (FASTER, NOISY, ALONE, replace(FASTER, rounds=[], trials=FASTER.trials[3:4])):
-        document = result_json(each, 12.5)
+    for story in (FASTER, NOISY, ALONE, replace(FASTER, rounds=[], trials=FASTER.trials[3:4])):
+        document = result_json(story, 12.5)
         assert json.loads(json.dumps(document, allow_nan=False)) == document
     document = result_json(FASTER, 12.5)
     assert (document["trials"], document["failed_trials"], document["wall_seconds"]) == (6, 1, 12.5)

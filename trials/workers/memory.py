@@ -22,7 +22,7 @@ VALUES, SLOT = 8.0, 1.75
 
 Two workers, all-reduced with Adam, which has two slots: 1.19 GiB each with 10 M parameters and 2.5 GiB with 41 M, which
 is 11.6 times the bytes of the values. On logical devices, without messages, it is 7.0, with SGD 3.5, and on parameter
-servers 5.5 and 2.9. That is the values, their gradients, new values and slots beside old ones, and flat arrays.
+servers 5.5 and 2.9. That is the values, their gradients, both old and new values and slots, and flat arrays.
 """
 
 

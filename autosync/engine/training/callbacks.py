@@ -88,7 +88,7 @@ class Hooks:
         return self._called[moment]
 
     def call(self, moment: str, *arguments: Any) -> None:
-        """Call the method named `moment` of all callbacks, in order. Raises what they raise, and `TrainingError`."""
+        """Call the method named `moment` of all callbacks, in order. Their errors pass; also raises `TrainingError`."""
         if self._list is None or self._mirror is None:
             return
         if self.sees(moment):

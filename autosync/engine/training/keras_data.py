@@ -36,7 +36,7 @@ def split(x: Any, arguments: DataArguments) -> tuple[Any, DataArguments, Any]:
 
 
 def from_keras(x: Any, arguments: DataArguments) -> FromKeras:
-    """Batches of arrays or of a `PyDataset`. Raises `TrainingError` for what Keras does not take."""
+    """Batches of arrays or of a `PyDataset`. Raises `TrainingError` if Keras refuses the data."""
     from keras.src.trainers.data_adapters import get_data_adapter
 
     try:

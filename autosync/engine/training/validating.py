@@ -32,7 +32,7 @@ def _parts(data: Any) -> tuple[Any, Any, Any]:
     """Inputs, targets and weights; a list of batches becomes a generator, which Keras reads as batches."""
     import keras
 
-    if isinstance(data, Sequence) and data and all(isinstance(each, tuple) for each in data):
+    if isinstance(data, Sequence) and data and all(isinstance(batch, tuple) for batch in data):
         return (batch for batch in data), None, None
     inputs, targets, weight = keras.utils.unpack_x_y_sample_weight(data)
     return inputs, targets, weight

@@ -25,4 +25,4 @@ def _is_users(frame: FrameType) -> bool:
     paths = sysconfig.get_paths()
     libraries = {paths["stdlib"], paths["platstdlib"], paths["purelib"], paths["platlib"]}
     ours = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    return os.path.isfile(file) and not any(file.startswith(each + os.sep) for each in {*libraries, ours})
+    return os.path.isfile(file) and not any(file.startswith(folder + os.sep) for folder in {*libraries, ours})

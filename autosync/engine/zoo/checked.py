@@ -38,7 +38,7 @@ def check_trainable(task: TrainingTask) -> None:
         raise ModelError(
             f"The loss of {task.name!r} must be finite, but is {float(loss)} on the example batch; check the batch."
         )
-    if all(each is None for each in found):
+    if all(mask is None for mask in found):
         raise ModelError(
             f"The loss of {task.name!r} does not depend on any trainable variable; compute it from the model's outputs."
         )
