@@ -20,10 +20,12 @@ def bypassing(environment: Mapping[str, str], addresses: Iterable[str]) -> dict[
     """Return the variables to add to `environment`, so that `addresses` and this machine are reached directly.
 
     `addresses` are IP addresses or host names without ports. The lists of exceptions of the user are kept and extended.
-    Without a proxy the result is empty: on macOS a list of exceptions alone would hide the proxy of the system.
+    Without a proxy the result is empty and `addresses` are not read: on macOS a list of exceptions alone would hide the
+    proxy of the system.
     """
     if not any(name.lower().endswith("_proxy") and name.lower() not in _NAMES for name in environment):
         return {}
+    addresses = list(addresses)
     added: dict[str, str] = {}
     entries: list[str] = []
     for names in EXCEPTIONS:

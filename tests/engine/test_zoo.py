@@ -22,6 +22,7 @@ LEARNABLE = ("characters", "digits", "digits-by-label", "quadratic", "teacher")
 SMALL = sorted(name for name in MODELS if name.endswith("-mini") or name in ("mlp", *LEARNABLE))
 SPARSE = {
     "bert-classifier-mini": {"token_embedding/embeddings"},
+    "characters": {"token_embedding/embeddings"},
     "ncf-mini": {
         "mf_item_embedding/embeddings",
         "mf_user_embedding/embeddings",

@@ -72,7 +72,7 @@ def start_ray(start: RayStart) -> str:
     if start.working_dir is not None:
         quiet["runtime_env"] = {"working_dir": str(start.working_dir), "excludes": NOT_SHIPPED}
     address = _to_join(start.address)
-    bypass_proxies([ray.util.get_node_ip_address()])
+    bypass_proxies(_own_addresses())
     if address is not None:
         return _joined(address, quiet)
     ensure_private_token()
@@ -88,6 +88,11 @@ def start_ray(start: RayStart) -> str:
         )
     board = f" Dashboard: http://{context.dashboard_url}" if context.dashboard_url else ""
     return f"Started a local Ray on {cores} cores, which listens on {LOOPBACK} only.{board}"
+
+
+def _own_addresses() -> Iterator[str]:
+    """The address of this machine, asked for only if a proxy is set: Ray warns if no network leads outside."""
+    yield ray.util.get_node_ip_address()
 
 
 @contextmanager

@@ -44,8 +44,8 @@ def memory_in_words(model: ModelSpec) -> str:
     """A sentence on the memory that a worker needs."""
     need = worker_bytes(model)
     return (
-        f"A worker needs about {megabytes(PROCESS_BYTES + need)} of memory, {megabytes(PROCESS_BYTES)} of them for "
-        "TensorFlow, and besides the activations of its batch."
+        f"A worker needs about {megabytes(PROCESS_BYTES + need)} of memory ({megabytes(PROCESS_BYTES)} for TensorFlow, "
+        f"{megabytes(need)} for the model), and more for the activations of its batch."
     )
 
 
