@@ -25,7 +25,7 @@ MODEL = ModelSpec("wide", 8, "adam", 2, (Variable("kernel", (1000, 53_000), "flo
 def test_a_worker_needs_its_values_and_slots_several_times() -> None:
     assert worker_bytes(MODEL) == 53e6 * 4 * 11.5
     assert worker_bytes(replace(MODEL, slots=0)) == 53e6 * 4 * 8
-    assert memory_in_words(MODEL).startswith("A worker needs about 3.14 GB of memory (700 MB for TensorFlow, 2.44 GB for")
+    assert memory_in_words(MODEL).startswith("A worker needs about 3.14 GB of memory (700 MB for TensorFlow, 2.44 GB")
 
 
 def test_workers_of_one_machine_share_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
